@@ -1,0 +1,68 @@
+# Every target sets up what it needs first; a second run finds it there. `make help` lists them.
+HTTP_PORT ?= 8080
+WS_PORT ?= 8081
+PYTHON ?= python3
+PY := .venv/bin/python
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types web-check e2e bench docs lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
+
+run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:8080 (HTTP_PORT=, WS_PORT=)
+	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) EVENFLOW_WS_PORT=$(WS_PORT) exec $(PY) -m fargate_handler
+
+test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
+	$(PY) -m pytest tests/unit tests/integration
+
+check: lint types web-check test docs-check e2e ## everything that CI runs
+
+lint: .venv/.dev ## ruff: lint and format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: .venv/.dev .venv/.bench ## mypy, strict
+	$(PY) -m mypy
+
+web-check: web/node_modules/.installed ## types, lint and tests of the web client
+	cd web && npm run --silent check
+
+e2e: .venv/.dev web/dist/index.html ## a real headless Chromium against a real server
+	@test -n "$(CHROMIUM)" || { echo "e2e needs Chromium: apt-get install chromium (or set CHROMIUM=/path)"; exit 2; }
+	CHROMIUM=$(CHROMIUM) $(PY) -m pytest tests/e2e
+
+bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
+	$(PY) -m bench
+
+docs: .venv/.runtime ## write the pages that are generated from the code
+	$(PY) -m docs.generate
+
+docs-check: .venv/.runtime
+	$(PY) -m docs.generate --check
+
+lock: .venv/.dev ## resolve the hashed requirement files again
+	for group in runtime dev bench; do \
+	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
+	  .venv/bin/uv pip compile -q pyproject.toml $$extra --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements/$$group.txt || exit 1; \
+	done
+
+clean: ## remove what was installed and built
+	rm -rf .venv web/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenflow needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+
+.venv/.%: requirements/%.txt | .venv/bin/python
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+web/node_modules/.installed: web/package-lock.json
+	cd web && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.installed $(shell find web/src web/build.mjs web/package.json -type f 2>/dev/null)
+	cd web && npm run --silent build

@@ -1,0 +1,1 @@
+"""The container: gateway (WebSocket, SSE, HTTP), orchestrator, token sources."""

@@ -1,0 +1,85 @@
+"""`python -m fargate_handler`: serve until told to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import sys
+
+import uvloop
+
+from fargate_handler.handler import Handler
+from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+
+_logger = logging.getLogger("evenflow")
+
+
+def main() -> int:
+    """Run; returns the exit status: 0 left in order, 2 wrong configuration."""
+    try:
+        settings = load_settings()
+        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        # Each connection is announced by picows at info; ten thousand lines help nobody.
+        logging.getLogger("picows").setLevel(max(logging.WARNING, logging.getLogger().level))
+        uvloop.run(_serve(settings))
+    except ConfigurationError as error:
+        print(f"evenflow: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+async def _serve(settings: HandlerSettings) -> None:
+    _raise_file_limit(settings.connections_per_node)
+    loop = asyncio.get_running_loop()
+    leave = _Signals(loop)
+    handler = Handler(settings, loop)
+    try:
+        await handler.start()
+        _logger.info(
+            "serving http://%s:%d (WebSocket ws://%s:%d/ws), model %s; Ctrl-C leaves",
+            settings.http_host, settings.http_port, settings.ws_host, settings.ws_port, settings.model,
+        )  # fmt: skip
+        await leave.first.wait()
+        _logger.info(
+            "leaving: running answers finish within %g s; a second signal leaves at once", settings.drain_seconds
+        )
+        drain = loop.create_task(handler.drain())
+        hurry = loop.create_task(leave.second.wait())
+        await asyncio.wait((drain, hurry), return_when=asyncio.FIRST_COMPLETED)
+        for task in (drain, hurry):
+            task.cancel()
+    finally:
+        await handler.stop()
+
+
+class _Signals:
+    """The first SIGTERM or SIGINT asks to leave, the second insists."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._received)
+
+    def _received(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Each connection is a file; say so at the start rather than fail at the thousandth."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 1024
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft < wanted:
+        _logger.warning(
+            "the limit of open files is %d, which is too low for %d connections: raise it (ulimit -n) or lower "
+            "EVENFLOW_CONNECTIONS_PER_NODE", soft, connections,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Where clients come in: the WebSocket listener and the HTTP endpoints."""

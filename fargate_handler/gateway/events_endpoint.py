@@ -1,0 +1,127 @@
+"""`GET /chat/message/{response_id}/events`: the log as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import requested_stream, whole_number
+from fargate_handler.gateway.waking_reader import reading
+from stream_core.errors import InvalidRequest
+from stream_core.messages import ResponseRestarted
+from stream_core.response_log import Cursor
+from stream_core.response_stream import ResponseStream
+from stream_core.subprotocols import V1Encoder
+from stream_core.terminal_frame import terminal_frame
+
+_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+}
+_END = ".end"
+
+
+class EventsEndpoint:
+    """Streams a response; every event has an id, so that `Last-Event-ID` resumes."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """The events after the last one that the client has."""
+        stream = requested_stream(request, self._context)
+        last_event = request.headers.get("Last-Event-ID", "")
+        if last_event.endswith(_END):
+            # It has everything. 204 is how an EventSource is told not to come again.
+            return web.Response(status=204)
+        after = _after(request, last_event)
+        if after >= stream.log.next_index:
+            raise InvalidRequest(
+                f"the last event is {after}, but the response's last index is {stream.log.next_index - 1}",
+                code="invalid_field",
+                param="Last-Event-ID",
+            )
+        answer = web.StreamResponse(headers=_HEADERS)
+        await answer.prepare(request)
+        await self._write_log(stream, after + 1, answer, request)
+        return answer
+
+    async def _write_log(
+        self, stream: ResponseStream, next_index: int, answer: web.StreamResponse, request: web.Request
+    ) -> None:
+        limits = self._context.limits
+        events = _Events(stream, next_index, limits.frame_characters)
+        with reading(stream, limits) as reader:
+            while True:
+                before = events.cursor.next_index
+                chunk = events.take()
+                self._context.measures.delivered.value += events.cursor.next_index - before
+                if not chunk and not await reader.wait(limits.sse_heartbeat_seconds):
+                    chunk = b": still here\n\n"
+                if chunk:
+                    try:
+                        # While a slow client is waited for, the log grows and the next deltas join.
+                        await asyncio.wait_for(answer.write(chunk), limits.lag_close_seconds)
+                    except TimeoutError:
+                        self._context.measures.too_slow.value += 1
+                        if request.transport is not None:
+                            request.transport.abort()
+                        return
+                if events.ended:
+                    return
+
+
+class _Events:
+    """Writes what a cursor gives as events."""
+
+    def __init__(self, stream: ResponseStream, next_index: int, most: int) -> None:
+        self.cursor = Cursor(stream.log, next_index, most)
+        self.ended = False
+        self._stream = stream
+        self._encoder = V1Encoder(stream.channel.session, stream.response_id)
+
+    def take(self) -> bytes:
+        """Everything new, as bytes; empty when there is nothing."""
+        cursor, stream, parts = self.cursor, self._stream, []
+        while (taken := cursor.take()) is not None:
+            if isinstance(taken, str):
+                parts.append(
+                    _event(
+                        "chat.response.delta", str(cursor.last), self._encoder.delta(taken, cursor.first, cursor.last)
+                    )
+                )
+                continue
+            frame = ResponseRestarted(
+                type="chat.response.restarted",
+                session_id=stream.channel.session,
+                response_id=stream.response_id,
+                from_index=taken.from_index,
+                attempt=taken.attempt,
+                index=cursor.last,
+            )
+            parts.append(_event(frame.type, str(cursor.last), frame.to_json()))
+        if cursor.at_end:
+            self.ended = True
+            last = terminal_frame(stream)
+            parts.append(_event(last.type, f"{cursor.last}{_END}", last.to_json()))
+        return b"".join(parts)
+
+
+def _event(kind: str, event_id: str, data: bytes) -> bytes:
+    return b"event: %b\nid: %b\ndata: %b\n\n" % (kind.encode(), event_id.encode(), data)
+
+
+def _after(request: web.Request, last_event: str) -> int:
+    if not last_event:
+        return whole_number(request, "after", -1, lowest=-1)
+    try:
+        return int(last_event)
+    except ValueError:
+        raise InvalidRequest(
+            f"Last-Event-ID must be the id of one of this response's events, not {last_event[:32]!r}",
+            code="invalid_field",
+            param="Last-Event-ID",
+        ) from None

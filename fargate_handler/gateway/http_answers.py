@@ -1,0 +1,106 @@
+"""Reading requests and writing answers, the same for every endpoint: JSON, the error shape, the bearer token."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from stream_core.channel import Channel
+from stream_core.errors import EvenflowError, InternalError, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
+from stream_core.response_stream import ResponseStream
+from stream_core.session_init import bearer
+
+_logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def json_answer(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """A JSON answer that nobody caches."""
+    all_headers = {"Cache-Control": "no-store", **(headers or {})}
+    return web.Response(body=orjson.dumps(body), status=status, headers=all_headers, content_type="application/json")
+
+
+def error_answer(error: EvenflowError) -> web.Response:
+    """The error shape, with `Retry-After` where the error knows it."""
+    headers = {}
+    if error.retry_after_ms is not None:
+        headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return json_answer(error.to_body(), error.status, headers)
+
+
+@web.middleware
+async def errors_in_shape(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error, ours or aiohttp's, leaves in the contract's shape."""
+    try:
+        return await handler(request)
+    except EvenflowError as error:
+        return error_answer(error)
+    except web.HTTPNotFound:
+        return error_answer(NotFound(f"there is no {request.path[:200]}", code="path_not_found"))
+    except web.HTTPMethodNotAllowed as refused:
+        answer = error_answer(
+            MethodNotAllowed(f"{request.path[:200]} doesn't take {request.method[:16]}", code="method_not_allowed")
+        )
+        answer.headers["Allow"] = ", ".join(sorted(refused.allowed_methods))
+        return answer
+    except web.HTTPRequestEntityTooLarge:
+        return error_answer(
+            TooLarge("the body is larger than a message may be; nothing was accepted", code="message_too_large")
+        )
+    except web.HTTPException:
+        raise
+    except ConnectionError:
+        raise  # the client has left: nobody to answer
+    except Exception:
+        _logger.exception("%s %s failed", request.method, request.path)
+        return error_answer(
+            InternalError("something failed here; nothing is known to be lost, try again", code="internal_error")
+        )
+
+
+def whole_number(request: web.Request, name: str, default: int, lowest: int = 0) -> int:
+    """A query parameter that is a whole number.
+
+    Raises:
+        InvalidRequest: it isn't, or is below `lowest`.
+    """
+    text = request.query.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = lowest - 1
+    if value < lowest:
+        raise InvalidRequest(
+            f"{name} must be a whole number from {lowest} on, not {text[:32]!r}", code="invalid_field", param=name
+        )
+    return value
+
+
+def authenticated(request: web.Request, context: GatewayContext) -> Channel:
+    """Whose request it is.
+
+    Raises:
+        AuthenticationFailed: no token, or not a valid one.
+    """
+    token = bearer(request.headers.get("Authorization"))
+    return context.tokens.verify(token, context.wall_time()).channel
+
+
+def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
+    """The response that the path names, for the session that the token names.
+
+    Raises:
+        AuthenticationFailed, NotFound, Gone: see there.
+    """
+    channel = authenticated(request, context)
+    return context.orchestrator.responses.get(request.match_info["response_id"], channel)

@@ -1,0 +1,93 @@
+"""The HTTP side: its routes, the page, health and metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.events_endpoint import EventsEndpoint
+from fargate_handler.gateway.http_answers import errors_in_shape, json_answer
+from fargate_handler.gateway.message_endpoint import MessageEndpoint
+from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from stream_core.errors import NotFound, UpgradeRequired
+
+_BACKLOG = 4096
+
+
+class HttpListener:
+    """Serves HTTP on its own port.
+
+    Args:
+        page: the folder of the built page (`index.html` and `assets/`).
+    """
+
+    def __init__(self, context: GatewayContext, page: Path) -> None:
+        self._context = context
+        self._page = page
+        app = web.Application(middlewares=[errors_in_shape], client_max_size=context.limits.message_bytes)
+        app.add_routes(self._routes())
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address can't be had.
+        """
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port, backlog=_BACKLOG).start()
+
+    async def stop(self) -> None:
+        """Close the listener and what is open."""
+        await self._runner.cleanup()
+
+    def _routes(self) -> list[web.AbstractRouteDef]:
+        messages, assets = MessageEndpoint(self._context), self._page / "assets"
+        routes: list[web.AbstractRouteDef] = [
+            web.post("/session", SessionEndpoint(self._context).post),
+            web.post("/chat/message", messages.post),
+            web.get("/chat/message/{response_id}", messages.poll),
+            web.delete("/chat/message/{response_id}", messages.delete),
+            web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
+            web.get("/health", self._health),
+            web.get("/metrics", self._metrics),
+            web.get("/ws", self._ws),
+            web.get("/", self._index),
+        ]
+        if assets.is_dir():
+            routes.append(web.static("/assets", assets))
+        return routes
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        context = self._context
+        draining, full = context.orchestrator.draining, context.registry.full
+        status = "draining" if draining else "full" if full else "serving"
+        return json_answer({"status": status, "connections": len(context.registry)}, 503 if draining or full else 200)
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        page = self._context.metrics.prometheus_page()
+        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _ws(self, _request: web.Request) -> web.Response:
+        raise UpgradeRequired(
+            "the WebSocket has a port of its own; POST /session names its address as ws_url", code="upgrade_required"
+        )
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        index = self._page / "index.html"
+        if not index.is_file():
+            raise NotFound("the page is not built; `make run` builds it", code="path_not_found")
+        websockets = self._context.ws_url or f"ws://{request.url.host}:{self._context.ws_port}"
+        policy = (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+            f"connect-src 'self' {websockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",
+        }
+        return web.FileResponse(index, headers=headers)

@@ -1,0 +1,43 @@
+"""`POST /session`."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import json_answer
+from stream_core.messages import SESSION_REQUEST, parse
+from stream_core.session_init import bearer, open_session
+
+
+class SessionEndpoint:
+    """Opens sessions."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.Response:
+        """201 with the token, or why not."""
+        context = self._context
+        body = await request.read()
+        opened = open_session(
+            parse(SESSION_REQUEST, body or b"{}"),
+            bearer(request.headers.get("Authorization")),
+            tenant_keys=context.tenant_keys,
+            tokens=context.tokens,
+            now=context.wall_time(),
+            ttl=context.limits.session_token_ttl_seconds,
+        )
+        host = request.url.host or "127.0.0.1"
+        if ":" in host:
+            host = f"[{host}]"
+        return json_answer(
+            {
+                "session_id": opened.session_id,
+                "token": opened.token,
+                "expires_at": opened.expires_at,
+                "ws_url": context.ws_url or f"ws://{host}:{context.ws_port}/ws",
+                "http_url": context.http_url or str(request.url.origin()),
+            },
+            status=201,
+        )

@@ -1,0 +1,334 @@
+"""One WebSocket connection: the edge between picows' callbacks and the pure session machine."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import cast
+
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
+
+from fargate_handler.gateway.connection_registry import ConnectionRegistry
+from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.websocket_reader import WebSocketReader
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.errors import EvenflowError, InvalidRequest, NotFound, RateLimited
+from stream_core.flow_control import FlowEvent
+from stream_core.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    Reconnect,
+    ResponseAck,
+    ResponseCancel,
+    ResponseContinue,
+    ResponsePause,
+    ResponseResume,
+    ResponseStart,
+    ResponseSummary,
+    SessionLimits,
+    SessionReady,
+)
+from stream_core.response_stream import ResponseStream
+from stream_core.session import Close, CloseCode, Received, Session, SessionState
+from stream_core.session_init import iso_time
+from stream_core.subprotocols import COMPACT, CompactEncoder, DeltaEncoder, V1Encoder
+
+# A client that doesn't answer our close frame is cut off after so long.
+_CLOSE_SECONDS = 5.0
+
+
+class WebSocketConnection(WSListener):
+    """Feeds the session machine, does what it decides, and delivers to this connection's readers."""
+
+    __slots__ = ("_asked_at", "_context", "_protocol", "_readers", "_streams", "blocked", "session", "transport")
+
+    def __init__(self, context: GatewayContext, session: Session, protocol: str, asked_at: float) -> None:
+        self._context = context
+        self.session = session
+        self._protocol = protocol
+        self._asked_at = asked_at
+        self._streams = 0
+        self._readers: dict[str, WebSocketReader] = {}
+        self.blocked = False
+        """Whether the write buffer is above its high-water mark: cursors wait."""
+        self.transport: WSTransport
+
+    @property
+    def channel(self) -> Channel:
+        """Whose connection it is."""
+        return self.session.claims.channel
+
+    @property
+    def registry(self) -> ConnectionRegistry:
+        """Where it is registered."""
+        return self._context.registry
+
+    @property
+    def measures(self) -> DeliveryMeasures:
+        """Where its deliveries are counted."""
+        return self._context.measures
+
+    @property
+    def reading(self) -> bool:
+        """Whether a response is being delivered to it."""
+        return bool(self._readers)
+
+    # -- what picows calls ---------------------------------------------------------------------------------------
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        """The handshake is done: register, greet, and begin the heartbeat."""
+        context = self._context
+        self.transport = transport
+        high = context.limits.write_buffer_bytes
+        transport.underlying_transport.set_write_buffer_limits(high=high, low=high // 4)
+        # The request holds the token; it served its purpose.
+        transport.request.headers.clear()
+        context.registry.add(self)
+        self.send(self._ready().to_json())
+        now = context.monotonic()
+        setup = now - self._asked_at + context.clock.lateness
+        context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
+        context.clock.put_after(self, self.session.first_heartbeat_in(random.random(), now))
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        """A frame of the client."""
+        now, session, kind = self._context.monotonic(), self.session, frame.msg_type
+        if kind in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
+            data = frame.get_payload_as_bytes()
+            self._apply(session.receive_fragment(data, final=frame.fin, now=now), now)
+        elif kind == WSMsgType.PONG:
+            session.heard(now)
+        elif kind == WSMsgType.PING:
+            session.heard(now)
+            transport.send_pong(frame.get_payload_as_bytes())
+        elif kind == WSMsgType.CLOSE:
+            if not transport.is_close_frame_sent:
+                transport.send_close(frame.get_close_code())
+            transport.disconnect()
+        elif session.state is not SessionState.CLOSED:
+            self._apply(
+                session.violation(CloseCode.UNSUPPORTED_DATA, "binary frames are not part of this protocol"), now
+            )
+
+    def on_ws_disconnected(self, _transport: WSTransport) -> None:
+        """The socket is gone. That is no cancel: responses go on for their grace period."""
+        self._release()
+
+    def pause_writing(self) -> None:
+        """The client doesn't read as fast as it is written to."""
+        self.blocked = True
+
+    def resume_writing(self) -> None:
+        """There is room again: what was missed goes out, joined."""
+        self.blocked = False
+        now = self._context.monotonic()
+        for reader in tuple(self._readers.values()):
+            reader.deliver(now)
+
+    # -- what the node calls -------------------------------------------------------------------------------------
+
+    def on_due(self, _slot: int) -> None:
+        """The heartbeat's turn."""
+        if self.session.state is SessionState.CLOSED:
+            return
+        context = self._context
+        beat = self.session.heartbeat(context.monotonic())
+        if beat.close is not None:
+            context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).part += 1
+            self._close(beat.close, linger=False)
+            return
+        if beat.ping:
+            self.transport.send_ping()
+        context.clock.put_after(self, beat.look_again_in)
+
+    def look_at_readers(self, now: float) -> None:
+        """Tell readers that lag, and let those go that lag too far; once a second while any is behind."""
+        for reader in tuple(self._readers.values()):
+            event = reader.look(now)
+            if event is FlowEvent.LAG:
+                self.measures.lagging.value += 1
+            elif event is FlowEvent.EXCEED:
+                self.measures.too_slow.value += 1
+                self.close(
+                    CloseCode.TOO_SLOW, f"too slow; resume {reader.stream.response_id} after {reader.cursor.last}"
+                )
+                return
+        if all(reader.current for reader in self._readers.values()):
+            self.registry.slow.discard(self)
+
+    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
+        """The node is leaving: take no more messages, and tell the client when to come elsewhere."""
+        self.session.drain()
+        self.send(Reconnect(type="reconnect", reason=reason, after_ms=after_ms).to_json())
+
+    def close(self, code: int, reason: str) -> None:
+        """Send a close frame and let the client answer it."""
+        self._close(Close(code, reason), linger=True)
+
+    def send(self, frame: bytes) -> None:
+        """Send a text frame; a connection that is closing ignores it."""
+        self.transport.send(WSMsgType.TEXT, frame)
+        self.measures.frames.value += 1
+
+    def leave(self, reader: WebSocketReader) -> None:
+        """The reader has given everything, or is replaced."""
+        if self._readers.get(reader.stream.response_id) is reader:
+            del self._readers[reader.stream.response_id]
+        reader.stream.detach(reader)
+
+    # -- what the client asked for -------------------------------------------------------------------------------
+
+    def _apply(self, received: Received, now: float) -> None:
+        for frame in received.frames:
+            self.send(frame)
+        if received.event is not None:
+            self._act(received.event, now)
+        if received.close is not None:
+            self._close(received.close, linger=True)
+
+    def _act(self, message: ClientMessage, now: float) -> None:
+        try:
+            if isinstance(message, ChatMessageFrame):
+                self._submit(message)
+            elif isinstance(message, ResponseResume):
+                self._resume(message, now)
+            elif isinstance(message, ResponsePause):
+                self._reader(message.response_id).pause(now)
+            elif isinstance(message, ResponseContinue):
+                self._reader(message.response_id).resume(now)
+            elif isinstance(message, ResponseCancel):
+                self._context.orchestrator.cancel(self._stream(message.response_id))
+            else:
+                self._acknowledge(message)
+        except EvenflowError as error:
+            message_id = message.message_id if isinstance(message, ChatMessageFrame) else None
+            response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
+            self.send(self.session.refuse(error, message_id=message_id, response_id=response_id))
+
+    def _submit(self, message: ChatMessageFrame) -> None:
+        context = self._context
+        event = IngestEvent(
+            self.channel,
+            message.message_id,
+            message.previous_message_id,
+            message.payload.text,
+            context.limits.grace_seconds,
+        )
+        stream, duplicate = context.orchestrator.submit(event)
+        if stream.response_id in self._readers:
+            self.send(
+                self._start(stream, self._readers[stream.response_id].cursor.next_index, duplicate, None).to_json()
+            )
+        else:
+            self._read(stream, 0, duplicate)
+
+    def _resume(self, message: ResponseResume, now: float) -> None:
+        stream = self._stream(message.response_id)
+        if message.after >= stream.log.next_index:
+            raise InvalidRequest(
+                f"`after` is {message.after}, but the response's last index is {stream.log.next_index - 1}; nothing was changed",
+                code="invalid_field",
+                param="after",
+            )
+        earlier = self._readers.get(stream.response_id)
+        if earlier is not None:
+            self.leave(earlier)
+        self._read(stream, message.after + 1, duplicate=True)
+        resumed = self._context.monotonic() - now
+        self._context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
+
+    def _read(self, stream: ResponseStream, next_index: int, duplicate: bool) -> None:
+        if len(stream.readers) >= self._context.limits.readers_per_response:
+            raise RateLimited(
+                "this response has as many readers as it may; close one and resume",
+                code="response_readers",
+                retry_after_ms=1000,
+            )
+        encoder: DeltaEncoder
+        number = None
+        if self._protocol == COMPACT:
+            number = self._streams
+            self._streams += 1
+            encoder = CompactEncoder(number)
+        else:
+            encoder = V1Encoder(self.channel.session, stream.response_id)
+        self.send(self._start(stream, next_index, duplicate, number).to_json())
+        reader = WebSocketReader(self, stream, next_index, encoder, self._context.limits)
+        self._readers[stream.response_id] = reader
+        stream.attach(reader)
+
+    def _acknowledge(self, message: ResponseAck) -> None:
+        stream = self._stream(message.response_id)
+        if message.index >= stream.log.next_index:
+            raise InvalidRequest(
+                f"`index` is {message.index}, but the response's last index is {stream.log.next_index - 1}",
+                code="invalid_field",
+                param="index",
+            )
+        self.measures.acknowledged.value += stream.acknowledge(message.index)
+
+    def _stream(self, response_id: str) -> ResponseStream:
+        return self._context.orchestrator.responses.get(response_id, self.channel)
+
+    def _reader(self, response_id: str) -> WebSocketReader:
+        self._stream(response_id)
+        reader = self._readers.get(response_id)
+        if reader is None:
+            raise NotFound("this connection doesn't read that response; resume it first", code="response_not_found")
+        return reader
+
+    # -- frames and ends -----------------------------------------------------------------------------------------
+
+    def _ready(self) -> SessionReady:
+        orchestrator, limits, claims = self._context.orchestrator, self._context.limits, self.session.claims
+        return SessionReady(
+            type="session.ready",
+            session_id=self.channel.session,
+            protocol=self._protocol,
+            expires_at=iso_time(claims.expires_at),
+            last_message_id=orchestrator.last_message_id(self.channel),
+            limits=SessionLimits(
+                message_bytes=limits.message_bytes,
+                messages_in_flight=limits.messages_in_flight_per_session,
+                batch_window_ms=limits.batch_window_ms,
+                heartbeat_seconds=limits.heartbeat_seconds,
+                pong_timeout_seconds=limits.pong_timeout_seconds,
+            ),
+            responses=[
+                ResponseSummary(
+                    response_id=stream.response_id,
+                    message_id=stream.message_id,
+                    status=stream.state,
+                    next_index=stream.log.next_index,
+                )
+                for stream in orchestrator.responses.of(self.channel)
+            ],
+        )
+
+    def _start(self, stream: ResponseStream, next_index: int, duplicate: bool, number: int | None) -> ResponseStart:
+        return ResponseStart(
+            type="chat.response.start",
+            session_id=self.channel.session,
+            response_id=stream.response_id,
+            message_id=stream.message_id,
+            status=stream.state,
+            next_index=next_index,
+            duplicate=duplicate,
+            stream=number,
+        )
+
+    def _close(self, close: Close, *, linger: bool) -> None:
+        self.transport.send_close(cast("WSCloseCode", close.code), close.reason[:120])
+        self._release()
+        if linger:
+            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self.transport.disconnect, False)
+        else:
+            self.transport.disconnect(False)
+
+    def _release(self) -> None:
+        self.session.close()
+        self.registry.remove(self)
+        for reader in tuple(self._readers.values()):
+            self.leave(reader)

@@ -1,0 +1,145 @@
+"""The WebSocket listener: its own port, picows under uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
+from stream_core.metric_catalogue import CONNECTIONS_REFUSED
+from stream_core.session import CloseCode, Session
+from stream_core.subprotocols import SUBPROTOCOLS, V1
+
+# Bursts of thousands of connections wait here instead of a second on SYN retry.
+_BACKLOG = 8192
+_BEARER = "bearer."
+# Larger frames are refused by the session machine with a reason; far larger ones never enter memory.
+_FRAME_SLACK = 2
+
+# An adapter: picows makes a child logger per connection of a real logger, which costs half a kilobyte each.
+_picows_logger = logging.LoggerAdapter(logging.getLogger("picows.server"))
+_logger = logging.getLogger(__name__)
+
+
+class WebSocketListener:
+    """Accepts connections, and refuses them with the error shape."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address can't be had.
+        """
+        limits = self._context.limits
+        listening = _listening_socket(host, port, limits.write_buffer_bytes)
+        self._server = await ws_create_server(
+            self._upgrade,
+            sock=listening,
+            backlog=_BACKLOG,
+            logger_name=_picows_logger,
+            use_aiofastnet=False,
+            read_buffer_init_size=512,
+            max_frame_size=limits.message_bytes * _FRAME_SLACK,
+            enable_auto_pong=False,
+            disconnect_on_exception=True,
+        )
+
+    def stop_accepting(self) -> None:
+        """New connections are refused from now on; those that are open stay."""
+        if self._server is not None:
+            self._server.close()
+
+    def close_all(self, code: int, reason: str) -> None:
+        """Close every connection."""
+        for connection in self._context.registry:
+            connection.close(code, reason)
+
+    def _upgrade(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
+        asked_at = self._context.monotonic()
+        try:
+            return self._accept(request, asked_at)
+        except EvenflowError as error:
+            if isinstance(error, Overloaded):
+                self._context.metrics.counter(CONNECTIONS_REFUSED).value += 1
+            return _refusal(error)
+        except Exception:
+            _logger.exception("a handshake failed")
+            return _refusal(InternalError("the handshake failed; try again", code="internal_error"))
+
+    def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
+        context = self._context
+        url = urlsplit(request.path.decode("latin-1"))
+        if url.path != "/ws":
+            raise NotFound("there is no such path here; the WebSocket is at /ws", code="path_not_found")
+        offered = [
+            name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name.strip()
+        ]
+        now = context.wall_time()
+        claims = context.tokens.verify(_token(request, offered), now)
+        protocol, answer_headers = _select(offered)
+        replaces = parse_qs(url.query).get("replace") == ["1"]
+        if context.orchestrator.draining:
+            raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
+        context.registry.check(claims.channel, replaces)
+        if replaces:
+            for older in context.registry.of(claims.channel):
+                older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")
+        session = Session(claims, context.limits, expires_in=claims.expires_at - now, now=asked_at)
+        connection = WebSocketConnection(context, session, protocol, asked_at)
+        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
+
+
+def _listening_socket(host: str, port: int, send_buffer: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections inherit it. A fixed kernel buffer (Linux doubles the number) bounds a slow reader's share of the
+        # kernel's memory, and shows early that it is slow.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer // 2)
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
+    for name in offered:
+        if name.startswith(_BEARER):
+            return name.removeprefix(_BEARER)
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _select(offered: list[str]) -> tuple[str, dict[str, str]]:
+    """The first of the client's subprotocols that we speak; without any offer it is evenflow.v1, unsaid."""
+    named = [name for name in offered if not name.startswith(_BEARER)]
+    for name in named:
+        if name in SUBPROTOCOLS:
+            return name, {"Sec-WebSocket-Protocol": name}
+    if offered:
+        raise InvalidRequest(
+            f"none of the subprotocols offered is spoken here; offer one of {', '.join(SUBPROTOCOLS)}",
+            code="unsupported_subprotocol",
+        )
+    return V1, {}
+
+
+def _refusal(error: EvenflowError) -> WSUpgradeResponseWithListener:
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    if error.retry_after_ms is not None:
+        headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))
+    response = WSUpgradeResponse.create_error_response(error.status, orjson.dumps(error.to_body()), headers)
+    return WSUpgradeResponseWithListener(response, None)

@@ -1,0 +1,153 @@
+"""Puts the handler together, starts it, and lets it leave without losing an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.gateway.connection_registry import ConnectionRegistry
+from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.http_listener import HttpListener
+from fargate_handler.gateway.websocket_listener import WebSocketListener
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.orchestrator import Orchestrator
+from fargate_handler.settings import ConfigurationError, HandlerSettings
+from fargate_handler.token_sources.demo.passages import Passages
+from fargate_handler.token_sources.demo.source import DemoModel
+from fargate_handler.token_sources.openai import OpenAIModel
+from fargate_handler.token_sources.port import TokenSource
+from stream_core import metric_catalogue as catalogue
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.errors import Overloaded
+from stream_core.session import CloseCode
+from stream_core.session_token import SessionTokens
+
+_logger = logging.getLogger(__name__)
+
+_SWEEP_SECONDS = 1.0
+_MINUTE_SECONDS = 60.0
+# While draining, how often to see whether everything has ended.
+_DRAIN_STEP_SECONDS = 0.05
+# Clients come back spread over so long at most.
+_RECONNECT_SPREAD_MS = 5_000
+
+
+class Handler:
+    """One handler task: one process, one event loop."""
+
+    def __init__(self, settings: HandlerSettings, loop: asyncio.AbstractEventLoop) -> None:
+        self._settings = settings
+        # Not loop.time: uvloop's has a resolution of a millisecond.
+        self._monotonic: Callable[[], float] = time.monotonic
+        self._clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
+        self._driver = ClockDriver(self._clock, loop, time.monotonic)
+        self._metrics = Metrics()
+        self._source = _token_source(settings, self._clock)
+        self._orchestrator = Orchestrator(
+            source=self._source,
+            clock=self._clock,
+            limits=settings,
+            metrics=self._metrics,
+            fallback_text=settings.fallback_text,
+            monotonic=self._monotonic,
+        )
+        self._registry = ConnectionRegistry(settings)
+        context = self._context()
+        self._http = HttpListener(context, settings.page)
+        self._websockets = WebSocketListener(context)
+        self._minute_ends = self._monotonic() + _MINUTE_SECONDS
+        self._metrics.end_minute(self._monotonic())
+        self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
+        self._metrics.gauge(catalogue.CLOCK_INTERVAL, lambda: self._clock.interval * 1000)
+        self._metrics.gauge(catalogue.CLOCK_LATENESS, lambda: self._clock.lateness * 1000)
+
+    async def start(self) -> None:
+        """Listen on both ports.
+
+        Raises:
+            ConfigurationError: a port can't be had; the message names its variable.
+        """
+        settings = self._settings
+        await _listen("HTTP", settings.http_host, settings.http_port, self._http.start)
+        await _listen("WS", settings.ws_host, settings.ws_port, self._websockets.start)
+        self._driver.start()
+        self._clock.put_after(self, _SWEEP_SECONDS)
+
+    async def drain(self) -> None:
+        """Leave: no new work, running answers finish if they fit into the drain time, every client is told."""
+        self._orchestrator.draining = True
+        for connection in self._registry:
+            connection.ask_to_reconnect("this node is leaving", random.randrange(_RECONNECT_SPREAD_MS))
+        deadline = self._monotonic() + self._settings.drain_seconds
+        while self._orchestrator.busy and self._monotonic() < deadline:
+            self._close_those_that_have_everything()
+            await asyncio.sleep(_DRAIN_STEP_SECONDS)
+        self._orchestrator.interrupt_all(
+            Overloaded(
+                "the node left before the answer was finished; what was delivered is kept, ask again", code="draining"
+            )
+        )
+        self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
+
+    async def stop(self) -> None:
+        """Close everything."""
+        self._websockets.stop_accepting()
+        await self._http.stop()
+        await self._source.close()
+        self._driver.stop()
+
+    def on_due(self, _slot: int) -> None:
+        """Once a second: forget what is old, look at slow readers, take stock of the minute."""
+        self._clock.put_after(self, _SWEEP_SECONDS)
+        now = self._monotonic()
+        self._orchestrator.sweep(now)
+        for connection in tuple(self._registry.slow):
+            connection.look_at_readers(now)
+        if now >= self._minute_ends:
+            self._minute_ends = now + _MINUTE_SECONDS
+            self._metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).whole += len(self._registry)
+            self._metrics.end_minute(now)
+
+    def _close_those_that_have_everything(self) -> None:
+        for connection in self._registry:
+            if not connection.reading:
+                connection.close(CloseCode.GOING_AWAY, "this node is leaving")
+
+    def _context(self) -> GatewayContext:
+        settings = self._settings
+        return GatewayContext(
+            limits=settings,
+            clock=self._clock,
+            metrics=self._metrics,
+            measures=DeliveryMeasures(self._metrics),
+            orchestrator=self._orchestrator,
+            registry=self._registry,
+            tokens=SessionTokens(settings.signing_keys),
+            tenant_keys={tenant: key.get_secret_value() for tenant, key in settings.tenant_keys.items()},
+            monotonic=self._monotonic,
+            wall_time=time.time,
+            http_url=str(settings.public_http_url).rstrip("/") if settings.public_http_url else None,
+            ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
+            ws_port=settings.ws_port,
+        )
+
+
+def _token_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
+    if settings.model == "openai":
+        key = settings.model_api_key
+        return OpenAIModel(str(settings.model_url), settings.model_name, key.get_secret_value() if key else None)
+    return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)
+
+
+async def _listen(kind: str, host: str, port: int, start: Callable[[str, int], Awaitable[None]]) -> None:
+    try:
+        await start(host, port)
+    except OSError as error:
+        raise ConfigurationError(
+            f"EVENFLOW_{kind}_PORT={port}: cannot listen on {host}:{port} ({error.strerror or error}); "
+            f"choose another, e.g. `make run {kind}_PORT={port + 100}`"
+        ) from error

@@ -1,0 +1,125 @@
+"""What this process measures, by the catalogue, and its Prometheus page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from stream_core import metric_catalogue as catalogue
+from stream_core.distribution import Distribution
+from stream_core.metric_catalogue import Metric, MetricKind
+
+_T = TypeVar("_T")
+
+
+class Ratio:
+    """Percent of `part` in `whole`. The last finished minute counts, or what there is of the first."""
+
+    __slots__ = ("_part_then", "_whole_then", "part", "percent", "whole")
+
+    def __init__(self) -> None:
+        self.part = 0
+        self.whole = 0
+        self._part_then = 0
+        self._whole_then = 0
+        self.percent = 0.0
+
+    def end_minute(self) -> None:
+        """Take stock of the minute that ends now."""
+        part, whole = self.part - self._part_then, self.whole - self._whole_then
+        self._part_then, self._whole_then = self.part, self.whole
+        self.percent = 100.0 * part / whole if whole else 0.0
+
+
+class Counter:
+    """Events since start."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Metrics:
+    """One object per metric, found by its catalogue row; gauges are read from functions when someone looks."""
+
+    def __init__(self) -> None:
+        self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
+        self._counters = _each(MetricKind.COUNTER, Counter)
+        self._ratios = _each(MetricKind.RATIO, Ratio)
+        self._gauges: dict[str, Callable[[], float]] = {}
+        self.frames_sent = Counter()
+        self._frames_then = 0
+        self._minute_began: float | None = None
+        self._frames_per_second = 0.0
+        self.gauge(catalogue.MESSAGES_PER_SECOND, lambda: self._frames_per_second)
+
+    def distribution(self, metric: Metric) -> Distribution:
+        """Where the values of `metric` are recorded."""
+        return self._distributions[metric.name]
+
+    def counter(self, metric: Metric) -> Counter:
+        """The counter of `metric`."""
+        return self._counters[metric.name]
+
+    def ratio(self, metric: Metric) -> Ratio:
+        """The two counts behind `metric`."""
+        return self._ratios[metric.name]
+
+    def gauge(self, metric: Metric, read: Callable[[], float]) -> None:
+        """From now on `metric` is what `read` returns."""
+        self._gauges[metric.name] = read
+
+    def end_minute(self, now: float) -> None:
+        """Take stock once a minute; `now` in seconds on a monotonic clock."""
+        for ratio in self._ratios.values():
+            ratio.end_minute()
+        if self._minute_began is not None and now > self._minute_began:
+            self._frames_per_second = (self.frames_sent.value - self._frames_then) / (now - self._minute_began)
+        self._frames_then, self._minute_began = self.frames_sent.value, now
+
+    def prometheus_page(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        registry = CollectorRegistry()
+        registry.register(_CatalogueCollector(self))
+        return generate_latest(registry)
+
+    def families(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+        """Each metric as a Prometheus family; a ratio is its percent and the two counters behind it."""
+        for metric in catalogue.CATALOGUE:
+            name, text = metric.prometheus_name, f"{metric.meaning} ({metric.unit})"
+            if metric.kind is MetricKind.DISTRIBUTION:
+                yield _histogram(name, text, self.distribution(metric))
+            elif metric.kind is MetricKind.COUNTER:
+                yield CounterMetricFamily(name, text, value=self.counter(metric).value)
+            elif metric.kind is MetricKind.RATIO:
+                ratio = self.ratio(metric)
+                yield GaugeMetricFamily(name, text, value=ratio.percent)
+                yield CounterMetricFamily(f"{name}_part", text, value=ratio.part)
+                yield CounterMetricFamily(f"{name}_whole", text, value=ratio.whole)
+            else:
+                yield GaugeMetricFamily(name, text, value=self._gauges[metric.name]())
+
+
+class _CatalogueCollector(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+        return self._metrics.families()
+
+
+def _each(kind: MetricKind, make: Callable[[], _T]) -> dict[str, _T]:
+    return {metric.name: make() for metric in catalogue.CATALOGUE if metric.kind is kind}
+
+
+def _histogram(name: str, text: str, distribution: Distribution) -> HistogramMetricFamily:
+    cumulative, buckets = 0, []
+    for bound, count in zip((*map(str, Distribution.BOUNDS), "+Inf"), distribution.counts, strict=True):
+        cumulative += count
+        buckets.append((bound, cumulative))
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=distribution.total)

@@ -1,0 +1,58 @@
+"""The conversations that this node knows, bounded: the one idle longest goes first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from stream_core.channel import Channel
+from stream_core.conversation import Conversation
+from stream_core.errors import RateLimited
+from stream_core.limits import Limits
+
+
+class Conversations:
+    """Conversations by channel, in the order of their last use."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._known: OrderedDict[Channel, Conversation] = OrderedDict()
+
+    def get(self, channel: Channel) -> Conversation | None:
+        """The conversation, if it has begun here."""
+        return self._known.get(channel)
+
+    def open(self, channel: Channel, now: float) -> Conversation:
+        """The conversation, begun now if need be.
+
+        Raises:
+            RateLimited: there are as many as there may be, and all of them are busy.
+        """
+        conversation = self._known.get(channel)
+        if conversation is None:
+            self._make_room()
+            conversation = self._known[channel] = Conversation(self._limits, now)
+        self._known.move_to_end(channel)
+        return conversation
+
+    def sweep(self, now: float) -> None:
+        """Forget conversations that were idle for as long as a session token lives."""
+        while self._known:
+            channel, oldest = next(iter(self._known.items()))
+            if oldest.in_flight:
+                self._known.move_to_end(channel)
+                return
+            if now - oldest.used_at < self._limits.session_token_ttl_seconds:
+                return
+            del self._known[channel]
+
+    def _make_room(self) -> None:
+        if len(self._known) < self._limits.sessions_per_node:
+            return
+        idle = next((channel for channel, known in self._known.items() if not known.in_flight), None)
+        if idle is None:
+            raise RateLimited(
+                "this node holds as many sessions as it may; nothing was accepted, try again later",
+                code="sessions_full",
+                retry_after_ms=5000,
+            )
+        del self._known[idle]

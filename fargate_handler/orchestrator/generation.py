@@ -1,0 +1,210 @@
+"""The worker of one response: attempts, deadlines, fallback, cancellation. It ends by closing the response, always."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
+from stream_core.conversation import Turn
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.errors import (
+    EvenflowError,
+    InternalError,
+    ModelRefused,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from stream_core.limits import Limits
+from stream_core.response_stream import ResponseFull, ResponseStream
+
+_logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECONDS = 1.0
+_RETRY_PAUSE_SECONDS = (0.05, 0.25)
+
+
+class Generation:
+    """Generates one response.
+
+    Args:
+        stream: where the tokens go; closed when the generation has ended.
+        turns: what the model sees.
+        grace_seconds: without a reader for so long, the model is cancelled.
+        fallback_text: the answer when every attempt failed; empty for an error instead.
+        on_attempt: called as each attempt after the first begins.
+        on_end: called once, when the response has ended and the model is closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: ResponseStream,
+        turns: tuple[Turn, ...],
+        source: TokenSource,
+        clock: DeliveryClock,
+        limits: Limits,
+        grace_seconds: float,
+        fallback_text: str,
+        monotonic: Callable[[], float],
+        on_attempt: Callable[[], None],
+        on_end: Callable[[Generation], None],
+    ) -> None:
+        self.stream = stream
+        self.started_at: float | None = None
+        self._turns = turns
+        self._source = source
+        self._clock = clock
+        self._limits = limits
+        self._grace = grace_seconds
+        self._fallback_text = fallback_text
+        self._monotonic = monotonic
+        self._on_attempt = on_attempt
+        self._on_end = on_end
+        self._task: asyncio.Task[None] | None = None
+        self._attempt: asyncio.Task[ModelFinish] | None = None
+        self._overdue: UpstreamTimeout | None = None
+        self._looked_at = 0.0
+        self._first_token_by = 0.0
+        self._finish_by = 0.0
+        self._tokens_before = 0
+        self._look_slot = clock.put_after(self, min(_LOOK_EVERY_SECONDS, grace_seconds))
+
+    def start(self) -> None:
+        """A worker is free: begin."""
+        self.started_at = self._monotonic()
+        self.stream.start()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def cancel(self) -> None:
+        """End the response as cancelled now, and the model as soon as its source lets go. Late calls change nothing."""
+        if self.stream.state.terminal:
+            return
+        self.stream.cancel()
+        self._stop()
+
+    def interrupt(self, error: EvenflowError) -> None:
+        """End the response with `error` now, and the model as soon as its source lets go."""
+        if self.stream.state.terminal:
+            return
+        self.stream.fail(error.to_object())
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._task is None:
+            self._on_end(self)
+        else:
+            self._task.cancel()
+
+    # -- attempts ------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            error = await self._attempts()
+            if error is not None and not self.stream.state.terminal:
+                self._give_up(error)
+        except asyncio.CancelledError:
+            # cancel() and interrupt() have closed the stream; anything else that ends our task is the process leaving.
+            if not self.stream.state.terminal:
+                self.stream.cancel()
+        finally:
+            self._on_end(self)
+
+    async def _attempts(self) -> EvenflowError | None:
+        """Try until an attempt completes the stream (None) or none is left (the last error)."""
+        retries = self._limits.model_retries
+        while True:
+            try:
+                finish = await self._try()
+            except ResponseFull:
+                self.stream.complete("length", None)
+                return None
+            except (ModelRefused, UpstreamRejected) as error:
+                return error
+            except EvenflowError as error:
+                failed: EvenflowError = error
+            except Exception:
+                _logger.exception("the token source failed in a way that it doesn't know")
+                failed = InternalError(
+                    "the model's connector failed; what was delivered was kept", code="internal_error"
+                )
+            else:
+                self.stream.complete(finish.finish_reason, finish.usage)
+                return None
+            if self.stream.attempt > retries:
+                return failed
+            await asyncio.sleep(random.uniform(*_RETRY_PAUSE_SECONDS))
+            self._on_attempt()
+            self.stream.restart()
+
+    async def _try(self) -> ModelFinish:
+        now = self._monotonic()
+        self._looked_at = now
+        self._first_token_by = now + self._limits.first_token_deadline_seconds
+        self._finish_by = now + self._limits.model_deadline_seconds
+        self._tokens_before = self.stream.tokens
+        self._overdue = None
+        request = ModelRequest(self.stream.channel.agent, self._turns, self.stream.attempt)
+        self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, self.stream))
+        self._look_slot = self._clock.put_after(self, self._next_look(now))
+        try:
+            return await self._attempt
+        except asyncio.CancelledError:
+            if self._overdue is not None and not self.stream.state.terminal:
+                raise self._overdue from None
+            raise
+        finally:
+            self._attempt.cancel()
+
+    def _give_up(self, error: EvenflowError) -> None:
+        refused = isinstance(error, ModelRefused)
+        if refused or not self._fallback_text:
+            self.stream.fail(error.to_object())
+            return
+        self.stream.restart()
+        self.stream.degraded = True
+        self.stream.error = error.to_object()
+        self.stream.push(self._fallback_text)
+        self.stream.complete("stop", None)
+
+    # -- what time brings ----------------------------------------------------------------------------------------
+
+    def on_due(self, slot: int) -> None:
+        """Look at the grace period and the deadlines."""
+        stream = self.stream
+        if slot != self._look_slot or stream.state.terminal:
+            return
+        now = self._monotonic()
+        if stream.unread_since is not None and now - stream.unread_since >= self._grace:
+            self.cancel()
+            return
+        if self._attempt is not None and self._overdue is None:
+            self._check_deadlines(now)
+        self._look_slot = self._clock.put_after(self, self._next_look(now))
+
+    def _check_deadlines(self, now: float) -> None:
+        if self.stream.held:
+            # A held model owes nothing; its readers are bounded by the pause limit.
+            self._finish_by += now - self._looked_at
+            self._first_token_by += now - self._looked_at
+        self._looked_at = now
+        limits = self._limits
+        if now >= self._first_token_by and self.stream.tokens == self._tokens_before:
+            self._abort("first_token_timeout", f"the model gave no token for {limits.first_token_deadline_seconds:g} s")
+        elif now >= self._finish_by:
+            self._abort("model_timeout", f"the model did not finish within {limits.model_deadline_seconds:g} s")
+
+    def _abort(self, code: str, what: str) -> None:
+        self._overdue = UpstreamTimeout(f"{what}; what was delivered was kept", code=code)
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    def _next_look(self, now: float) -> float:
+        times = [now + _LOOK_EVERY_SECONDS, self._finish_by]
+        if self.stream.tokens == self._tokens_before:
+            times.append(self._first_token_by)
+        if self.stream.unread_since is not None:
+            times.append(self.stream.unread_since + self._grace)
+        return max(0.0, min(time for time in times if time > now) - now)

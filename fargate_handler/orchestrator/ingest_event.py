@@ -1,0 +1,21 @@
+"""A validated message on its way in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stream_core.channel import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class IngestEvent:
+    """A message with its causal header (`message_id`, `previous_message_id`).
+
+    `grace_seconds` is how long the model goes on without a reader.
+    """
+
+    channel: Channel
+    message_id: str
+    previous_message_id: str | None
+    text: str
+    grace_seconds: float

@@ -1,0 +1,219 @@
+"""Takes messages in and sees each to its end. Nothing here waits for a model: the gateway's calls return at once."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.conversations import Conversations
+from fargate_handler.orchestrator.fair_queue import FairQueue
+from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.responses import Responses
+from fargate_handler.token_sources.port import TokenSource
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.errors import EvenflowError, Overloaded, RateLimited
+from stream_core.limits import Limits
+from stream_core.response_state import ResponseState
+from stream_core.response_stream import ResponseStream
+
+
+class Submission(NamedTuple):
+    """An accepted message. `duplicate`: it was accepted before, and this is the same response."""
+
+    stream: ResponseStream
+    duplicate: bool
+
+
+class Orchestrator:
+    """Admission, queue and workers.
+
+    Args:
+        fallback_text: the answer when the model cannot; empty for an error instead.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: TokenSource,
+        clock: DeliveryClock,
+        limits: Limits,
+        metrics: Metrics,
+        fallback_text: str,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.responses = Responses(limits)
+        self._source = source
+        self._clock = clock
+        self._limits = limits
+        self._metrics = metrics
+        self._fallback_text = fallback_text
+        self._monotonic = monotonic
+        self._conversations = Conversations(limits)
+        self._queue: FairQueue[Generation] = FairQueue(limits.queue_depth)
+        self._running: dict[str, Generation] = {}
+        self._waiting: dict[str, Generation] = {}
+        self._in_flight_of_tenant: Counter[str] = Counter()
+        self.draining = False
+        metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
+        metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
+        metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+
+    @property
+    def busy(self) -> bool:
+        """Whether any response has not ended."""
+        return bool(self._running or self._waiting)
+
+    def submit(self, event: IngestEvent) -> Submission:
+        """Accept a message, or return the response that it has already.
+
+        Raises:
+            Conflict: it doesn't follow the session's last message.
+            RateLimited: a quota, a rate, or the queue is full.
+            Overloaded: this node is leaving.
+            Gone: it was answered, too long ago.
+        """
+        now = self._monotonic()
+        conversation = self._conversations.open(event.channel, now)
+        known = conversation.known_response(event.message_id)
+        if known is not None:
+            return Submission(self.responses.get(known, event.channel), duplicate=True)
+        self._check_node(event.channel.tenant)
+        conversation.check(event.message_id, event.previous_message_id, now)
+
+        stream = ResponseStream(
+            response_id=f"rsp_{secrets.token_hex(16)}",
+            message_id=event.message_id,
+            channel=event.channel,
+            clock=self._clock,
+            limits=self._limits,
+            monotonic=self._monotonic,
+        )
+        turns = conversation.accept(event.message_id, stream.response_id, event.text, now)
+        self.responses.add(stream)
+        self._in_flight_of_tenant[event.channel.tenant] += 1
+        self._run_or_queue(
+            Generation(
+                stream=stream,
+                turns=turns,
+                source=self._source,
+                clock=self._clock,
+                limits=self._limits,
+                grace_seconds=event.grace_seconds,
+                fallback_text=self._fallback_text,
+                monotonic=self._monotonic,
+                on_attempt=self._attempted_again,
+                on_end=self._ended,
+            )
+        )
+        return Submission(stream, duplicate=False)
+
+    def last_message_id(self, channel: Channel) -> str | None:
+        """The session's last accepted message, if there is one."""
+        conversation = self._conversations.get(channel)
+        return conversation.last_message_id if conversation else None
+
+    def cancel(self, stream: ResponseStream) -> None:
+        """Stop the model and end the response as cancelled; one that has ended stays as it is."""
+        generation = self._running.get(stream.response_id) or self._waiting.get(stream.response_id)
+        if generation is not None:
+            generation.cancel()
+
+    def interrupt_all(self, error: EvenflowError) -> None:
+        """End everything that runs or waits with `error`: the drain's time is over."""
+        for generation in (*self._waiting.values(), *self._running.values()):
+            generation.interrupt(error)
+
+    def sweep(self, now: float) -> None:
+        """Forget what is old; about once a second."""
+        self.responses.sweep(now)
+        self._conversations.sweep(now)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _check_node(self, tenant: str) -> None:
+        if self.draining:
+            raise Overloaded(
+                "this node is leaving; the message was not accepted, send it again",
+                code="draining",
+                retry_after_ms=1000,
+            )
+        if self._in_flight_of_tenant[tenant] >= self._limits.messages_in_flight_per_tenant:
+            raise RateLimited(
+                "this tenant has as many messages in flight as it may; the message was not accepted, send it again later",
+                code="tenant_in_flight",
+                retry_after_ms=1000,
+            )
+        if self._full and len(self._queue) >= self._limits.queue_depth:
+            self._metrics.counter(catalogue.QUEUE_REFUSED).value += 1
+            raise RateLimited(
+                "the queue is full; the message was not accepted, send it again later",
+                code="queue_full",
+                retry_after_ms=2000,
+            )
+
+    @property
+    def _full(self) -> bool:
+        return len(self._running) >= self._limits.generations_per_node
+
+    def _run_or_queue(self, generation: Generation) -> None:
+        stream = generation.stream
+        if not self._full:
+            self._start(generation)
+            return
+        self._waiting[stream.response_id] = generation
+        self._queue.put(stream.channel.tenant, generation)
+
+    def _start(self, generation: Generation) -> None:
+        stream = generation.stream
+        self._waiting.pop(stream.response_id, None)
+        self._running[stream.response_id] = generation
+        waited = self._monotonic() - stream.created_at
+        self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
+        generation.start()
+
+    def _attempted_again(self) -> None:
+        self._metrics.counter(catalogue.GENERATION_RETRIES).value += 1
+
+    def _ended(self, generation: Generation) -> None:
+        stream = generation.stream
+        if self._waiting.pop(stream.response_id, None) is not None:
+            self._queue.remove(stream.channel.tenant, generation)
+        self._running.pop(stream.response_id, None)
+        self._release(stream)
+        self._measure(generation)
+        while not self._full and (waiting := self._queue.take()) is not None:
+            self._start(waiting)
+
+    def _release(self, stream: ResponseStream) -> None:
+        tenant = stream.channel.tenant
+        self._in_flight_of_tenant[tenant] -= 1
+        if not self._in_flight_of_tenant[tenant]:
+            del self._in_flight_of_tenant[tenant]
+        conversation = self._conversations.get(stream.channel)
+        if conversation is not None:
+            answered = stream.state is ResponseState.COMPLETED and not stream.degraded
+            conversation.response_ended(stream.log.text if answered else "", self._monotonic())
+        self.responses.ended(stream)
+
+    def _measure(self, generation: Generation) -> None:
+        stream, metrics = generation.stream, self._metrics
+        outcome = {
+            ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
+            ResponseState.ERROR: catalogue.RESPONSES_FAILED,
+            ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
+        }[stream.state]
+        metrics.counter(outcome).value += 1
+        metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
+        metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
+        if stream.tokens and stream.first_delta_at is not None and stream.ended_at is not None:
+            metrics.distribution(catalogue.FIRST_TOKEN).record((stream.first_delta_at - stream.created_at) * 1000)
+            if stream.tokens > 1:
+                gap = (stream.ended_at - stream.first_delta_at) / (stream.tokens - 1)
+                metrics.distribution(catalogue.TOKEN_GAP).record(gap * 1000)

@@ -1,0 +1,78 @@
+"""The responses that this node holds: running, or ended less than the TTL ago."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from stream_core.channel import Channel
+from stream_core.errors import Gone, NotFound
+from stream_core.limits import Limits
+from stream_core.response_stream import ResponseStream
+
+
+class Responses:
+    """Finds a response for the session that owns it, and forgets it in time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._held: dict[str, ResponseStream] = {}
+        self._of_channel: dict[Channel, list[ResponseStream]] = {}
+        self._ended: deque[ResponseStream] = deque()
+        self._expired: OrderedDict[str, Channel] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, stream: ResponseStream) -> None:
+        """Hold a new response."""
+        self._held[stream.response_id] = stream
+        self._of_channel.setdefault(stream.channel, []).append(stream)
+
+    def get(self, response_id: str, channel: Channel) -> ResponseStream:
+        """The response, if it is this session's.
+
+        Raises:
+            NotFound: no such response here, or another session's (which is not told apart).
+            Gone: it ended too long ago.
+        """
+        stream = self._held.get(response_id)
+        if stream is not None and stream.channel == channel:
+            return stream
+        if self._expired.get(response_id) == channel:
+            raise Gone(
+                f"response {response_id} ended more than {self._limits.response_ttl_seconds:g} s ago and is no longer held; "
+                "ask again with a new message",
+                code="response_expired",
+            )
+        raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
+
+    def of(self, channel: Channel) -> list[ResponseStream]:
+        """All responses of a session that are held, oldest first."""
+        return self._of_channel.get(channel, [])
+
+    def ended(self, stream: ResponseStream) -> None:
+        """The response has ended: its TTL begins."""
+        self._ended.append(stream)
+
+    def sweep(self, now: float) -> None:
+        """Forget what ended longer ago than the TTL (but nothing that someone reads)."""
+        ended, ttl = self._ended, self._limits.response_ttl_seconds
+        for _ in range(len(ended)):
+            stream = ended[0]
+            if stream.ended_at is None or now - stream.ended_at < ttl:
+                return
+            ended.popleft()
+            if stream.readers:
+                ended.append(stream)
+                continue
+            self._forget(stream)
+
+    def _forget(self, stream: ResponseStream) -> None:
+        del self._held[stream.response_id]
+        siblings = self._of_channel[stream.channel]
+        siblings.remove(stream)
+        if not siblings:
+            del self._of_channel[stream.channel]
+        self._expired[stream.response_id] = stream.channel
+        if len(self._expired) > self._limits.expired_responses_remembered:
+            self._expired.popitem(last=False)

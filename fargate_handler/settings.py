@@ -1,0 +1,123 @@
+"""The handler's configuration: environment variables `EVENFLOW_…`, checked once, before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AnyHttpUrl, AnyUrl, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from stream_core.limits import Limits
+
+_PREFIX = "EVENFLOW_"
+_ROOT = Path(__file__).resolve().parent.parent
+_SHORTEST_SECRET = 32
+
+
+class ConfigurationError(Exception):
+    """The configuration is wrong. The message is one line that names the variable and what it accepts."""
+
+
+class HandlerSettings(Limits, BaseSettings):
+    """Everything that can be set. Each field is the variable `EVENFLOW_<FIELD IN CAPITALS>`."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
+
+    http_host: str = Field("127.0.0.1", description="address on which HTTP is served")
+    http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and SSE")
+    ws_host: str = Field("127.0.0.1", description="address on which the WebSocket is served")
+    ws_port: int = Field(8081, ge=1, le=65535, description="port of the WebSocket")
+    public_http_url: AnyHttpUrl | None = Field(
+        None, description="what clients call, when it isn't the address they used"
+    )
+    public_ws_url: AnyUrl | None = Field(
+        None, description="the WebSocket's public address, when it isn't ws_port of the host"
+    )
+    model: Literal["demo", "openai"] = Field("demo", description="where tokens come from")
+    model_url: AnyHttpUrl | None = Field(
+        None, description="base of an OpenAI-compatible server, up to /v1 (model=openai)"
+    )
+    model_name: str = Field("default", description="the model's name there")
+    model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
+    fallback_text: str = Field(
+        "The model cannot be reached at the moment. Your message is kept; please ask again in a minute.",
+        description="the answer, marked degraded, when every attempt failed; empty for an error instead",
+    )
+    demo_seed: int = Field(1, description="seed of the demo model's timing")
+    token_keys: Annotated[SecretStr, NoDecode] = Field(
+        default_factory=lambda: SecretStr(f"local:{secrets.token_urlsafe(32)}"),
+        description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
+        "(secret; default: made anew at each start)",
+    )
+    tenant_keys: dict[str, SecretStr] = Field(
+        {}, description='tenants that need a key, JSON `{"tenant": "key"}` (secret)'
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")
+    page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")
+    docs: Path = Field(_ROOT / "docs", description="folder of the pages that the demo model answers from")
+
+    @field_validator("token_keys")
+    @classmethod
+    def _readable_keys(cls, keys: SecretStr) -> SecretStr:
+        for entry in keys.get_secret_value().split(","):
+            kid, _, secret = entry.partition(":")
+            if not kid or len(secret) < _SHORTEST_SECRET:
+                raise ValueError(f"must be kid:secret,kid:secret with secrets of {_SHORTEST_SECRET} characters or more")
+        return keys
+
+    @model_validator(mode="after")
+    def _model_has_url(self) -> Self:
+        if self.model == "openai" and self.model_url is None:
+            raise ValueError("model_url must be set when model is openai, e.g. http://127.0.0.1:8000/v1")
+        if self.http_port == self.ws_port and self.http_host == self.ws_host:
+            raise ValueError("http_port and ws_port must differ")
+        return self
+
+    @property
+    def signing_keys(self) -> dict[str, bytes]:
+        """Key id → secret, the signing one first."""
+        entries = (entry.partition(":") for entry in self.token_keys.get_secret_value().split(","))
+        return {kid: secret.encode() for kid, _, secret in entries}
+
+
+def load_settings() -> HandlerSettings:
+    """Read the environment.
+
+    Raises:
+        ConfigurationError: a variable is wrong, or unknown.
+    """
+    _refuse_unknown()
+    try:
+        return HandlerSettings()
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error.errors(include_url=False)[0])) from None
+    except ValueError as error:  # a value that should be JSON and isn't
+        raise ConfigurationError(f"{_PREFIX}TENANT_KEYS must be JSON: {error.__cause__ or error}") from None
+
+
+def _refuse_unknown() -> None:
+    known = {f"{_PREFIX}{name.upper()}" for name in HandlerSettings.model_fields}
+    for name in sorted(os.environ):
+        if name.startswith(_PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigurationError(f"{name} is not a setting{hint} docs/limits.md lists them all")
+
+
+def _explain(error: ErrorDetails) -> str:
+    said = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        # A rule between several settings names them itself, in lower case.
+        for name in sorted(HandlerSettings.model_fields, key=len, reverse=True):
+            said = said.replace(name, f"{_PREFIX}{name.upper()}") if f"{_PREFIX}{name.upper()}" not in said else said
+        return said
+    name = str(error["loc"][0])
+    field = HandlerSettings.model_fields[name]
+    secret = "(secret)" in (field.description or "")
+    given = "…" if secret else repr(error["input"])
+    return f"{_PREFIX}{name.upper()}={given}: {said} ({field.description})"

@@ -1,0 +1,1 @@
+"""Where tokens come from, behind one small port."""

@@ -1,0 +1,1 @@
+"""The built-in demo model: true answers about Evenflow from its own docs, with the timing of a real model."""

@@ -1,0 +1,115 @@
+"""What the demo model does for a message: which tokens, when, and whether it fails. Seeded, so that it can be repeated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stream_core.errors import ModelRefused
+
+_TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
+_VOCABULARY = (
+    " evenly", " the", " tokens", " of", " a", " model", " reach", " every", " reader", ",", " one", " after", " another", ".",
+    " Größe", " 流れ", " cursor", " log", " index", " and", " nothing", " is", " lost", "\n", ' "quoted"', " back\\slash",
+)  # fmt: skip
+
+# The timing of a real model: 20-80 ms between tokens, now and then a burst, seldom a stall.
+_BURST_CHANCE, _BURST_TOKENS, _BURST_GAP_MS = 0.02, (5, 15), 2.0
+_STALL_CHANCE, _STALL_MS = 0.01, (150.0, 400.0)
+
+
+class Directives(BaseModel):
+    """A message that begins with `#demo` sets these: `#demo tokens=200 gap_ms=50 seed=7`. For tests and loads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tokens: int = Field(100, ge=0, le=100_000)
+    seed: int = 1
+    first_token_ms: float = Field(10, ge=0, le=600_000)
+    gap_ms: float = Field(50, ge=0, le=600_000)
+    jitter_ms: float = Field(0, ge=0, le=600_000)
+    bursty: bool = False
+    fail_after: int | None = Field(None, ge=0)
+    fail_attempts: int = Field(1, ge=0)
+    hang_after: int | None = Field(None, ge=0)
+    refuse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Tokens and their timing for one attempt. `fails_at` / `hangs_at` are token numbers, or None."""
+
+    tokens: list[str]
+    first_token_ms: float
+    gaps_ms: Iterator[float]
+    fails_at: int | None = None
+    hangs_at: int | None = None
+
+
+def demo_tokens(seed: int, count: int) -> list[str]:
+    """The `count` tokens that the directive `seed` stands for; another seed, other words."""
+    return Random(seed).choices(_VOCABULARY, k=count)
+
+
+def split_tokens(text: str) -> list[str]:
+    """Cut a text into tokens of about a model's length; joined they are the text."""
+    return _TOKEN.findall(text)
+
+
+def is_directive(text: str) -> bool:
+    """Whether a message steers the demo model instead of asking it."""
+    return text.startswith("#demo")
+
+
+def directed_script(text: str, attempt: int) -> Script:
+    """The script that a `#demo` message asks for.
+
+    Raises:
+        ModelRefused: the message asks for it, or names a directive that doesn't exist.
+    """
+    words = text.split()[1:]
+    try:
+        asked = Directives.model_validate(dict(word.split("=", 1) for word in words))
+    except (ValidationError, ValueError) as error:
+        raise ModelRefused(
+            f"the demo model does not understand {text[:100]!r}: {error}", code="model_refused"
+        ) from None
+    if asked.refuse:
+        raise ModelRefused(
+            "the demo model was told to refuse this message; nothing was generated", code="model_refused"
+        )
+    random = Random(asked.seed)
+    gaps = _real_gaps(random) if asked.bursty else _steady_gaps(random, asked.gap_ms, asked.jitter_ms)
+    return Script(
+        demo_tokens(asked.seed, asked.tokens),
+        asked.first_token_ms,
+        gaps,
+        asked.fail_after if attempt <= asked.fail_attempts else None,
+        asked.hang_after,
+    )
+
+
+def answer_script(answer: str, random: Random) -> Script:
+    """`answer` with a real model's timing."""
+    return Script(split_tokens(answer), random.uniform(250, 600), _real_gaps(random))
+
+
+def _steady_gaps(random: Random, gap_ms: float, jitter_ms: float) -> Iterator[float]:
+    while True:
+        yield gap_ms if not jitter_ms else max(0.0, gap_ms + random.uniform(-jitter_ms, jitter_ms))
+
+
+def _real_gaps(random: Random) -> Iterator[float]:
+    while True:
+        chance = random.random()
+        if chance < _STALL_CHANCE:
+            yield random.uniform(*_STALL_MS)
+        elif chance < _STALL_CHANCE + _BURST_CHANCE:
+            for _ in range(random.randint(*_BURST_TOKENS)):
+                yield _BURST_GAP_MS
+        else:
+            yield random.uniform(20, 80)

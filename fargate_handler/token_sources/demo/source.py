@@ -1,0 +1,114 @@
+"""The demo model as a token source. Its timers stand on the delivery clock's wheel, so ten thousand models wake no tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from zlib import crc32
+
+from fargate_handler.token_sources.demo.passages import Passages
+from fargate_handler.token_sources.demo.script import Script, answer_script, directed_script, is_directive
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.errors import UpstreamFailed
+from stream_core.messages import Usage
+
+_SLOT_MS = SLOT_SECONDS * 1000
+_HELD_SLOTS = 5
+
+
+class DemoModel:
+    """Answers from the docs.
+
+    Args:
+        passages: where the answers are.
+        clock: whose wheel its timers stand on.
+        seed: the same seed and question, the same timing.
+    """
+
+    def __init__(self, passages: Passages, clock: DeliveryClock, seed: int) -> None:
+        self._passages = passages
+        self._clock = clock
+        self._seed = seed
+
+    async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`."""
+        question = request.turns[-1].text
+        if is_directive(question):
+            script = directed_script(question, request.attempt)
+        else:
+            seed = self._seed ^ crc32(question.encode())
+            script = answer_script(self._passages.answer(question), Random(seed))
+        playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
+        try:
+            await playback.ended
+        finally:
+            playback.stop()
+        prompt = sum(len(turn.text.split()) for turn in request.turns)
+        return ModelFinish("stop", Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class _Playback:
+    """Plays one script on the wheel."""
+
+    __slots__ = ("_at", "_clock", "_next", "_script", "_sink", "_stopped", "ended")
+
+    def __init__(self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]) -> None:
+        self._script = script
+        self._sink = sink
+        self._clock = clock
+        self._next = 0
+        self._stopped = False
+        self.ended = ended
+        # In slots and fractions of them, so that a gap that is no multiple of a slot is right on average.
+        self._at = clock.slot + script.first_token_ms / _SLOT_MS
+        clock.put(self, int(self._at))
+
+    def stop(self) -> None:
+        """Give no more tokens."""
+        self._stopped = True
+
+    def on_due(self, slot: int) -> None:
+        """Give the tokens that are due."""
+        if self._stopped:
+            return
+        if self._sink.held:
+            self._at = slot + _HELD_SLOTS
+        else:
+            try:
+                self._play(slot)
+            except Exception as error:
+                self._end(error)
+        if not self._stopped:
+            self._clock.put(self, int(self._at))
+
+    def _play(self, slot: int) -> None:
+        script, push = self._script, self._sink.push
+        tokens, gaps = script.tokens, script.gaps_ms
+        while self._at < slot + 1:
+            number = self._next
+            if number == script.fails_at:
+                raise UpstreamFailed("the demo model was told to fail here", code="upstream_failed")
+            if number == script.hangs_at:
+                self._stopped = True
+                return
+            if number == len(tokens):
+                self._end(None)
+                return
+            push(tokens[number])
+            self._next = number + 1
+            # After the last token there is nothing to wait for.
+            if self._next < len(tokens):
+                self._at += next(gaps) / _SLOT_MS
+
+    def _end(self, error: Exception | None) -> None:
+        self._stopped = True
+        if self.ended.done():
+            return
+        if error is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(error)

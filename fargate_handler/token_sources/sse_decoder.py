@@ -1,0 +1,39 @@
+"""Server-sent events out of a byte stream that may be split anywhere."""
+
+from __future__ import annotations
+
+from stream_core.errors import UpstreamFailed
+
+_MOST_BYTES = 1_048_576
+
+
+class SseDecoder:
+    """Collects lines until an event is whole. Only `data` matters here."""
+
+    __slots__ = ("_data", "_rest")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that `chunk` completes, several `data:` lines joined by a newline.
+
+        Raises:
+            UpstreamFailed: an event grows beyond 1 MiB.
+        """
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > _MOST_BYTES:
+            raise UpstreamFailed(
+                "the model's server sent a line without end; it was hung up on", code="upstream_failed"
+            )
+        events = []
+        for raw in lines:
+            line = raw[:-1] if raw.endswith(b"\r") else raw
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif not line and self._data:
+                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                self._data = []
+        return events

@@ -1,0 +1,126 @@
+"""Every error of Evenflow, in the contract's one shape.
+
+A message says what happened, what was kept and what to do. `status` is the HTTP status; over a WebSocket the same
+body travels in an `error`, `throttle`, `system.busy` or `chat.response.error` frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class EvenflowError(Exception):
+    """Base of all errors that reach a client.
+
+    Args:
+        message: what happened, what was kept, what to do.
+        code: stable machine-readable code, listed in docs/protocol.md.
+        param: the field at fault, where there is one.
+        retry_after_ms: milliseconds after which trying again makes sense.
+        extra: further members of the error object, such as `expected`.
+    """
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        retry_after_ms: int | None = None,
+        **extra: Any,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.param = param
+        self.retry_after_ms = retry_after_ms
+        self.extra = extra
+
+    def to_object(self) -> dict[str, Any]:
+        """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, …}`."""
+        error: dict[str, Any] = {"type": self.type, "code": self.code, "message": self.message}
+        if self.param is not None:
+            error["param"] = self.param
+        if self.retry_after_ms is not None:
+            error["retry_after_ms"] = self.retry_after_ms
+        return error | self.extra
+
+    def to_body(self) -> dict[str, Any]:
+        """The body of an HTTP answer: `{"error": {…}}`."""
+        return {"error": self.to_object()}
+
+
+class InternalError(EvenflowError):
+    """A defect of ours. The details are in the log, never in the answer."""
+
+
+class InvalidRequest(EvenflowError):
+    status = 400
+    type = "invalid_request_error"
+
+
+class AuthenticationFailed(EvenflowError):
+    status = 401
+    type = "authentication_error"
+
+
+class NotFound(EvenflowError):
+    status = 404
+    type = "not_found_error"
+
+
+class MethodNotAllowed(EvenflowError):
+    status = 405
+    type = "invalid_request_error"
+
+
+class Conflict(EvenflowError):
+    status = 409
+    type = "conflict_error"
+
+
+class Gone(EvenflowError):
+    status = 410
+    type = "not_found_error"
+
+
+class TooLarge(EvenflowError):
+    status = 413
+    type = "invalid_request_error"
+
+
+class ModelRefused(EvenflowError):
+    status = 422
+    type = "model_refusal_error"
+
+
+class UpgradeRequired(EvenflowError):
+    status = 426
+    type = "invalid_request_error"
+
+
+class RateLimited(EvenflowError):
+    status = 429
+    type = "rate_limit_error"
+
+
+class UpstreamFailed(EvenflowError):
+    status = 502
+    type = "upstream_error"
+
+
+class UpstreamRejected(UpstreamFailed):
+    """The model's server will not have us as we are configured: another attempt would end alike."""
+
+
+class Overloaded(EvenflowError):
+    status = 503
+    type = "overloaded_error"
+
+
+class UpstreamTimeout(EvenflowError):
+    status = 504
+    type = "upstream_error"

@@ -1,0 +1,82 @@
+"""Every bound of the system: a number, a name and an answer. `docs/limits.md` is generated from here.
+
+Each field is the environment variable `EVENFLOW_<FIELD IN CAPITALS>`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+def _limit(default: float, minimum: float, maximum: float, when_reached: str) -> Any:
+    return Field(default, ge=minimum, le=maximum, description=when_reached)
+
+
+class Limits(BaseModel):
+    """The limits in force, validated once at start. Units are in the names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    connections_per_node: int = _limit(
+        12_000,
+        1,
+        1_000_000,
+        "handshake refused with 503 and Retry-After; /health answers 503 so that the ALB stops sending",
+    )
+    connections_per_session: int = _limit(8, 1, 1_000, "handshake refused with 429 session_connections")
+    sessions_per_node: int = _limit(
+        50_000, 1, 10_000_000, "the session idle longest is forgotten; when all are busy, 429 sessions_full"
+    )
+    readers_per_response: int = _limit(16, 1, 10_000, "429 response_readers")
+    batch_window_ms: int = _limit(50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval")
+    batch_window_max_ms: int = _limit(
+        200, 10, 5_000, "the longest interval to which the delivery clock stretches every stream when the loop is late"
+    )
+    batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
+    write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
+    frame_characters: int = _limit(16_384, 256, 1_048_576, "a joined frame ends here and the next one follows")
+    lag_notice_deltas: int = _limit(64, 1, 100_000, "`lag` frame")
+    lag_notice_seconds: float = _limit(10, 0.1, 3_600, "`lag` frame")
+    lag_close_seconds: float = _limit(30, 0.1, 3_600, "closed with 4008 and the resume point")
+    lag_close_bytes: int = _limit(262_144, 4_096, 67_108_864, "closed with 4008 and the resume point")
+    heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
+    pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
+    message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
+    messages_per_second: float = _limit(20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)")
+    protocol_errors_per_minute: int = _limit(20, 1, 10_000, "close 1008")
+    messages_in_flight_per_session: int = _limit(4, 1, 1_000, "`throttle` / 429 session_in_flight")
+    messages_in_flight_per_tenant: int = _limit(200, 1, 1_000_000, "`throttle` / 429 tenant_in_flight")
+    messages_remembered_per_session: int = _limit(
+        256, 8, 100_000, "the oldest message_id is forgotten (it could not be repeated without breaking causality)"
+    )
+    history_bytes: int = _limit(32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more")
+    queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
+    generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
+    first_token_deadline_seconds: float = _limit(10, 0.1, 3_600, "retry, then fallback answer, else error")
+    model_deadline_seconds: float = _limit(60, 0.1, 86_400, "retry, then fallback answer, else error")
+    model_retries: int = _limit(1, 0, 10, "fallback answer marked degraded, or the error")
+    response_bytes: int = _limit(1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length")
+    response_ttl_seconds: float = _limit(300, 0.1, 86_400, "410 response_expired")
+    expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
+    grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
+    pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is held while every reader pauses")
+    pause_seconds: float = _limit(300, 0.1, 86_400, "a response paused for so long is cancelled")
+    session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
+    poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
+    sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line")
+    drain_seconds: float = _limit(110, 0, 3_600, "what is still running is ended with an error that says so")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        pairs = (
+            ("batch_window_ms", "batch_window_max_ms"),
+            ("heartbeat_seconds", "pong_timeout_seconds"),
+            ("lag_notice_seconds", "lag_close_seconds"),
+            ("first_token_deadline_seconds", "model_deadline_seconds"),
+        )
+        for smaller, larger in pairs:
+            if getattr(self, smaller) > getattr(self, larger):
+                raise ValueError(f"{smaller} must not be above {larger} ({getattr(self, larger)})")
+        return self

@@ -1,0 +1,303 @@
+"""The messages of the protocol, both directions, as typed models. docs/protocol.md describes them for people.
+
+Deltas are not built from a model on the way out: `stream_core.subprotocols` writes their bytes, and a test compares
+the two.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from stream_core.channel import NAME_PATTERN
+from stream_core.errors import InvalidRequest
+
+Identifier = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class _FromClient(BaseModel):
+    # Unknown fields are ignored so that an older server serves a newer client.
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class MessagePayload(_FromClient):
+    """What the user wrote."""
+
+    text: Annotated[str, Field(min_length=1)]
+
+
+class ChatMessage(_FromClient):
+    """A user's message. `previous_message_id` is the session's last accepted one, None for the first."""
+
+    message_id: Identifier
+    previous_message_id: Identifier | None = None
+    payload: MessagePayload
+
+
+class ChatMessageFrame(ChatMessage):
+    """`ChatMessage` over a WebSocket."""
+
+    type: Literal["chat.message"]
+
+
+class ResponseResume(_FromClient):
+    """Continue a response behind index `after` (-1: from its beginning)."""
+
+    type: Literal["response.resume"]
+    response_id: Identifier
+    after: Annotated[int, Field(ge=-1)]
+
+
+class ResponsePause(_FromClient):
+    """Hold the delivery to this connection."""
+
+    type: Literal["response.pause"]
+    response_id: Identifier
+
+
+class ResponseContinue(_FromClient):
+    """Let the delivery go on."""
+
+    type: Literal["response.continue"]
+    response_id: Identifier
+
+
+class ResponseCancel(_FromClient):
+    """Stop the model."""
+
+    type: Literal["response.cancel"]
+    response_id: Identifier
+
+
+class ResponseAck(_FromClient):
+    """The user has everything up to `index`."""
+
+    type: Literal["response.ack"]
+    response_id: Identifier
+    index: Annotated[int, Field(ge=-1)]
+
+
+ClientMessage = Annotated[
+    ChatMessageFrame | ResponseResume | ResponsePause | ResponseContinue | ResponseCancel | ResponseAck,
+    Field(discriminator="type"),
+]
+CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
+CHAT_MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
+
+
+class SessionRequest(_FromClient):
+    """The body of `POST /session`; every field may be left out."""
+
+    tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
+    agent: Annotated[str, Field(pattern=NAME_PATTERN)] = "demo"
+    session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
+
+
+SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
+
+
+class _FromServer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    def to_json(self) -> bytes:
+        """The frame's bytes; fields that are None by default are left out."""
+        return self.model_dump_json(exclude_defaults=True).encode()
+
+
+class Usage(BaseModel):
+    """What the model counted."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class SessionLimits(BaseModel):
+    """The limits that a client can act on."""
+
+    message_bytes: int
+    messages_in_flight: int
+    batch_window_ms: int
+    heartbeat_seconds: float
+    pong_timeout_seconds: float
+
+
+class ResponseSummary(BaseModel):
+    """A response that can be resumed."""
+
+    response_id: str
+    message_id: str
+    status: str
+    next_index: int
+
+
+class SessionReady(_FromServer):
+    """First frame of every connection."""
+
+    type: Literal["session.ready"]
+    session_id: str
+    protocol: str
+    expires_at: str
+    last_message_id: str | None
+    limits: SessionLimits
+    responses: list[ResponseSummary]
+
+
+class ResponseStart(_FromServer):
+    """Deltas of this response follow, from `next_index` on. `stream` is its number in the compact subprotocol."""
+
+    type: Literal["chat.response.start"]
+    session_id: str
+    response_id: str
+    message_id: str
+    status: str
+    next_index: int
+    duplicate: bool
+    stream: int | None = None
+
+
+class ResponseDelta(_FromServer):
+    """A delta, or several joined (`from_` is then the first index; `from` on the wire)."""
+
+    type: Literal["chat.response.delta"]
+    session_id: str
+    response_id: str
+    delta: str
+    index: int
+    from_: Annotated[int | None, Field(alias="from")] = None
+
+
+class ResponseRestarted(_FromServer):
+    """The text after `from_index` is replaced by what follows; the marker itself has `index`."""
+
+    type: Literal["chat.response.restarted"]
+    session_id: str
+    response_id: str
+    from_index: int
+    attempt: int
+    index: int
+
+
+class ResponseCompleted(_FromServer):
+    """The end: everything was delivered up to `last_index`."""
+
+    type: Literal["chat.response.completed"]
+    session_id: str
+    response_id: str
+    message_id: str
+    finish_reason: Literal["stop", "length", "cancelled"]
+    last_index: int
+    usage: Usage | None
+    degraded: bool
+
+
+class ResponseFailed(_FromServer):
+    """The end by an error; what was delivered up to `last_index` stays."""
+
+    type: Literal["chat.response.error"]
+    session_id: str
+    response_id: str
+    message_id: str
+    last_index: int
+    error: dict[str, Any]
+
+
+class LagNotice(_FromServer):
+    """The reader is behind; the next deltas come joined."""
+
+    type: Literal["lag"]
+    session_id: str
+    response_id: str
+    behind_deltas: int
+    behind_ms: int
+
+
+class Throttle(_FromServer):
+    """A message was refused by a rate or a quota."""
+
+    type: Literal["throttle"]
+    retry_after_ms: int
+    message_id: str | None = None
+    error: dict[str, Any]
+
+
+class SystemBusy(_FromServer):
+    """A message was refused because the queue is full or the node is leaving."""
+
+    type: Literal["system.busy"]
+    retry_after_ms: int
+    message_id: str | None = None
+    error: dict[str, Any]
+
+
+class Reconnect(_FromServer):
+    """This node is leaving: open a new connection after `after_ms` and resume."""
+
+    type: Literal["reconnect"]
+    reason: str
+    after_ms: int
+
+
+class ErrorFrame(_FromServer):
+    """A frame was refused; the connection stays."""
+
+    type: Literal["error"]
+    error: dict[str, Any]
+    message_id: str | None = None
+    response_id: str | None = None
+
+
+ServerMessage = Annotated[
+    SessionReady
+    | ResponseStart
+    | ResponseDelta
+    | ResponseRestarted
+    | ResponseCompleted
+    | ResponseFailed
+    | LagNotice
+    | Throttle
+    | SystemBusy
+    | Reconnect
+    | ErrorFrame,
+    Field(discriminator="type"),
+]
+SERVER_MESSAGE: TypeAdapter[ServerMessage] = TypeAdapter(ServerMessage)
+
+
+T = TypeVar("T")
+
+
+def parse(adapter: TypeAdapter[T], body: bytes) -> T:
+    """Read a client's JSON.
+
+    Raises:
+        InvalidRequest: `invalid_json`, `unknown_type`, or `invalid_field` with the field's path in `param`.
+    """
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: ValidationError) -> InvalidRequest:
+    first = error.errors(include_url=False, include_context=True, include_input=False)[0]
+    kind, told = first["type"], "nothing was changed"
+    if kind == "json_invalid":
+        return InvalidRequest(f"this is not JSON ({first['msg']}); {told}", code="invalid_json")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return InvalidRequest(
+            f"`type` must be one of {first.get('ctx', {}).get('expected_tags', 'the protocol')}; {told}"
+            if kind == "union_tag_invalid"
+            else f"the frame needs a `type`; {told}",
+            code="unknown_type",
+            param="type",
+        )
+    # The discriminator's tag stands first in the path of a frame; a reader knows the field by what follows it.
+    path = [str(part) for part in first["loc"] if part not in _TAGS]
+    where = ".".join(path) or "the message"
+    return InvalidRequest(f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None)
+
+
+_TAGS = frozenset(
+    {"chat.message", "response.resume", "response.pause", "response.continue", "response.cancel", "response.ack"}
+)

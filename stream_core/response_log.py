@@ -1,0 +1,170 @@
+"""The response log and the cursors over it. The log is the buffer: every transport is only a cursor (rule 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stream_core.response_state import ResponseState
+
+
+class LogClosed(Exception):
+    """Something was written behind the terminal event. The log keeps what it held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A marker with an index of its own: the text after `from_index` is replaced by what follows the marker."""
+
+    from_index: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """A piece of a log, read at once.
+
+    `restarted`: what the reader holds after its `from_index` is replaced by `text` (None: `text` is appended).
+    """
+
+    text: str
+    last_index: int
+    restarted: Restart | None
+
+
+class ResponseLog:
+    """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one terminal event."""
+
+    __slots__ = ("entries", "state", "text_bytes")
+
+    def __init__(self) -> None:
+        self.entries: list[str | Restart] = []
+        self.text_bytes = 0
+        """UTF-8 bytes of all deltas, replaced ones included."""
+        self.state: ResponseState | None = None
+        """The terminal state, once closed."""
+
+    @property
+    def next_index(self) -> int:
+        """The index that the next entry gets."""
+        return len(self.entries)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the terminal event has come."""
+        return self.state is not None
+
+    @property
+    def text(self) -> str:
+        """The text that stands: deltas in order, without what a restart replaced."""
+        return self.read(0).text
+
+    def read(self, from_index: int) -> LogSlice:
+        """Everything from `from_index` on, as one text without what a restart replaced."""
+        standing: list[tuple[int, str]] = []
+        outer: Restart | None = None
+        for index, entry in enumerate(self.entries[from_index:], from_index):
+            if isinstance(entry, Restart):
+                while standing and standing[-1][0] > entry.from_index:
+                    standing.pop()
+                if entry.from_index < from_index - 1:
+                    outer = entry
+            else:
+                standing.append((index, entry))
+        return LogSlice("".join(text for _, text in standing), len(self.entries) - 1, outer)
+
+    def append(self, text: str) -> None:
+        """Add a delta.
+
+        Raises:
+            LogClosed: the terminal event has come already.
+        """
+        if self.state is not None:
+            raise LogClosed("a delta came after the end of its response; the log keeps what it held")
+        self.entries.append(text)
+        self.text_bytes += len(text) if text.isascii() else len(text.encode())
+
+    def restart(self, from_index: int, attempt: int) -> None:
+        """Declare the text after `from_index` (-1: all of it) replaced by what follows.
+
+        Raises:
+            LogClosed: the terminal event has come already.
+        """
+        if self.state is not None:
+            raise LogClosed("a restart came after the end of its response; the log keeps what it held")
+        self.entries.append(Restart(from_index, attempt))
+
+    def close(self, state: ResponseState) -> None:
+        """Write the terminal event.
+
+        Raises:
+            LogClosed: there is one already.
+            ValueError: `state` is not a terminal state.
+        """
+        if self.state is not None:
+            raise LogClosed("a response ends once; the log keeps its first terminal event")
+        if not state.terminal:
+            raise ValueError(f"{state} does not end a response")
+        self.state = state
+
+
+class Cursor:
+    """A reader's position: the next index that it has not been given.
+
+    Args:
+        log: the log to read.
+        next_index: where to begin, 0 … `log.next_index`.
+        most: characters of text in one joined delta; a single delta may be longer.
+    """
+
+    __slots__ = ("_log", "_most", "first", "last", "next_index")
+
+    def __init__(self, log: ResponseLog, next_index: int, most: int) -> None:
+        self._log = log
+        self._most = most
+        self.next_index = next_index
+        self.first = next_index
+        """First index of what `take` returned last."""
+        self.last = next_index - 1
+        """Last index of what `take` returned last."""
+
+    @property
+    def behind(self) -> int:
+        """Entries in the log that this reader has not been given."""
+        return len(self._log.entries) - self.next_index
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the response has ended and everything was given."""
+        return self._log.closed and self.behind == 0
+
+    def take(self) -> str | Restart | None:
+        """The next delta, or several joined, or a restart marker; None when there is nothing new.
+
+        `first` and `last` then say which indexes it covers. Joining stops before a restart marker and before the text
+        would exceed `most` characters.
+        """
+        entries = self._log.entries
+        first = self.next_index
+        count = len(entries) - first
+        if count <= 0:
+            return None
+        taken = entries[first]
+        self.first = self.last = first
+        self.next_index = first + 1
+        if count == 1 or isinstance(taken, Restart):
+            return taken
+        return self._join(taken, first + 1)
+
+    def _join(self, text: str, index: int) -> str:
+        parts = [text]
+        size = len(text)
+        for entry in self._log.entries[index:]:
+            if isinstance(entry, Restart):
+                break
+            size += len(entry)
+            if size > self._most:
+                break
+            parts.append(entry)
+        self.next_index += len(parts) - 1
+        self.last = self.next_index - 1
+        return "".join(parts)

@@ -1,0 +1,234 @@
+"""One response while it is generated and held: tokens in, deltas into the log, cursors moved on the delivery clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from stream_core.batcher import Batcher
+from stream_core.channel import Channel
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.limits import Limits
+from stream_core.messages import Usage
+from stream_core.response_log import ResponseLog
+from stream_core.response_state import ResponseEvent, ResponseState, next_response_state
+
+# Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
+_PACE_SMOOTHING = 0.25
+
+
+class ResponseFull(Exception):
+    """The response has reached its size limit. What it holds is delivered; it ends with finish_reason `length`."""
+
+
+class Reader(Protocol):
+    """A cursor with a transport behind it."""
+
+    @property
+    def holds_model(self) -> bool:
+        """Whether it pauses, and the log is the pause window ahead of it (rule 6)."""
+
+    def deliver(self, now: float) -> None:
+        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise."""
+
+
+class ResponseStream:
+    """One response. The token source pushes; the delivery clock delivers; readers come and go.
+
+    The size limit of a batch cuts the log, so that no index stands for more than a few tokens; delivery keeps the
+    interval, and joins what was cut meanwhile: a burst of the model doesn't become a burst on the screen.
+
+    Args:
+        monotonic: seconds, for measuring when a frame is really handed over.
+    """
+
+    __slots__ = (
+        "_batcher",
+        "_clock",
+        "_delivered_at",
+        "_monotonic",
+        "_most_bytes",
+        "_pace",
+        "_scheduled",
+        "acknowledged",
+        "attempt",
+        "channel",
+        "created_at",
+        "degraded",
+        "ended_at",
+        "error",
+        "expected_gap",
+        "finish_reason",
+        "first_delta_at",
+        "log",
+        "message_id",
+        "polls",
+        "readers",
+        "response_id",
+        "state",
+        "tokens",
+        "unread_since",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        *,
+        response_id: str,
+        message_id: str,
+        channel: Channel,
+        clock: DeliveryClock,
+        limits: Limits,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.response_id = response_id
+        self.message_id = message_id
+        self.channel = channel
+        self.log = ResponseLog()
+        self.state = ResponseState.QUEUED
+        self.readers: list[Reader] = []
+        self.attempt = 1
+        self.tokens = 0
+        """Tokens that the model has given, all attempts together."""
+        self.degraded = False
+        self.usage: Usage | None = None
+        self.finish_reason: str | None = None
+        self.error: dict[str, Any] | None = None
+        self.polls = 0
+        self.acknowledged = -1
+        """The last index that a client said it has."""
+        self.created_at = monotonic()
+        self.first_delta_at: float | None = None
+        self.ended_at: float | None = None
+        self.unread_since: float | None = self.created_at
+        self.expected_gap = clock.interval
+        """Seconds expected between two deltas: the clock's interval, or the model's own pace where that is slower."""
+        self._batcher = Batcher(limits.batch_tokens)
+        self._clock = clock
+        self._most_bytes = limits.response_bytes
+        self._monotonic = monotonic
+        self._scheduled = False
+        self._delivered_at = 0.0
+        self._pace = 0.0
+
+    # -- what the token source does ------------------------------------------------------------------------------
+
+    def push(self, token: str) -> None:
+        """Take a token of the model. Never waits.
+
+        Raises:
+            ResponseFull: the response has reached its size limit; the model must stop.
+            LogClosed: the response has ended, for example by a cancel.
+        """
+        if self.log.text_bytes >= self._most_bytes:
+            raise ResponseFull
+        self.tokens += 1
+        batcher = self._batcher
+        full = batcher.add(token)
+        if self._clock.slot >= batcher.due:
+            self._deliver()
+            return
+        if full:
+            self.log.append(batcher.cut())
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.put(self, batcher.due)
+
+    @property
+    def held(self) -> bool:
+        """Whether the model should wait: every reader pauses, and it is the pause window ahead of each of them."""
+        return bool(self.readers) and all(reader.holds_model for reader in self.readers)
+
+    # -- what the worker does ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """A worker took it from the queue."""
+        self._fire(ResponseEvent.START)
+
+    def restart(self) -> None:
+        """An attempt failed: what was delivered of it is declared replaced, and the next attempt begins."""
+        self._fire(ResponseEvent.RESTART)
+        self.attempt += 1
+        self._batcher.cut()
+        if self.log.next_index:
+            self.log.restart(from_index=-1, attempt=self.attempt)
+            self._deliver()
+
+    def complete(self, finish_reason: str, usage: Usage | None) -> None:
+        """The model has finished: `stop` or `length`."""
+        self.usage = usage
+        self.finish_reason = finish_reason
+        self._end(ResponseEvent.COMPLETE)
+
+    def fail(self, error: dict[str, Any]) -> None:
+        """No attempt is left; what was delivered stays."""
+        self.error = error
+        self._end(ResponseEvent.FAIL)
+
+    def cancel(self) -> None:
+        """The client said so, or nobody reads; what was delivered stays."""
+        self.finish_reason = "cancelled"
+        self._end(ResponseEvent.CANCEL)
+
+    # -- what readers do -----------------------------------------------------------------------------------------
+
+    def attach(self, reader: Reader) -> None:
+        """From now on the reader is delivered to (and at once what is there already)."""
+        self.readers.append(reader)
+        self.unread_since = None
+        reader.deliver(self._monotonic())
+
+    def detach(self, reader: Reader) -> None:
+        """The reader leaves; the grace period begins with the last one."""
+        if reader in self.readers:
+            self.readers.remove(reader)
+            if not self.readers:
+                self.unread_since = self._monotonic()
+
+    def acknowledge(self, index: int) -> int:
+        """A client has everything up to `index`; returns how many deltas that adds."""
+        added = max(0, index - self.acknowledged)
+        self.acknowledged += added
+        return added
+
+    # -- what the clock does -------------------------------------------------------------------------------------
+
+    def on_due(self, _slot: int) -> None:
+        """The window has ended: cut and deliver."""
+        self._scheduled = False
+        if not self.log.closed:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        batcher, clock = self._batcher, self._clock
+        text = batcher.cut()
+        if text:
+            self.log.append(text)
+        batcher.due = clock.slot + clock.interval_slots
+        now = self._monotonic()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+        else:
+            interval = clock.interval
+            self.expected_gap = max(self._pace, interval)
+            self._pace += (now - self._delivered_at - self._pace) * _PACE_SMOOTHING
+        self._delivered_at = now
+        for reader in self.readers:
+            reader.deliver(now)
+
+    def _end(self, event: ResponseEvent) -> None:
+        text = self._batcher.cut()
+        self._fire(event)
+        if text:
+            self.log.append(text)
+        self.log.close(self.state)
+        now = self._monotonic()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+        self.ended_at = now
+        # A reader that has everything leaves the list while we walk it.
+        for reader in tuple(self.readers):
+            reader.deliver(now)
+
+    def _fire(self, event: ResponseEvent) -> None:
+        self.state = next_response_state(self.state, event)

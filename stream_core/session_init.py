@@ -1,0 +1,66 @@
+"""`POST /session`, apart from its transport: the handler and the Lambda function answer alike."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stream_core.channel import Channel
+from stream_core.errors import AuthenticationFailed
+from stream_core.messages import SessionRequest
+from stream_core.session_token import SessionTokens, tenant_key_matches
+
+_OPEN_TENANT = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session and the token that opens everything else; `expires_at` is ISO 8601, UTC."""
+
+    session_id: str
+    token: str
+    expires_at: str
+
+
+def open_session(
+    request: SessionRequest,
+    given_key: str | None,
+    *,
+    tenant_keys: dict[str, str],
+    tokens: SessionTokens,
+    now: float,
+    ttl: int,
+) -> OpenedSession:
+    """Give a token for a new session, or for the one that the request names.
+
+    Args:
+        given_key: the tenant key of the `Authorization` header.
+        tenant_keys: tenant → key. Where any is set, a tenant without one is unknown (but for `public`).
+        now: seconds since the epoch.
+        ttl: seconds for which the token is valid.
+
+    Raises:
+        AuthenticationFailed: the tenant needs a key, and this is not it.
+    """
+    expected = tenant_keys.get(request.tenant)
+    unknown = expected is None and bool(tenant_keys) and request.tenant != _OPEN_TENANT
+    if unknown or (expected is not None and not tenant_key_matches(given_key, expected)):
+        raise AuthenticationFailed(
+            f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no session was opened",
+            code="tenant_key_invalid",
+        )
+    session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
+    token, expires_at = tokens.issue(Channel(request.tenant, request.agent, session_id), now, ttl)
+    return OpenedSession(session_id, token, iso_time(expires_at))
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The token of an `Authorization: Bearer …` header, if it is one."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None

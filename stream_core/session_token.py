@@ -1,0 +1,85 @@
+"""Signed session tokens: they open every call, so that a WebSocket opens without a database call."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+import jwt
+from jwt.types import Options
+
+from stream_core.channel import Channel
+from stream_core.errors import AuthenticationFailed
+
+_ALGORITHM = "HS256"
+_ISSUER = "evenflow"
+_REQUIRED = ["exp", "sub", "tenant", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClaims:
+    """What a valid token says. `expires_at` is in seconds since the epoch."""
+
+    channel: Channel
+    expires_at: int
+
+
+class SessionTokens:
+    """Issues and verifies tokens.
+
+    Args:
+        keys: key id → secret of at least 32 bytes. The first one signs, all verify: a new key goes in front, and the
+            old one stays until its last token has expired, so that a rotation logs nobody out.
+    """
+
+    def __init__(self, keys: dict[str, bytes]) -> None:
+        self._keys = keys
+        self._signing_kid = next(iter(keys))
+
+    def issue(self, channel: Channel, now: float, ttl_seconds: int) -> tuple[str, int]:
+        """A token for `channel` and the second (since the epoch) at which it expires; `now` likewise."""
+        expires_at = int(now) + ttl_seconds
+        claims = {
+            "iss": _ISSUER,
+            "sub": channel.session,
+            "tenant": channel.tenant,
+            "agent": channel.agent,
+            "iat": int(now),
+            "exp": expires_at,
+        }
+        token = jwt.encode(claims, self._keys[self._signing_kid], _ALGORITHM, headers={"kid": self._signing_kid})
+        return token, expires_at
+
+    def verify(self, token: str | None, now: float) -> SessionClaims:
+        """The claims of a token; `now` in seconds since the epoch.
+
+        Raises:
+            AuthenticationFailed: no token, not one of ours, or expired.
+        """
+        if not token:
+            raise AuthenticationFailed("a session token is needed: POST /session gives one", code="token_missing")
+        claims = self._decode(token)
+        if claims.expires_at <= now:
+            raise AuthenticationFailed(
+                "the session token has expired; POST /session with the same session_id gives a new one",
+                code="token_expired",
+            )
+        return claims
+
+    def _decode(self, token: str) -> SessionClaims:
+        # The expiry is checked by the caller's clock, after the signature.
+        options: Options = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False}
+        try:
+            key = self._keys[jwt.get_unverified_header(token)["kid"]]
+            claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, options=options)
+            channel = Channel(str(claims["tenant"]), str(claims["agent"]), str(claims["sub"]))
+            return SessionClaims(channel, int(claims["exp"]))
+        except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
+            raise AuthenticationFailed(
+                "the session token is not valid; POST /session gives a new one", code="token_invalid"
+            ) from error
+
+
+def tenant_key_matches(given: str | None, expected: str) -> bool:
+    """Compare a tenant key in constant time."""
+    return hmac.compare_digest((given or "").encode(), expected.encode())
