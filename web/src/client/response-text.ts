@@ -1,0 +1,82 @@
+/** What became of something that was offered to a {@link ResponseText}. */
+export type Outcome =
+  /** It was new; `text` is what the response's text has grown by. */
+  | { readonly kind: "appended"; readonly text: string }
+  /** The text was cut back to `text`; when that is not `complete`, resume after `lastIndex`. */
+  | { readonly kind: "restarted"; readonly text: string; readonly complete: boolean }
+  /** It was held already, and changed nothing. */
+  | { readonly kind: "duplicate" }
+  /** Something before it is missing: resume after `lastIndex`. */
+  | { readonly kind: "gap" };
+
+/** Up to which length the text is that of the indexes up to and including `index`. */
+interface Boundary {
+  readonly index: number;
+  readonly length: number;
+}
+
+const EMPTY: Boundary = { index: -1, length: 0 };
+
+/** The text of one response, put together so that every index counts exactly once, whatever order things arrive in. */
+export class ResponseText {
+  #text = "";
+  #boundaries: Boundary[] = [EMPTY];
+
+  get text(): string {
+    return this.#text;
+  }
+
+  /** The last index that is held; -1 for none. */
+  get lastIndex(): number {
+    return (this.#boundaries.at(-1) ?? EMPTY).index;
+  }
+
+  /** Offers the text of the indexes `from` to `index`, both included. */
+  append(from: number, index: number, text: string): Outcome {
+    if (index <= this.lastIndex) return { kind: "duplicate" };
+    const fresh = this.#withoutHeldPart(from, text);
+    if (fresh === undefined) return { kind: "gap" };
+    this.#text += fresh;
+    this.#mark(index);
+    return { kind: "appended", text: fresh };
+  }
+
+  /** Offers a restart that has the index `index` and replaces everything after `fromIndex`. */
+  restart(index: number, fromIndex: number): Outcome {
+    if (index <= this.lastIndex) return { kind: "duplicate" };
+    if (index > this.lastIndex + 1) return { kind: "gap" };
+    const complete = this.keep(fromIndex);
+    if (complete) this.#mark(index);
+    return { kind: "restarted", text: this.#text, complete };
+  }
+
+  /**
+   * Cuts the text back to what it was at `index`. When `index` lies inside a piece that came joined, the whole piece
+   * goes (`lastIndex` then says what is left) and the answer is false: fetch it again from there.
+   */
+  keep(index: number): boolean {
+    if (index >= this.lastIndex) return true;
+    this.#boundaries = this.#boundaries.filter((boundary) => boundary.index <= index);
+    this.#text = this.#text.slice(0, (this.#boundaries.at(-1) ?? EMPTY).length);
+    return this.lastIndex === index;
+  }
+
+  /** Takes the server's word that the whole text up to and including `index` is `text`. */
+  replace(index: number, text: string): void {
+    this.#text = text;
+    this.#boundaries = [EMPTY, { index, length: text.length }];
+  }
+
+  #mark(index: number): void {
+    this.#boundaries.push({ index, length: this.#text.length });
+  }
+
+  /** The part of a piece that is not held yet; undefined when it does not join on to what is held. */
+  #withoutHeldPart(from: number, text: string): string | undefined {
+    if (from > this.lastIndex + 1) return undefined;
+    const start = this.#boundaries.findLast((boundary) => boundary.index === from - 1);
+    if (start === undefined) return undefined;
+    const held = this.#text.slice(start.length);
+    return text.startsWith(held) ? text.slice(held.length) : undefined;
+  }
+}

@@ -1,0 +1,108 @@
+import { type EvenflowError, isEvenflowError } from "../client/errors.ts";
+
+/** An error as a person should read it. */
+export interface Explanation {
+  readonly what: string;
+  /** What the person can do about it. */
+  readonly remedy: string;
+  /** Whether asking the same again may help. */
+  readonly askAgain: boolean;
+}
+
+const BUSY: Explanation = {
+  what: "Evenflow is very busy right now.",
+  remedy: "Your question was tried several times and not accepted. Wait a moment, then ask again.",
+  askAgain: true,
+};
+const TOO_SLOW: Explanation = {
+  what: "The model took too long.",
+  remedy: "This usually passes. Ask again.",
+  askAgain: true,
+};
+const GONE: Explanation = {
+  what: "The server no longer has this answer.",
+  remedy: "Answers are kept for a few minutes after they end. Ask again for a new one.",
+  askAgain: true,
+};
+
+/** Error codes of the protocol that have something of their own to say. */
+const BY_CODE: Readonly<Record<string, Explanation>> = {
+  message_too_large: {
+    what: "This question is too long.",
+    remedy: "Shorten it to less than 64 KB and ask again.",
+    askAgain: false,
+  },
+  causal_violation: {
+    what: "This conversation went on somewhere else.",
+    remedy: "Reload the page to start a new one.",
+    askAgain: false,
+  },
+  model_refused: {
+    what: "The model declined to answer this.",
+    remedy: "Try to put the question another way.",
+    askAgain: false,
+  },
+  first_token_timeout: TOO_SLOW,
+  model_timeout: TOO_SLOW,
+  response_not_found: GONE,
+  response_expired: GONE,
+};
+
+const PAGE_TOO_OLD: Explanation = {
+  what: "This page and the server do not understand each other.",
+  remedy: "The page may be an old copy. Reload it and ask again.",
+  askAgain: false,
+};
+
+/** Says in plain language what went wrong, and what to do. */
+export function explain(error: unknown): Explanation {
+  if (isEvenflowError(error)) return explainOwn(error);
+  return { what: "Something went wrong in this page.", remedy: "Reload the page and ask again.", askAgain: false };
+}
+
+function explainOwn(error: EvenflowError): Explanation {
+  switch (error.kind) {
+    case "connection":
+      return {
+        what: "The server cannot be reached.",
+        remedy: "Check your network, then ask again. Whatever has arrived stays above.",
+        askAgain: true,
+      };
+    case "protocol":
+      return PAGE_TOO_OLD;
+    case "replaced":
+      return {
+        what: "This conversation was opened in another place.",
+        remedy: "Carry on there, or reload this page to start a new one.",
+        askAgain: false,
+      };
+    case "busy":
+      return { what: "An answer is still on its way.", remedy: "Stop it, or wait for its end.", askAgain: false };
+    case "answer":
+      return (
+        BY_CODE[error.body.code] ?? {
+          what: "The model failed before the answer was complete.",
+          remedy: "Whatever has arrived stays above. Ask again for a new answer.",
+          askAgain: true,
+        }
+      );
+    case "refused":
+      return BY_CODE[error.body.code] ?? explainRefusal(error.body.type);
+  }
+}
+
+function explainRefusal(type: string): Explanation {
+  switch (type) {
+    case "rate_limit_error":
+    case "overloaded_error":
+      return BUSY;
+    case "authentication_error":
+      return {
+        what: "The server did not let this page in.",
+        remedy: "Reload the page to start a new session.",
+        askAgain: false,
+      };
+    default:
+      return PAGE_TOO_OLD;
+  }
+}

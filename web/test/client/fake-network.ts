@@ -1,0 +1,127 @@
+import type { Environment } from "../../src/client/environment.ts";
+import { FakeSocket } from "./fake-socket.ts";
+
+export interface FakeCall {
+  readonly method: string;
+  readonly path: string;
+  readonly bearer: string | null;
+  readonly body: Record<string, unknown>;
+  readonly signal: AbortSignal | undefined;
+}
+
+type Handler = (call: FakeCall) => Response | Promise<Response>;
+
+/** A server and the network to it, played by the test. */
+export class FakeNetwork {
+  readonly sockets: FakeSocket[] = [];
+  readonly calls: FakeCall[] = [];
+  /** What happens to a new socket; by default it says `session.ready` at once. */
+  onSocket: (socket: FakeSocket) => void = (socket) => queueMicrotask(() => socket.ready());
+  readonly #handlers = new Map<string, Handler>();
+  #ids = 0;
+  #tokens = 0;
+
+  constructor() {
+    this.on("POST /session", () => {
+      this.#tokens += 1;
+      return json(201, {
+        session_id: "ses_1",
+        token: `token-${this.#tokens}`,
+        expires_at: new Date(Date.now() + 3_600_000).toISOString(),
+        ws_url: "ws://127.0.0.1:8081/ws",
+        http_url: "http://127.0.0.1:8080",
+      });
+    });
+  }
+
+  /** Answers `METHOD /path`; a later handler takes the place of an earlier one. */
+  on(methodAndPath: string, handler: Handler): void {
+    this.#handlers.set(methodAndPath, handler);
+  }
+
+  /** Answers one call after another with `answers`; the last one again and again. */
+  onEach(methodAndPath: string, answers: readonly Handler[]): void {
+    let next = 0;
+    this.on(methodAndPath, (call) => {
+      const handler = answers[Math.min(next, answers.length - 1)];
+      next += 1;
+      if (handler === undefined) throw new Error("no answer");
+      return handler(call);
+    });
+  }
+
+  callsTo(methodAndPath: string): FakeCall[] {
+    return this.calls.filter((call) => `${call.method} ${call.path.split("?")[0]}` === methodAndPath);
+  }
+
+  /** The socket that was opened last. */
+  get socket(): FakeSocket {
+    const socket = this.sockets.at(-1);
+    if (socket === undefined) throw new Error("no socket was opened");
+    return socket;
+  }
+
+  readonly environment: Environment = {
+    fetch: async (url, init) => {
+      const { pathname, search } = new URL(url);
+      const call: FakeCall = {
+        method: init.method ?? "GET",
+        path: pathname + search,
+        bearer: new Headers(init.headers).get("Authorization"),
+        body: typeof init.body === "string" ? (JSON.parse(init.body) as Record<string, unknown>) : {},
+        signal: init.signal ?? undefined,
+      };
+      this.calls.push(call);
+      const handler = this.#handlers.get(`${call.method} ${pathname}`);
+      if (handler === undefined) throw new TypeError(`nothing answers ${call.method} ${pathname}`);
+      return await handler(call);
+    },
+    openSocket: (url, protocols) => {
+      const socket = new FakeSocket(url, protocols);
+      this.sockets.push(socket);
+      this.onSocket(socket);
+      return socket;
+    },
+    random: () => 0.5,
+    newId: () => {
+      this.#ids += 1;
+      return `id-${this.#ids}`;
+    },
+    now: () => Date.now(),
+  };
+}
+
+export function json(status: number, body: unknown, headers: Record<string, string> = {}): Response {
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+export function refusal(
+  status: number,
+  error: Record<string, unknown>,
+  headers: Record<string, string> = {},
+): Response {
+  return json(status, { error: { message: "refused", ...error } }, headers);
+}
+
+/** The answer to a poll, in the shape of the protocol. */
+export function poll(from: number, text: string, count: number, status: string, extra: Record<string, unknown> = {}) {
+  const { full_text, ...metadata } = extra;
+  const next = from + count;
+  return () =>
+    json(200, {
+      response_id: "rsp_1",
+      new_text: text,
+      chunk_index: next - 1,
+      status,
+      ...(full_text === undefined ? {} : { full_text }),
+      metadata: {
+        message_id: "id-1",
+        next_index: next,
+        finish_reason: status === "completed" ? "stop" : null,
+        degraded: false,
+        usage: null,
+        restarted: null,
+        ...metadata,
+      },
+    });
+}

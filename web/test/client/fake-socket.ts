@@ -1,0 +1,95 @@
+import type { Socket } from "../../src/client/environment.ts";
+
+type Frame = Record<string, unknown>;
+
+/** Both ends of a WebSocket that never leaves the process: the client holds it, the test plays the server. */
+export class FakeSocket implements Socket {
+  readonly url: string;
+  readonly protocols: readonly string[];
+  readonly sent: Frame[] = [];
+  closedByClient = false;
+  readonly #onMessage: ((event: { data: unknown }) => void)[] = [];
+  readonly #onClose: ((event: { code: number }) => void)[] = [];
+
+  constructor(url: string, protocols: readonly string[]) {
+    this.url = url;
+    this.protocols = protocols;
+  }
+
+  addEventListener(type: "message", listener: (event: { data: unknown }) => void): void;
+  addEventListener(type: "close", listener: (event: { code: number }) => void): void;
+  addEventListener(type: "message" | "close", listener: (event: never) => void): void {
+    if (type === "message") this.#onMessage.push(listener as (event: { data: unknown }) => void);
+    else this.#onClose.push(listener as (event: { code: number }) => void);
+  }
+
+  send(data: string): void {
+    this.sent.push(JSON.parse(data) as Frame);
+  }
+
+  close(): void {
+    this.closedByClient = true;
+  }
+
+  /** The server sends `data` as it is. */
+  raw(data: unknown): void {
+    for (const listener of this.#onMessage) listener({ data });
+  }
+
+  frame(frame: unknown): void {
+    this.raw(JSON.stringify(frame));
+  }
+
+  drop(code = 1006): void {
+    for (const listener of this.#onClose) listener({ code });
+  }
+
+  ready(messageBytes = 65_536): void {
+    this.frame({ type: "session.ready", session_id: "ses_1", limits: { message_bytes: messageBytes } });
+  }
+
+  /** Accepts the question that the client sent last. */
+  start(extra: Frame = {}): void {
+    const question = this.sent.findLast((frame) => frame.type === "chat.message");
+    this.frame({
+      type: "chat.response.start",
+      session_id: "ses_1",
+      response_id: "rsp_1",
+      message_id: question?.message_id ?? "id-1",
+      status: "streaming",
+      next_index: 0,
+      duplicate: false,
+      ...extra,
+    });
+  }
+
+  delta(index: number, delta: string, from?: number): void {
+    const joined = from === undefined ? {} : { from };
+    this.frame({
+      type: "chat.response.delta",
+      session_id: "ses_1",
+      response_id: "rsp_1",
+      delta,
+      index,
+      ...joined,
+    });
+  }
+
+  completed(lastIndex: number, extra: Frame = {}): void {
+    this.frame({
+      type: "chat.response.completed",
+      session_id: "ses_1",
+      response_id: "rsp_1",
+      message_id: "id-1",
+      finish_reason: "stop",
+      last_index: lastIndex,
+      usage: { prompt_tokens: 4, completion_tokens: 7 },
+      degraded: false,
+      ...extra,
+    });
+  }
+
+  sentOf(type: string): Frame[] {
+    return this.sent.filter((frame) => frame.type === type);
+  }
+}

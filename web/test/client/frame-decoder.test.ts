@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import { ProtocolError } from "../../src/client/errors.ts";
+import { FrameDecoder } from "../../src/client/frame-decoder.ts";
+
+function decode(value: unknown): unknown {
+  return new FrameDecoder().decode(JSON.stringify(value));
+}
+
+const START = {
+  type: "chat.response.start",
+  session_id: "s",
+  response_id: "r",
+  message_id: "m",
+  status: "queued",
+  next_index: 0,
+  duplicate: false,
+};
+const ERROR = { type: "rate_limit_error", code: "rate_limited", message: "slow down" };
+
+describe("FrameDecoder", () => {
+  it("reads a delta, single and joined", () => {
+    const delta = { type: "chat.response.delta", session_id: "s", response_id: "r", delta: "x", index: 4 };
+    expect(decode(delta)).toEqual({ type: "chat.response.delta", response_id: "r", delta: "x", from: 4, index: 4 });
+    expect(decode({ ...delta, from: 2 })).toMatchObject({ from: 2, index: 4 });
+  });
+
+  it("reads compact deltas of the stream that was announced", () => {
+    const decoder = new FrameDecoder();
+    decoder.decode(JSON.stringify({ ...START, stream: 3 }));
+    expect(decoder.decode('[3,0,"Hi"]')).toEqual({
+      type: "chat.response.delta",
+      response_id: "r",
+      delta: "Hi",
+      from: 0,
+      index: 0,
+    });
+    expect(decoder.decode('[3,5,"joined",1]')).toMatchObject({ from: 1, index: 5 });
+  });
+
+  it("knows a compact stream only on the connection that announced it", () => {
+    const first = new FrameDecoder();
+    first.decode(JSON.stringify({ ...START, stream: 3 }));
+    expect(() => decode([3, 0, "Hi"])).toThrow(ProtocolError);
+  });
+
+  it.each([
+    ["session.ready", { session_id: "s", limits: { message_bytes: 9 } }, { message_bytes: 9 }],
+    ["chat.response.restarted", { response_id: "r", from_index: -1, attempt: 2, index: 7 }, { from_index: -1 }],
+    [
+      "chat.response.completed",
+      { response_id: "r", finish_reason: "length", last_index: 3, usage: null, degraded: true },
+      { finish_reason: "length", usage: null, degraded: true },
+    ],
+    ["chat.response.error", { response_id: "r", last_index: -1, error: ERROR }, { error: ERROR }],
+    ["lag", { response_id: "r", behind_deltas: 70, behind_ms: 4000 }, { behind_deltas: 70 }],
+    ["throttle", { retry_after_ms: 500, error: ERROR }, { message_id: null, error: { retry_after_ms: 500 } }],
+    ["system.busy", { retry_after_ms: 500, message_id: "m", error: ERROR }, { message_id: "m" }],
+    ["reconnect", { reason: "drain", after_ms: 800 }, { after_ms: 800 }],
+    ["error", { error: { ...ERROR, expected: null } }, { response_id: null, error: { expected: null } }],
+  ])("reads %s", (type, fields, expected) => {
+    expect(decode({ type, session_id: "s", ...fields })).toMatchObject({ type, ...expected });
+  });
+
+  it("ignores a type that it does not know", () => {
+    expect(decode({ type: "chat.response.thought", response_id: "r" })).toBeNull();
+  });
+
+  it.each([
+    ["text that is not JSON", "{"],
+    ["nothing", ""],
+    ["a number", "7"],
+    ["null", "null"],
+    ["an object without a type", "{}"],
+    ["an empty array", "[]"],
+    ["an array of nonsense", '["3",0,"x"]'],
+    ["a delta without an index", '{"type":"chat.response.delta","response_id":"r","delta":"x"}'],
+    ["a delta with a fraction", '{"type":"chat.response.delta","response_id":"r","delta":"x","index":1.5}'],
+    [
+      "a delta that ends before it begins",
+      '{"type":"chat.response.delta","response_id":"r","delta":"x","index":1,"from":2}',
+    ],
+    ["a delta before the first", '{"type":"chat.response.delta","response_id":"r","delta":"x","index":-1}'],
+    ["a delta that is not text", '{"type":"chat.response.delta","response_id":"r","delta":null,"index":0}'],
+    ["an unknown status", JSON.stringify({ ...START, status: "maybe" })],
+    ["an error without a code", '{"type":"error","error":{"type":"x","message":"y"}}'],
+  ])("refuses %s", (_name, data) => {
+    expect(() => new FrameDecoder().decode(data)).toThrow(ProtocolError);
+  });
+
+  it("refuses a binary frame", () => {
+    expect(() => new FrameDecoder().decode(new ArrayBuffer(4))).toThrow("binary");
+  });
+
+  it("names the field that is wrong", () => {
+    expect(() => decode({ ...START, response_id: 7 })).toThrow("frame.response_id is not a string");
+  });
+});

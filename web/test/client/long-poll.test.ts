@@ -1,0 +1,268 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Client } from "../../src/client/client.ts";
+import { AnswerError, ConnectionError, ProtocolError } from "../../src/client/errors.ts";
+import { Asked, pass } from "./asked.ts";
+import { FakeNetwork, json, poll, refusal } from "./fake-network.ts";
+
+const MESSAGE = "POST /chat/message";
+const RESPONSE = "GET /chat/message/rsp_1";
+const CANCEL = "DELETE /chat/message/rsp_1";
+
+let network: FakeNetwork;
+
+const accepted = () => json(202, { response_id: "rsp_1", message_id: "id-1", status: "queued" });
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  network = new FakeNetwork();
+  network.on(MESSAGE, accepted);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function pollingClient(): Client {
+  return new Client({ baseUrl: "http://test", transport: "long-poll" }, network.environment);
+}
+
+describe("an answer by long-polling", () => {
+  it("follows next_index to the end, without a pause between polls", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "Even", 1, "streaming"),
+      poll(1, "flow", 4, "streaming"),
+      poll(5, ".", 1, "completed", { full_text: "Evenflow.", usage: { prompt_tokens: 1, completion_tokens: 2 } }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(network.callsTo(RESPONSE).map((call) => call.path.split("?")[1])).toEqual([
+      "from_index=0&timeout_ms=20000",
+      "from_index=1&timeout_ms=20000",
+      "from_index=5&timeout_ms=20000",
+    ]);
+    expect(network.callsTo(RESPONSE)[0]?.bearer).toBe("Bearer token-1");
+    expect(asked.events).toEqual([
+      { type: "transport", transport: "long-poll", fallback: false },
+      { type: "accepted", responseId: "rsp_1", messageId: "id-1" },
+      { type: "polled" },
+      { type: "text", text: "Even", from: 0, index: 0 },
+      { type: "polled" },
+      { type: "text", text: "flow", from: 1, index: 4 },
+      { type: "polled" },
+      { type: "text", text: ".", from: 5, index: 5 },
+      {
+        type: "completed",
+        finishReason: "stop",
+        lastIndex: 5,
+        usage: { prompt_tokens: 1, completion_tokens: 2 },
+        degraded: false,
+      },
+    ]);
+    expect(network.sockets).toEqual([]);
+  });
+
+  it("chains the messages", async () => {
+    network.on(RESPONSE, poll(0, "", 0, "completed", { full_text: "" }));
+    const client = pollingClient();
+    new Asked(client);
+    await pass();
+    new Asked(client, "And then?");
+    await pass();
+    expect(network.callsTo(MESSAGE).map((call) => call.body.previous_message_id)).toEqual([null, "id-1"]);
+  });
+
+  it("begins again from the index that is kept", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "keep ", 1, "streaming"),
+      poll(1, "drop", 1, "streaming"),
+      poll(2, "this", 2, "streaming", { restarted: { from_index: 0, attempt: 2 } }),
+      poll(4, "", 0, "completed", { full_text: "keep this" }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass(300);
+    expect(asked.of("restarted")).toEqual([{ type: "restarted", text: "keep " }]);
+    expect(asked.text).toBe("keep this");
+    expect(network.callsTo(RESPONSE)).toHaveLength(4);
+  });
+
+  it("polls again from before a piece that a restart cuts through", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "abcd", 4, "streaming"),
+      poll(4, "x", 2, "streaming", { restarted: { from_index: 1, attempt: 2 } }),
+      poll(0, "abx", 6, "completed", { restarted: { from_index: 1, attempt: 2 }, full_text: "abx" }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(network.callsTo(RESPONSE).at(-1)?.path).toContain("from_index=0&");
+    expect([asked.text, asked.error]).toEqual(["abx", undefined]);
+  });
+
+  it("believes the server's full text", async () => {
+    network.onEach(RESPONSE, [poll(0, "almost", 1, "completed", { full_text: "exactly" })]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(asked.text).toBe("exactly");
+  });
+
+  it("throws the error that ended the answer", async () => {
+    const error = { type: "model_refusal_error", code: "model_refused", message: "no" };
+    network.on(RESPONSE, poll(0, "So", 1, "error", { error, full_text: "So" }));
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(asked.text).toBe("So");
+    expect(asked.error).toBeInstanceOf(AnswerError);
+    expect(asked.error).toMatchObject({ body: { code: "model_refused" } });
+  });
+
+  it("does not hammer a server that answers empty polls at once", async () => {
+    network.on(RESPONSE, poll(0, "", 0, "queued"));
+    new Asked(pollingClient());
+    await pass(1_000);
+    expect(network.callsTo(RESPONSE).length).toBeLessThanOrEqual(5);
+  });
+
+  it.each([
+    ["an answer that is not JSON", () => new Response("<html>", { status: 200 })],
+    ["an unknown status", poll(0, "x", 1, "perhaps")],
+    ["a page of somebody else's 404", () => new Response("Not here", { status: 404 })],
+  ])("gives up on %s", async (_name, answer) => {
+    network.on(RESPONSE, answer);
+    const asked = new Asked(pollingClient());
+    await pass(1_000);
+    expect(asked.error).toBeInstanceOf(ProtocolError);
+  });
+});
+
+describe("trouble while long-polling", () => {
+  it("tries again after a lost call, with growing pauses, from where it was", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "a", 1, "streaming"),
+      () => Promise.reject(new TypeError("network")),
+      () => new Response("Bad gateway", { status: 502 }),
+      poll(1, "b", 1, "completed", { full_text: "ab" }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass(2_000);
+    expect(asked.of("reconnecting").map((event) => event.delayMs)).toEqual([125, 250]);
+    expect([asked.text, asked.ended]).toEqual(["ab", true]);
+  });
+
+  it("gives up after a number of failures in a row", async () => {
+    network.on(RESPONSE, () => Promise.reject(new TypeError("network")));
+    const asked = new Asked(pollingClient());
+    await pass(60_000);
+    expect(asked.error).toBeInstanceOf(ConnectionError);
+    expect(network.callsTo(RESPONSE)).toHaveLength(7);
+  });
+
+  it("sends the question again under the same id when its acceptance was lost", async () => {
+    network.onEach(MESSAGE, [() => Promise.reject(new TypeError("network")), accepted]);
+    network.on(RESPONSE, poll(0, "a", 1, "completed", { full_text: "a" }));
+    const asked = new Asked(pollingClient());
+    await pass(2_000);
+    expect(network.callsTo(MESSAGE).map((call) => call.body.message_id)).toEqual(["id-1", "id-1"]);
+    expect(asked.text).toBe("a");
+  });
+
+  it("waits as long as Retry-After says", async () => {
+    const busy = () => refusal(429, { type: "rate_limit_error", code: "queue_full" }, { "Retry-After": "2" });
+    network.onEach(MESSAGE, [busy, accepted]);
+    network.on(RESPONSE, poll(0, "a", 1, "completed", { full_text: "a" }));
+    const asked = new Asked(pollingClient());
+    await pass(1_999);
+    expect(network.callsTo(MESSAGE)).toHaveLength(1);
+    await pass(1);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 2_000 }]);
+    expect(asked.text).toBe("a");
+  });
+
+  it("prefers the milliseconds of the error to the seconds of the header", async () => {
+    const busy = () =>
+      refusal(503, { type: "overloaded_error", code: "draining", retry_after_ms: 300 }, { "Retry-After": "1" });
+    network.onEach(MESSAGE, [busy, accepted]);
+    const asked = new Asked(pollingClient());
+    await pass(300);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 300 }]);
+    expect(network.callsTo(MESSAGE)).toHaveLength(2);
+  });
+
+  it("corrects the chain once after a 409", async () => {
+    const conflict = () => refusal(409, { type: "conflict_error", code: "causal_violation", expected: "id-0" });
+    network.onEach(MESSAGE, [conflict, conflict]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(network.callsTo(MESSAGE).map((call) => call.body.previous_message_id)).toEqual([null, "id-0"]);
+    expect(asked.error).toMatchObject({ kind: "refused", body: { code: "causal_violation" } });
+  });
+
+  it.each([
+    [404, "not_found_error", "response_not_found"],
+    [410, "not_found_error", "response_expired"],
+    [413, "invalid_request_error", "message_too_large"],
+  ])("does not repeat what is refused with %i", async (status, type, code) => {
+    network.on(RESPONSE, () => refusal(status, { type, code }));
+    const asked = new Asked(pollingClient());
+    await pass(30_000);
+    expect(asked.error).toMatchObject({ kind: "refused", body: { code } });
+    expect(network.callsTo(RESPONSE)).toHaveLength(1);
+  });
+});
+
+describe("stopping an answer by long-polling", () => {
+  it("deletes the response, and ends with the poll that tells so", async () => {
+    let answerPoll: (answer: Response) => void = () => {};
+    network.onEach(RESPONSE, [
+      poll(0, "a", 1, "streaming"),
+      () =>
+        new Promise<Response>((resolve) => {
+          answerPoll = resolve;
+        }),
+    ]);
+    network.on(CANCEL, () => {
+      answerPoll(poll(1, "b", 1, "cancelled", { finish_reason: "cancelled", full_text: "ab" })());
+      return json(200, { response_id: "rsp_1", status: "cancelled" });
+    });
+    const client = pollingClient();
+    const asked = new Asked(client);
+    await pass();
+    client.stop();
+    await pass();
+    expect(network.callsTo(CANCEL)).toHaveLength(1);
+    expect(asked.text).toBe("ab");
+    expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled", lastIndex: 1 });
+  });
+
+  it("deletes the response as soon as it has one", async () => {
+    let acceptQuestion: (answer: Response) => void = () => {};
+    network.on(
+      MESSAGE,
+      () =>
+        new Promise<Response>((resolve) => {
+          acceptQuestion = resolve;
+        }),
+    );
+    network.on(CANCEL, () => json(200, { response_id: "rsp_1", status: "cancelled" }));
+    network.on(RESPONSE, poll(0, "", 0, "cancelled", { full_text: "" }));
+    const client = pollingClient();
+    const asked = new Asked(client);
+    await pass();
+    client.stop();
+    acceptQuestion(accepted());
+    await pass();
+    expect(network.callsTo(CANCEL)).toHaveLength(1);
+    expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
+  });
+
+  it("does not wait for a server that cannot be reached", async () => {
+    network.on(
+      RESPONSE,
+      (call) => new Promise((_, reject) => call.signal?.addEventListener("abort", () => reject(call.signal?.reason))),
+    );
+    const client = pollingClient();
+    const asked = new Asked(client);
+    await pass();
+    client.stop();
+    await pass(3_000);
+    expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
+  });
+});

@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Session, type SessionOptions } from "../../src/client/session.ts";
+import { FakeNetwork, json, refusal } from "./fake-network.ts";
+
+const CALL = { method: "GET", timeoutMs: 1_000 } as const;
+
+let network: FakeNetwork;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  network = new FakeNetwork();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function newSession(options: Partial<SessionOptions> = {}): Session {
+  return new Session({ baseUrl: "http://test", ...options }, network.environment);
+}
+
+function sessions(): unknown[] {
+  return network.callsTo("POST /session").map((call) => call.body);
+}
+
+describe("Session", () => {
+  it("is made at the first use, with what it was given", async () => {
+    const session = newSession({ tenant: "acme", agent: "support", sessionId: "ses_0", tenantKey: "secret" });
+    await expect(session.credentials()).resolves.toEqual({
+      sessionId: "ses_1",
+      token: "token-1",
+      websocketUrl: "ws://127.0.0.1:8081/ws",
+    });
+    expect(sessions()).toEqual([{ tenant: "acme", agent: "support", session_id: "ses_0" }]);
+    expect(network.calls[0]?.bearer).toBe("Bearer secret");
+  });
+
+  it("is made once for callers that come together", async () => {
+    const session = newSession();
+    await Promise.all([session.credentials(), session.credentials()]);
+    await session.credentials();
+    expect(sessions()).toEqual([{}]);
+  });
+
+  it("gets a new token for the same session shortly before the old one expires", async () => {
+    const session = newSession();
+    await session.credentials();
+    vi.advanceTimersByTime(3_539_000);
+    expect((await session.credentials()).token).toBe("token-1");
+    vi.advanceTimersByTime(2_000);
+    expect((await session.credentials()).token).toBe("token-2");
+    expect(sessions()).toEqual([{}, { session_id: "ses_1" }]);
+  });
+
+  it("does not ask again and again when this device's clock is wrong", async () => {
+    network.on("POST /session", () =>
+      json(201, { session_id: "s", token: "t", expires_at: "2001-01-01T00:00:00Z", ws_url: "ws://x", http_url: "" }),
+    );
+    const session = newSession();
+    await session.credentials();
+    await session.credentials();
+    expect(sessions()).toHaveLength(1);
+  });
+
+  it("repeats a call with a new token after a 401", async () => {
+    network.onEach("GET /thing", [
+      () => refusal(401, { type: "authentication_error", code: "token_expired" }),
+      () => json(200, { ok: true }),
+    ]);
+    const session = newSession();
+    const answer = await session.call("/thing", CALL);
+    expect(answer.flag("ok")).toBe(true);
+    expect(network.callsTo("GET /thing").map((call) => call.bearer)).toEqual(["Bearer token-1", "Bearer token-2"]);
+  });
+
+  it("repeats it only once", async () => {
+    network.on("GET /thing", () => refusal(401, { type: "authentication_error", code: "token_invalid" }));
+    await expect(newSession().call("/thing", CALL)).rejects.toMatchObject({ body: { code: "token_invalid" } });
+    expect(network.callsTo("GET /thing")).toHaveLength(2);
+  });
+
+  it("renews once for two calls that are refused together", async () => {
+    network.on("GET /thing", (call) =>
+      call.bearer === "Bearer token-1"
+        ? refusal(401, { type: "authentication_error", code: "token_expired" })
+        : json(200, {}),
+    );
+    const session = newSession();
+    await session.credentials();
+    await Promise.all([session.call("/thing", CALL), session.call("/thing", CALL)]);
+    expect(sessions()).toHaveLength(2);
+  });
+
+  it("can be made later when the first attempt failed", async () => {
+    const working = (): Response =>
+      json(201, { session_id: "s", token: "t", expires_at: "2999-01-01T00:00:00Z", ws_url: "ws://x", http_url: "" });
+    network.onEach("POST /session", [() => Promise.reject(new TypeError("network")), working]);
+    const session = newSession();
+    await expect(session.credentials()).rejects.toMatchObject({ kind: "connection" });
+    await expect(session.credentials()).resolves.toMatchObject({ token: "t" });
+  });
+
+  it("does not take half an answer for a session", async () => {
+    network.on("POST /session", () => json(201, { session_id: "s" }));
+    await expect(newSession().credentials()).rejects.toMatchObject({ kind: "protocol" });
+  });
+});

@@ -1,0 +1,110 @@
+import { describe, expect, it } from "vitest";
+import { ProtocolError, ReplacedError } from "../../src/client/errors.ts";
+import { Asked, pass } from "./asked.ts";
+import { poll } from "./fake-network.ts";
+import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
+
+useFakeNetwork();
+
+describe("a WebSocket that is lost in the middle of an answer", () => {
+  it("is opened again and the answer goes on after the last index", async () => {
+    const asked = await asking();
+    network.socket.delta(0, "a");
+    network.socket.drop();
+    await pass();
+    expect(asked.of("reconnecting")).toEqual([{ type: "reconnecting", delayMs: 125 }]);
+    await pass(125);
+    expect(network.sockets).toHaveLength(2);
+    expect(network.socket.sent).toEqual([{ type: "response.resume", response_id: "rsp_1", after: 0 }]);
+    network.socket.start({ message_id: "id-1" });
+    network.socket.delta(0, "a");
+    network.socket.delta(1, "b");
+    network.socket.completed(1);
+    await pass();
+    expect([asked.text, asked.of("resumed").length]).toEqual(["ab", 1]);
+  });
+
+  it("sends the question again when it was not accepted yet", async () => {
+    new Asked(newClient());
+    await pass();
+    network.socket.drop();
+    await pass(125);
+    expect(network.socket.sent).toMatchObject([{ type: "chat.message", message_id: "id-1" }]);
+  });
+
+  it.each([1001, 1006, 1013, 4008, 4010])("comes back after close code %i", async (code) => {
+    await asking();
+    network.socket.drop(code);
+    await pass(125);
+    expect(network.sockets).toHaveLength(2);
+  });
+
+  it.each([
+    [1008, ProtocolError],
+    [1009, ProtocolError],
+    [4009, ReplacedError],
+  ])("does not come back after close code %i", async (code, error) => {
+    const asked = await asking();
+    network.socket.drop(code);
+    await pass(30_000);
+    expect(asked.error).toBeInstanceOf(error);
+    expect(network.sockets).toHaveLength(1);
+  });
+
+  it("reads on until the server that is leaving has closed, then waits as long as it said", async () => {
+    const asked = await asking();
+    network.socket.frame({ type: "reconnect", reason: "drain", after_ms: 2_000 });
+    await pass(500);
+    network.socket.delta(0, "still here");
+    await pass();
+    expect(asked.text).toBe("still here");
+    network.socket.drop(1001);
+    await pass(1_499);
+    expect(network.sockets).toHaveLength(1);
+    await pass(1);
+    expect(network.socket.sent).toMatchObject([{ type: "response.resume", after: 0 }]);
+  });
+
+  it("leaves by itself when the time that the server gave is over", async () => {
+    await asking();
+    const first = network.socket;
+    first.frame({ type: "reconnect", reason: "drain", after_ms: 700 });
+    await pass(700);
+    await pass(1);
+    expect(first.closedByClient).toBe(true);
+    expect(network.sockets).toHaveLength(2);
+  });
+
+  it("goes on by long-polling when it cannot be had again", async () => {
+    network.on("GET /chat/message/rsp_1", poll(1, "b", 1, "completed", { full_text: "ab" }));
+    const asked = await asking();
+    network.socket.delta(0, "a");
+    network.onSocket = (socket) => queueMicrotask(() => socket.drop());
+    network.socket.drop();
+    await pass(5_000);
+    expect(asked.of("transport").at(-1)).toEqual({ type: "transport", transport: "long-poll", fallback: true });
+    expect(network.callsTo("GET /chat/message/rsp_1")[0]?.path).toContain("from_index=1&");
+    expect([asked.text, asked.ended]).toEqual(["ab", true]);
+  });
+
+  it("is found out by its silence", async () => {
+    await asking();
+    const first = network.socket;
+    await pass(15_000);
+    expect(first.sentOf("response.resume")).toHaveLength(1);
+    await pass(5_000);
+    expect(first.closedByClient).toBe(true);
+    await pass(200);
+    expect(network.sockets).toHaveLength(2);
+  });
+
+  it("is kept when it answers after a silence", async () => {
+    const asked = await asking();
+    await pass(15_000);
+    network.socket.start();
+    await pass(10_000);
+    network.socket.completed(-1);
+    await pass();
+    expect([network.sockets.length, asked.ended]).toEqual([1, true]);
+  });
+});

@@ -1,0 +1,31 @@
+import { afterEach, beforeEach, vi } from "vitest";
+import { Client, type ClientOptions } from "../../src/client/client.ts";
+import { Asked, pass } from "./asked.ts";
+import { FakeNetwork } from "./fake-network.ts";
+
+/** The network of the test that runs; it has a WebSocket, and a clock that stands still unless it is moved. */
+export let network: FakeNetwork;
+
+/** Gives each test of a file a network of its own. */
+export function useFakeNetwork(): void {
+  beforeEach(() => {
+    vi.useFakeTimers();
+    network = new FakeNetwork();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+}
+
+export function newClient(options: Partial<ClientOptions> = {}): Client {
+  return new Client({ baseUrl: "http://test", ...options }, network.environment);
+}
+
+/** A question that the server has begun to answer. */
+export async function asking(client = newClient()): Promise<Asked> {
+  const asked = new Asked(client);
+  await pass();
+  network.socket.start();
+  await pass();
+  return asked;
+}
