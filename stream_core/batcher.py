@@ -4,19 +4,16 @@ from __future__ import annotations
 
 
 class Batcher:
-    """Tokens of one response that are not in its log yet.
+    """Tokens of one response that wait for the end of their window.
 
-    The first token is never held back, and after a silence the next one isn't either: a window opens when something
-    is delivered. Slots are those of the delivery clock.
+    Whether a token waits at all is the stream's business: the first one doesn't, nor does one after a silence.
     """
 
-    __slots__ = ("_most", "_tokens", "due")
+    __slots__ = ("_most", "_tokens")
 
     def __init__(self, most_tokens: int) -> None:
         self._tokens: list[str] = []
         self._most = most_tokens
-        self.due = 0
-        """The slot from which on the next delivery may happen."""
 
     def add(self, token: str) -> bool:
         """Take a token; whether the batch is full, so that a delta must be cut now."""

@@ -22,74 +22,57 @@ _LENGTHEN_EVERY_SECONDS = 0.25
 _SHORTEN_EVERY_SECONDS = 2.0
 
 
-class DeliveryClock:
-    """Slots, the current interval, and who is due when.
+class DeliveryClock(TimerWheel):
+    """A wheel that knows the time of its slots, and the current interval.
 
     Args:
         now: seconds on any monotonic clock.
         shortest_ms, longest_ms: bounds of the delivery interval, milliseconds.
     """
 
-    __slots__ = ("_changed_at", "_epoch", "_late", "_longest", "_shortest", "_wheel", "interval_slots")
+    __slots__ = ("_changed_at", "_epoch", "_longest", "_shortest", "interval", "interval_slots", "lateness")
 
     def __init__(self, now: float, shortest_ms: int, longest_ms: int) -> None:
-        self._wheel = TimerWheel()
+        super().__init__()
         self._epoch = now
         self._shortest = max(1, round(shortest_ms / 1000 / SLOT_SECONDS))
         self._longest = max(self._shortest, round(longest_ms / 1000 / SLOT_SECONDS))
-        self._late = 0.0
         self._changed_at = now
+        self.lateness = 0.0
+        """Smoothed seconds by which slots are reached too late."""
         self.interval_slots = self._shortest
         """Slots between two deliveries of one stream, the same for all."""
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two deliveries of one stream."""
-        return self.interval_slots * SLOT_SECONDS
-
-    @property
-    def lateness(self) -> float:
-        """Smoothed seconds by which slots are reached too late."""
-        return self._late
-
-    @property
-    def slot(self) -> int:
-        """The slot being emptied, or the next one to be."""
-        return self._wheel.position
-
-    def put(self, entry: Due, slot: int) -> None:
-        """Call `entry.on_due` in `slot` (in the next turn, when that has passed)."""
-        self._wheel.put(entry, slot)
+        self.interval = self._shortest * SLOT_SECONDS
+        """The same in seconds."""
 
     def put_after(self, entry: Due, seconds: float) -> int:
         """Call `entry.on_due` after at least `seconds`; returns the slot."""
-        slot = self._wheel.position + 1 + int(seconds / SLOT_SECONDS)
-        self._wheel.put(entry, slot)
+        slot = self.position + 1 + int(seconds / SLOT_SECONDS)
+        self.put(entry, slot)
         return slot
 
     def begin_turn(self, now: float) -> int:
         """Note how late this turn begins, adapt the interval, and return the slot to turn to."""
-        late = now - (self._epoch + self._wheel.position * SLOT_SECONDS)
+        late = now - self.next_turn_at()
         if late > _SLIP_SECONDS:
             self._epoch += late - _SLIP_SECONDS
         self._adapt(max(late, 0.0), now)
         return int((now - self._epoch) / SLOT_SECONDS)
 
-    def turn(self, target: int, most: int) -> bool:
-        """Empty the slots up to `target`, at most `most` entries; whether the clock got there."""
-        return self._wheel.turn(target, most)
-
     def next_turn_at(self) -> float:
         """When the next slot begins, on the clock of `now`."""
-        return self._epoch + self._wheel.position * SLOT_SECONDS
+        return self._epoch + self.position * SLOT_SECONDS
 
     def _adapt(self, late: float, now: float) -> None:
-        self._late += (min(late, _SLIP_SECONDS) - self._late) * _SMOOTHING
+        self.lateness += (min(late, _SLIP_SECONDS) - self.lateness) * _SMOOTHING
         since = now - self._changed_at
-        if self._late > _LATE_SECONDS and since >= _LENGTHEN_EVERY_SECONDS:
+        if self.lateness > _LATE_SECONDS and since >= _LENGTHEN_EVERY_SECONDS:
             longer = max(self.interval_slots + 1, int(self.interval_slots * _LENGTHEN_FACTOR))
-            self.interval_slots = min(self._longest, longer)
-            self._changed_at = now
-        elif self._late < _CALM_SECONDS and since >= _SHORTEN_EVERY_SECONDS:
-            self.interval_slots = max(self._shortest, self.interval_slots - 1)
-            self._changed_at = now
+            self._set_interval(min(self._longest, longer), now)
+        elif self.lateness < _CALM_SECONDS and since >= _SHORTEN_EVERY_SECONDS:
+            self._set_interval(max(self._shortest, self.interval_slots - 1), now)
+
+    def _set_interval(self, slots: int, now: float) -> None:
+        self.interval_slots = slots
+        self.interval = slots * SLOT_SECONDS
+        self._changed_at = now

@@ -85,17 +85,21 @@ class ReaderFlow:
         if self.state in (FlowState.BEHIND, FlowState.LAGGING):
             self._fire(FlowEvent.CATCH_UP)
 
-    def pause(self, now: float, log_bytes: int) -> None:
-        """The reader asked for a pause; asking twice is the same."""
-        if (self.state, FlowEvent.PAUSE) in FLOW_TRANSITIONS:
-            self._since = now
-            self._bytes_then = log_bytes
-            self._fire(FlowEvent.PAUSE)
+    def pause(self, now: float, log_bytes: int) -> bool:
+        """The reader asks for a pause; whether that changes anything (asking twice doesn't)."""
+        if (self.state, FlowEvent.PAUSE) not in FLOW_TRANSITIONS:
+            return False
+        self._since = now
+        self._bytes_then = log_bytes
+        self._fire(FlowEvent.PAUSE)
+        return True
 
-    def resume(self) -> None:
-        """The reader asked to go on; asking while nothing is paused changes nothing."""
-        if self.state is FlowState.PAUSED:
-            self._fire(FlowEvent.CONTINUE)
+    def resume(self) -> bool:
+        """The reader asks to go on; whether it paused."""
+        if self.state is not FlowState.PAUSED:
+            return False
+        self._fire(FlowEvent.CONTINUE)
+        return True
 
     def holds_model(self, log_bytes: int) -> bool:
         """Whether this reader pauses and the log has grown by the pause window since."""

@@ -116,11 +116,13 @@ class Cursor:
         most: characters of text in one joined delta; a single delta may be longer.
     """
 
-    __slots__ = ("_log", "_most", "first", "last", "next_index")
+    __slots__ = ("_entries", "_log", "_most", "began_at", "first", "last", "next_index")
 
     def __init__(self, log: ResponseLog, next_index: int, most: int) -> None:
         self._log = log
+        self._entries = log.entries
         self._most = most
+        self.began_at = next_index
         self.next_index = next_index
         self.first = next_index
         """First index of what `take` returned last."""
@@ -143,7 +145,7 @@ class Cursor:
         `first` and `last` then say which indexes it covers. Joining stops before a restart marker and before the text
         would exceed `most` characters.
         """
-        entries = self._log.entries
+        entries = self._entries
         first = self.next_index
         count = len(entries) - first
         if count <= 0:

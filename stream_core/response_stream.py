@@ -46,6 +46,7 @@ class ResponseStream:
         "_batcher",
         "_clock",
         "_delivered_at",
+        "_due",
         "_monotonic",
         "_most_bytes",
         "_pace",
@@ -60,8 +61,10 @@ class ResponseStream:
         "expected_gap",
         "finish_reason",
         "first_delta_at",
+        "held",
         "log",
         "message_id",
+        "paused_readers",
         "polls",
         "readers",
         "response_id",
@@ -87,6 +90,10 @@ class ResponseStream:
         self.log = ResponseLog()
         self.state = ResponseState.QUEUED
         self.readers: list[Reader] = []
+        self.paused_readers = 0
+        """How many of them pause; they keep this number themselves, and call `hold_or_release`."""
+        self.held = False
+        """Whether the model should wait."""
         self.attempt = 1
         self.tokens = 0
         """Tokens that the model has given, all attempts together."""
@@ -107,7 +114,8 @@ class ResponseStream:
         self._clock = clock
         self._most_bytes = limits.response_bytes
         self._monotonic = monotonic
-        self._scheduled = False
+        self._due = 0  # the slot from which on a token is delivered at once
+        self._scheduled = False  # whether the clock will call, which is when tokens wait
         self._delivered_at = 0.0
         self._pace = 0.0
 
@@ -123,21 +131,14 @@ class ResponseStream:
         if self.log.text_bytes >= self._most_bytes:
             raise ResponseFull
         self.tokens += 1
-        batcher = self._batcher
-        full = batcher.add(token)
-        if self._clock.slot >= batcher.due:
-            self._deliver()
+        if not self._scheduled and self._clock.position >= self._due:
+            self._deliver(token)
             return
-        if full:
-            self.log.append(batcher.cut())
+        if self._batcher.add(token):
+            self.log.append(self._batcher.cut())
         if not self._scheduled:
             self._scheduled = True
-            self._clock.put(self, batcher.due)
-
-    @property
-    def held(self) -> bool:
-        """Whether the model should wait: every reader pauses, and it is the pause window ahead of each of them."""
-        return bool(self.readers) and all(reader.holds_model for reader in self.readers)
+            self._clock.put(self, self._due)
 
     # -- what the worker does ------------------------------------------------------------------------------------
 
@@ -152,7 +153,7 @@ class ResponseStream:
         self._batcher.cut()
         if self.log.next_index:
             self.log.restart(from_index=-1, attempt=self.attempt)
-            self._deliver()
+            self._deliver("")
 
     def complete(self, finish_reason: str, usage: Usage | None) -> None:
         """The model has finished: `stop` or `length`."""
@@ -176,12 +177,14 @@ class ResponseStream:
         """From now on the reader is delivered to (and at once what is there already)."""
         self.readers.append(reader)
         self.unread_since = None
+        self.hold_or_release()
         reader.deliver(self._monotonic())
 
     def detach(self, reader: Reader) -> None:
         """The reader leaves; the grace period begins with the last one."""
         if reader in self.readers:
             self.readers.remove(reader)
+            self.hold_or_release()
             if not self.readers:
                 self.unread_since = self._monotonic()
 
@@ -197,24 +200,29 @@ class ResponseStream:
         """The window has ended: cut and deliver."""
         self._scheduled = False
         if not self.log.closed:
-            self._deliver()
+            self._deliver(self._batcher.cut())
 
-    def _deliver(self) -> None:
-        batcher, clock = self._batcher, self._clock
-        text = batcher.cut()
+    def hold_or_release(self) -> None:
+        """See whether the model should wait: every reader pauses, and it is the pause window ahead of each of them."""
+        self.held = self.paused_readers > 0 and all(reader.holds_model for reader in self.readers)
+
+    def _deliver(self, text: str) -> None:
+        clock = self._clock
         if text:
             self.log.append(text)
-        batcher.due = clock.slot + clock.interval_slots
+        self._due = clock.position + clock.interval_slots
         now = self._monotonic()
         if self.first_delta_at is None:
             self.first_delta_at = now
         else:
-            interval = clock.interval
-            self.expected_gap = max(self._pace, interval)
-            self._pace += (now - self._delivered_at - self._pace) * _PACE_SMOOTHING
+            pace, interval = self._pace, clock.interval
+            self.expected_gap = max(pace, interval)
+            self._pace = pace + (now - self._delivered_at - pace) * _PACE_SMOOTHING
         self._delivered_at = now
         for reader in self.readers:
             reader.deliver(now)
+        if self.paused_readers:
+            self.hold_or_release()
 
     def _end(self, event: ResponseEvent) -> None:
         text = self._batcher.cut()

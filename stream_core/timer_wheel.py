@@ -33,8 +33,9 @@ class TimerWheel:
         slot = max(slot, self.position)
         entries = self._slots.get(slot)
         if entries is None:
-            self._slots[slot] = entries = []
-        entries.append(entry)
+            self._slots[slot] = [entry]
+        else:
+            entries.append(entry)
 
     def turn(self, target: int, most: int) -> bool:
         """Call what is due up to and including slot `target`, at most `most` entries.

@@ -119,6 +119,8 @@ class WebSocketConnection(WSListener):
     def pause_writing(self) -> None:
         """The client doesn't read as fast as it is written to."""
         self.blocked = True
+        for reader in self._readers.values():
+            reader.block()
 
     def resume_writing(self) -> None:
         """There is room again: what was missed goes out, joined."""
@@ -152,7 +154,7 @@ class WebSocketConnection(WSListener):
             elif event is FlowEvent.EXCEED:
                 self.measures.too_slow.value += 1
                 self.close(
-                    CloseCode.TOO_SLOW, f"too slow; resume {reader.stream.response_id} after {reader.cursor.last}"
+                    CloseCode.TOO_SLOW, f"too slow; resume {reader.stream.response_id} after {reader.next_index - 1}"
                 )
                 return
         if all(reader.current for reader in self._readers.values()):
@@ -176,7 +178,7 @@ class WebSocketConnection(WSListener):
         """The reader has given everything, or is replaced."""
         if self._readers.get(reader.stream.response_id) is reader:
             del self._readers[reader.stream.response_id]
-        reader.stream.detach(reader)
+        reader.leave()
 
     # -- what the client asked for -------------------------------------------------------------------------------
 
@@ -218,9 +220,7 @@ class WebSocketConnection(WSListener):
         )
         stream, duplicate = context.orchestrator.submit(event)
         if stream.response_id in self._readers:
-            self.send(
-                self._start(stream, self._readers[stream.response_id].cursor.next_index, duplicate, None).to_json()
-            )
+            self.send(self._start(stream, self._readers[stream.response_id].next_index, duplicate, None).to_json())
         else:
             self._read(stream, 0, duplicate)
 

@@ -18,17 +18,28 @@ if TYPE_CHECKING:
     from fargate_handler.gateway.websocket_connection import WebSocketConnection
 
 _TEXT = WSMsgType.TEXT
-_CURRENT = FlowState.CURRENT
 
 
-class WebSocketReader:
+class WebSocketReader(Cursor):
     """Delivers a response to a connection: in its interval when the socket takes it, joined later when not.
 
     Args:
         next_index: the first index to deliver.
     """
 
-    __slots__ = ("_connection", "_delivered_at", "_encoder", "_flow", "_measures", "_seen", "_send", "cursor", "stream")
+    __slots__ = (
+        "_connection",
+        "_delivered_at",
+        "_due",
+        "_encoder",
+        "_flow",
+        "_flows",
+        "_frames",
+        "_jitter",
+        "_seen",
+        "_send",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -38,72 +49,79 @@ class WebSocketReader:
         encoder: DeltaEncoder,
         limits: Limits,
     ) -> None:
+        super().__init__(stream.log, next_index, limits.frame_characters)
         self.stream = stream
-        self.cursor = Cursor(stream.log, next_index, limits.frame_characters)
         self._connection = connection
         self._send = connection.transport.send
         self._encoder = encoder
         self._flow = ReaderFlow(limits)
-        self._measures = connection.measures
+        self._flows = not connection.blocked  # the short form of: current, and the socket takes more
+        measures = connection.measures
+        self._due, self._frames, self._jitter = measures.due, measures.frames, measures.jitter
         self._seen = stream.log.next_index
         self._delivered_at = 0.0
 
     @property
     def holds_model(self) -> bool:
         """See `Reader.holds_model`."""
-        return self._flow.state is FlowState.PAUSED and self._flow.holds_model(self.stream.log.text_bytes)
+        return self._flow.holds_model(self.stream.log.text_bytes)
+
+    @property
+    def current(self) -> bool:
+        """Whether nothing needs looking at."""
+        return self._flow.state is FlowState.CURRENT
 
     def deliver(self, now: float) -> None:
         """See `Reader.deliver`."""
-        connection, flow, log, measures = self._connection, self._flow, self.stream.log, self._measures
-        head = log.next_index
+        head = len(self._entries)
         new = head - self._seen
         self._seen = head
-        measures.due.whole += new
-        if connection.blocked or not flow.may_send:
-            self._wait(now, new)
+        self._due.whole += new
+        if not self._flows:
+            self._deliver_late(now, new)
             return
-        cursor, send, encoder = self.cursor, self._send, self._encoder
-        before, frames = cursor.next_index, 0
-        while (taken := cursor.take()) is not None:
-            if isinstance(taken, str):
-                send(_TEXT, encoder.delta(taken, cursor.first, cursor.last))
-            else:
-                self._send_restart(taken)
-            frames += 1
-            if connection.blocked:
-                break
-        measures.frames.value += frames
-        measures.delivered.value += cursor.next_index - before
-        if connection.blocked:
-            self._wait(now, 0)
-            return
-        if flow.state is not _CURRENT:
-            flow.caught_up()
-        elif self._delivered_at and frames:
-            gap = now - self._delivered_at - self.stream.expected_gap
-            measures.jitter.record(gap * 1000 if gap > 0 else gap * -1000)
-        self._delivered_at = now
-        if log.state is not None:
+        taken = self.take()
+        if taken is not None:
+            if self._delivered_at:
+                gap = now - self._delivered_at - self.stream.expected_gap
+                self._jitter.record(gap * 1000 if gap > 0 else gap * -1000)
+            self._delivered_at = now
+            self._give(taken)
+            if self.next_index < head:
+                self._deliver_late(now, 0)
+                return
+        if self._log.state is not None:
             self._finish()
+
+    def block(self) -> None:
+        """The connection's write buffer is above its high-water mark."""
+        self._flows = False
 
     def pause(self, now: float) -> None:
         """Hold the delivery to this reader."""
-        self._flow.pause(now, self.stream.log.text_bytes)
-        self._connection.registry.slow.add(self._connection)
+        if self._flow.pause(now, self.stream.log.text_bytes):
+            self._flows = False
+            self.stream.paused_readers += 1
+            self.stream.hold_or_release()
+            self._connection.registry.slow.add(self._connection)
 
     def resume(self, now: float) -> None:
         """Let the delivery go on."""
-        self._flow.resume()
-        self._delivered_at = 0.0
-        self.deliver(now)
+        if self._end_pause():
+            self.deliver(now)
+
+    def leave(self) -> None:
+        """The connection is done with this response."""
+        self._end_pause()
+        self._connection.measures.delivered.value += self.next_index - self.began_at
+        self.stream.detach(self)
 
     def look(self, now: float) -> FlowEvent | None:
         """Tell the reader that it lags, or say EXCEED when it must go; once a second."""
         flow, log = self._flow, self.stream.log
         if flow.pause_expired(now):
             return FlowEvent.EXCEED
-        lag = flow.measure(now, self.cursor.behind, log.text_bytes)
+        lag = flow.measure(now, self.behind, log.text_bytes)
         event = flow.check(lag)
         if event is not None:
             notice = LagNotice(
@@ -115,21 +133,42 @@ class WebSocketReader:
             )
             self._connection.send(notice.to_json())
         if event is FlowEvent.EXCEED:
-            self._measures.due.part += self.cursor.behind
+            self._due.part += self.behind
         return event
 
-    @property
-    def current(self) -> bool:
-        """Whether nothing needs looking at."""
-        return self._flow.state is _CURRENT
+    def _give(self, taken: str | Restart) -> None:
+        if isinstance(taken, str):
+            self._send(_TEXT, self._encoder.delta(taken, self.first, self.last))
+        else:
+            self._send_restart(taken)
+        self._frames.value += 1
 
-    def _wait(self, now: float, missed: int) -> None:
-        flow = self._flow
+    def _deliver_late(self, now: float, new: int) -> None:
+        """Give as much as the socket takes, and remember what that says of the reader."""
+        connection, flow = self._connection, self._flow
         self._delivered_at = 0.0
-        if flow.may_send:
-            self._measures.due.part += missed
-            flow.fell_behind(now, self.stream.log.text_bytes)
-        self._connection.registry.slow.add(self._connection)
+        if not flow.may_send:
+            return
+        if connection.blocked:
+            self._due.part += new
+        while not connection.blocked and (taken := self.take()) is not None:
+            self._give(taken)
+        if self.behind:
+            self._flows = False
+            flow.fell_behind(now, self._log.text_bytes)
+            connection.registry.slow.add(connection)
+            return
+        flow.caught_up()
+        self._flows = not connection.blocked
+        if self._log.closed:
+            self._finish()
+
+    def _end_pause(self) -> bool:
+        if not self._flow.resume():
+            return False
+        self.stream.paused_readers -= 1
+        self.stream.hold_or_release()
+        return True
 
     def _send_restart(self, restart: Restart) -> None:
         frame = ResponseRestarted(
@@ -138,7 +177,7 @@ class WebSocketReader:
             response_id=self.stream.response_id,
             from_index=restart.from_index,
             attempt=restart.attempt,
-            index=self.cursor.last,
+            index=self.last,
         )
         self._send(_TEXT, frame.to_json())
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from random import Random
+from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stream_core.errors import ModelRefused
+from stream_core.errors import ModelRefused, UpstreamFailed
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
 _VOCABULARY = (
@@ -41,13 +43,23 @@ class Directives(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Tokens and their timing for one attempt. `fails_at` / `hangs_at` are token numbers, or None."""
+    """Tokens and their timing for one attempt.
+
+    After `stops_after` tokens (None: all) the model fails with `failure`, hangs, or has finished.
+    """
 
     tokens: list[str]
     first_token_ms: float
     gaps_ms: Iterator[float]
-    fails_at: int | None = None
-    hangs_at: int | None = None
+    stops_after: int | None = None
+    failure: UpstreamFailed | None = None
+    hangs: bool = False
+
+
+class _Ending(TypedDict, total=False):
+    stops_after: int
+    failure: UpstreamFailed
+    hangs: bool
 
 
 def demo_tokens(seed: int, count: int) -> list[str]:
@@ -83,13 +95,11 @@ def directed_script(text: str, attempt: int) -> Script:
             "the demo model was told to refuse this message; nothing was generated", code="model_refused"
         )
     random = Random(asked.seed)
-    gaps = _real_gaps(random) if asked.bursty else _steady_gaps(random, asked.gap_ms, asked.jitter_ms)
     return Script(
         demo_tokens(asked.seed, asked.tokens),
         asked.first_token_ms,
-        gaps,
-        asked.fail_after if attempt <= asked.fail_attempts else None,
-        asked.hang_after,
+        _real_gaps(random) if asked.bursty else _steady_gaps(random, asked.gap_ms, asked.jitter_ms),
+        **_ending(asked, attempt),
     )
 
 
@@ -98,9 +108,19 @@ def answer_script(answer: str, random: Random) -> Script:
     return Script(split_tokens(answer), random.uniform(250, 600), _real_gaps(random))
 
 
+def _ending(asked: Directives, attempt: int) -> _Ending:
+    if asked.fail_after is not None and attempt <= asked.fail_attempts:
+        failure = UpstreamFailed("the demo model was told to fail here", code="upstream_failed")
+        return {"stops_after": asked.fail_after, "failure": failure}
+    if asked.hang_after is not None:
+        return {"stops_after": asked.hang_after, "hangs": True}
+    return {}
+
+
 def _steady_gaps(random: Random, gap_ms: float, jitter_ms: float) -> Iterator[float]:
-    while True:
-        yield gap_ms if not jitter_ms else max(0.0, gap_ms + random.uniform(-jitter_ms, jitter_ms))
+    if not jitter_ms:
+        return repeat(gap_ms)
+    return (max(0.0, gap_ms + random.uniform(-jitter_ms, jitter_ms)) for _ in repeat(None))
 
 
 def _real_gaps(random: Random) -> Iterator[float]:

@@ -10,7 +10,6 @@ from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import Script, answer_script, directed_script, is_directive
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
-from stream_core.errors import UpstreamFailed
 from stream_core.messages import Usage
 
 _SLOT_MS = SLOT_SECONDS * 1000
@@ -39,11 +38,8 @@ class DemoModel:
         else:
             seed = self._seed ^ crc32(question.encode())
             script = answer_script(self._passages.answer(question), Random(seed))
-        playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
-        try:
-            await playback.ended
-        finally:
-            playback.stop()
+        # Cancelling this call cancels the future, which stops the playback.
+        await _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future()).ended
         prompt = sum(len(turn.text.split()) for turn in request.turns)
         return ModelFinish("stop", Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
 
@@ -54,61 +50,45 @@ class DemoModel:
 class _Playback:
     """Plays one script on the wheel."""
 
-    __slots__ = ("_at", "_clock", "_next", "_script", "_sink", "_stopped", "ended")
+    __slots__ = ("_at", "_clock", "_gaps", "_left", "_script", "_sink", "_tokens", "ended")
 
     def __init__(self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]) -> None:
         self._script = script
+        tokens = script.tokens[: script.stops_after]
+        self._tokens = iter(tokens)
+        self._left = len(tokens)
+        self._gaps = script.gaps_ms
         self._sink = sink
         self._clock = clock
-        self._next = 0
-        self._stopped = False
         self.ended = ended
         # In slots and fractions of them, so that a gap that is no multiple of a slot is right on average.
-        self._at = clock.slot + script.first_token_ms / _SLOT_MS
+        self._at = clock.position + script.first_token_ms / _SLOT_MS
         clock.put(self, int(self._at))
-
-    def stop(self) -> None:
-        """Give no more tokens."""
-        self._stopped = True
 
     def on_due(self, slot: int) -> None:
         """Give the tokens that are due."""
-        if self._stopped:
+        ended, sink = self.ended, self._sink
+        if ended.done():
             return
-        if self._sink.held:
+        if sink.held:
             self._at = slot + _HELD_SLOTS
-        else:
-            try:
-                self._play(slot)
-            except Exception as error:
-                self._end(error)
-        if not self._stopped:
-            self._clock.put(self, int(self._at))
-
-    def _play(self, slot: int) -> None:
-        script, push = self._script, self._sink.push
-        tokens, gaps = script.tokens, script.gaps_ms
-        while self._at < slot + 1:
-            number = self._next
-            if number == script.fails_at:
-                raise UpstreamFailed("the demo model was told to fail here", code="upstream_failed")
-            if number == script.hangs_at:
-                self._stopped = True
-                return
-            if number == len(tokens):
-                self._end(None)
-                return
-            push(tokens[number])
-            self._next = number + 1
-            # After the last token there is nothing to wait for.
-            if self._next < len(tokens):
-                self._at += next(gaps) / _SLOT_MS
-
-    def _end(self, error: Exception | None) -> None:
-        self._stopped = True
-        if self.ended.done():
+        try:
+            while self._at < slot + 1:
+                if self._left:
+                    sink.push(next(self._tokens))
+                    self._left -= 1
+                # After the last token there is nothing to wait for.
+                if not self._left:
+                    self._stop()
+                    return
+                self._at += next(self._gaps) / _SLOT_MS
+        except Exception as error:  # whatever the sink raises ends this model, not the clock
+            ended.set_exception(error)
             return
-        if error is None:
+        self._clock.put(self, int(self._at))
+
+    def _stop(self) -> None:
+        if self._script.failure is not None:
+            self.ended.set_exception(self._script.failure)
+        elif not self._script.hangs:
             self.ended.set_result(None)
-        else:
-            self.ended.set_exception(error)
