@@ -118,6 +118,6 @@ def _explain(error: ErrorDetails) -> str:
         return said
     name = str(error["loc"][0])
     field = HandlerSettings.model_fields[name]
-    secret = "(secret)" in (field.description or "")
+    secret = "(secret" in (field.description or "")
     given = "…" if secret else repr(error["input"])
     return f"{_PREFIX}{name.upper()}={given}: {said} ({field.description})"

@@ -28,8 +28,12 @@ class Reader(Protocol):
     def holds_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it (rule 6)."""
 
-    def deliver(self, now: float) -> None:
-        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise."""
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise.
+
+        `jitter` is by how many seconds this delivery misses its time, None where it has none: the first one, or a
+        call for another reason.
+        """
 
 
 class ResponseStream:
@@ -58,7 +62,6 @@ class ResponseStream:
         "degraded",
         "ended_at",
         "error",
-        "expected_gap",
         "finish_reason",
         "first_delta_at",
         "held",
@@ -108,8 +111,6 @@ class ResponseStream:
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
         self.unread_since: float | None = self.created_at
-        self.expected_gap = clock.interval
-        """Seconds expected between two deltas: the clock's interval, or the model's own pace where that is slower."""
         self._batcher = Batcher(limits.batch_tokens)
         self._clock = clock
         self._most_bytes = limits.response_bytes
@@ -178,7 +179,7 @@ class ResponseStream:
         self.readers.append(reader)
         self.unread_since = None
         self.hold_or_release()
-        reader.deliver(self._monotonic())
+        reader.deliver(self._monotonic(), None)
 
     def detach(self, reader: Reader) -> None:
         """The reader leaves; the grace period begins with the last one."""
@@ -214,15 +215,22 @@ class ResponseStream:
         now = self._monotonic()
         if self.first_delta_at is None:
             self.first_delta_at = now
+            jitter = None
         else:
-            pace, interval = self._pace, clock.interval
-            self.expected_gap = max(pace, interval)
-            self._pace = pace + (now - self._delivered_at - pace) * _PACE_SMOOTHING
+            jitter = self._measure(now - self._delivered_at)
         self._delivered_at = now
         for reader in self.readers:
-            reader.deliver(now)
+            reader.deliver(now, jitter)
         if self.paused_readers:
             self.hold_or_release()
+
+    def _measure(self, gap: float) -> float:
+        """By how much the gap since the last delivery misses the stream's current interval, which is the clock's, or the
+        model's own recent pace where that is slower.
+        """
+        pace, interval = self._pace, self._clock.interval
+        self._pace = pace + (gap - pace) * _PACE_SMOOTHING
+        return abs(gap - (interval if interval > pace else pace))  # noqa: FURB136 - max() costs a call a frame
 
     def _end(self, event: ResponseEvent) -> None:
         text = self._batcher.cut()
@@ -231,12 +239,13 @@ class ResponseStream:
             self.log.append(text)
         self.log.close(self.state)
         now = self._monotonic()
+        jitter = self._measure(now - self._delivered_at) if text and self.first_delta_at is not None else None
         if self.first_delta_at is None:
             self.first_delta_at = now
         self.ended_at = now
         # A reader that has everything leaves the list while we walk it.
         for reader in tuple(self.readers):
-            reader.deliver(now)
+            reader.deliver(now, jitter)
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Holds `burst` tokens at most, refilled at `rate` a second; full at first."""
+    """Holds `burst` tokens at most (one at least), refilled at `rate` a second; full at first."""
 
     __slots__ = ("_at", "_burst", "_level", "_rate")
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self._rate = rate
-        self._burst = burst
-        self._level = burst
+        self._burst = self._level = max(burst, 1.0)
         self._at = now
 
     def take(self, now: float) -> float:

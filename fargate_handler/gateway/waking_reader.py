@@ -24,7 +24,7 @@ class WakingReader:
         """See `Reader.holds_model`: a request never pauses."""
         return False
 
-    def deliver(self, now: float) -> None:
+    def deliver(self, now: float, jitter: float | None) -> None:
         """See `Reader.deliver`."""
         self._news.set()
 

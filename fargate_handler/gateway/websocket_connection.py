@@ -127,7 +127,7 @@ class WebSocketConnection(WSListener):
         self.blocked = False
         now = self._context.monotonic()
         for reader in tuple(self._readers.values()):
-            reader.deliver(now)
+            reader.deliver(now, None)
 
     # -- what the node calls -------------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class Generation:
         self._on_attempt = on_attempt
         self._on_end = on_end
         self._task: asyncio.Task[None] | None = None
+        self._begun = False
         self._attempt: asyncio.Task[ModelFinish] | None = None
         self._overdue: UpstreamTimeout | None = None
         self._looked_at = 0.0
@@ -95,14 +96,16 @@ class Generation:
     def _stop(self) -> None:
         if self._task is None:
             self._on_end(self)
-        else:
+        elif self._begun:
             self._task.cancel()
+        # A task that has not begun finds its response ended; cancelled now, it would never get to its `finally`.
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        self._begun = True
         try:
-            error = await self._attempts()
+            error = None if self.stream.state.terminal else await self._attempts()
             if error is not None and not self.stream.state.terminal:
                 self._give_up(error)
         except asyncio.CancelledError:
@@ -166,8 +169,12 @@ class Generation:
         self.stream.restart()
         self.stream.degraded = True
         self.stream.error = error.to_object()
-        self.stream.push(self._fallback_text)
-        self.stream.complete("stop", None)
+        try:
+            self.stream.push(self._fallback_text)
+        except ResponseFull:
+            self.stream.fail(error.to_object())
+        else:
+            self.stream.complete("stop", None)
 
     # -- what time brings ----------------------------------------------------------------------------------------
 

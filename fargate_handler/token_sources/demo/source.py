@@ -38,8 +38,11 @@ class DemoModel:
         else:
             seed = self._seed ^ crc32(question.encode())
             script = answer_script(self._passages.answer(question), Random(seed))
-        # Cancelling this call cancels the future, which stops the playback.
-        await _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future()).ended
+        playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
+        try:
+            await playback.ended
+        finally:
+            playback.stop()
         prompt = sum(len(turn.text.split()) for turn in request.turns)
         return ModelFinish("stop", Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
 
@@ -50,13 +53,14 @@ class DemoModel:
 class _Playback:
     """Plays one script on the wheel."""
 
-    __slots__ = ("_at", "_clock", "_gaps", "_left", "_script", "_sink", "_tokens", "ended")
+    __slots__ = ("_at", "_clock", "_gaps", "_left", "_script", "_sink", "_stopped", "_tokens", "ended")
 
     def __init__(self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]) -> None:
         self._script = script
         tokens = script.tokens[: script.stops_after]
         self._tokens = iter(tokens)
         self._left = len(tokens)
+        self._stopped = False
         self._gaps = script.gaps_ms
         self._sink = sink
         self._clock = clock
@@ -65,10 +69,14 @@ class _Playback:
         self._at = clock.position + script.first_token_ms / _SLOT_MS
         clock.put(self, int(self._at))
 
+    def stop(self) -> None:
+        """Give no more tokens."""
+        self._stopped = True
+
     def on_due(self, slot: int) -> None:
         """Give the tokens that are due."""
-        ended, sink = self.ended, self._sink
-        if ended.done():
+        sink = self._sink
+        if self._stopped:
             return
         if sink.held:
             self._at = slot + _HELD_SLOTS
@@ -79,15 +87,17 @@ class _Playback:
                     self._left -= 1
                 # After the last token there is nothing to wait for.
                 if not self._left:
-                    self._stop()
+                    self._end()
                     return
                 self._at += next(self._gaps) / _SLOT_MS
         except Exception as error:  # whatever the sink raises ends this model, not the clock
-            ended.set_exception(error)
+            self._stopped = True
+            if not self.ended.done():
+                self.ended.set_exception(error)
             return
         self._clock.put(self, int(self._at))
 
-    def _stop(self) -> None:
+    def _end(self) -> None:
         if self._script.failure is not None:
             self.ended.set_exception(self._script.failure)
         elif not self._script.hangs:
