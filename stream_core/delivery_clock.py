@@ -6,6 +6,8 @@ even 100 ms reads better than a ragged 50. Pure arithmetic: `fargate_handler.clo
 
 from __future__ import annotations
 
+from math import ceil
+
 from stream_core.timer_wheel import Due, TimerWheel
 
 SLOT_SECONDS = 0.010
@@ -46,8 +48,8 @@ class DeliveryClock(TimerWheel):
         """The same in seconds."""
 
     def put_after(self, entry: Due, seconds: float) -> int:
-        """Call `entry.on_due` after at least `seconds`; returns the slot."""
-        slot = self.position + 1 + int(seconds / SLOT_SECONDS)
+        """Call `entry.on_due` after at least `seconds` of the clock's own time; returns the slot."""
+        slot = self.position + 1 + ceil(seconds / SLOT_SECONDS)
         self.put(entry, slot)
         return slot
 

@@ -102,7 +102,7 @@ class _FromServer(BaseModel):
 
     def to_json(self) -> bytes:
         """The frame's bytes; fields that are None by default are left out."""
-        return self.model_dump_json(exclude_defaults=True).encode()
+        return self.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
 
 class Usage(BaseModel):

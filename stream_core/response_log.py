@@ -66,7 +66,7 @@ class ResponseLog:
             if isinstance(entry, Restart):
                 while standing and standing[-1][0] > entry.from_index:
                     standing.pop()
-                if entry.from_index < from_index - 1:
+                if entry.from_index < (outer.from_index if outer else from_index - 1):
                     outer = entry
             else:
                 standing.append((index, entry))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import jwt
 from jwt.types import Options
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from stream_core.channel import Channel
 from stream_core.errors import AuthenticationFailed
@@ -22,6 +23,21 @@ class SessionClaims:
 
     channel: Channel
     expires_at: int
+
+
+class _TokenClaims(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    tenant: str
+    agent: str
+    sub: str
+    exp: int
+
+    def to_session_claims(self) -> SessionClaims:
+        return SessionClaims(Channel(self.tenant, self.agent, self.sub), self.exp)
+
+
+_CLAIMS = TypeAdapter(_TokenClaims)
 
 
 class SessionTokens:
@@ -72,9 +88,8 @@ class SessionTokens:
         try:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
             claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, options=options)
-            channel = Channel(str(claims["tenant"]), str(claims["agent"]), str(claims["sub"]))
-            return SessionClaims(channel, int(claims["exp"]))
-        except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
+            return _CLAIMS.validate_python(claims).to_session_claims()
+        except (jwt.InvalidTokenError, KeyError, TypeError, ValidationError) as error:
             raise AuthenticationFailed(
                 "the session token is not valid; POST /session gives a new one", code="token_invalid"
             ) from error
@@ -82,4 +97,5 @@ class SessionTokens:
 
 def tenant_key_matches(given: str | None, expected: str) -> bool:
     """Compare a tenant key in constant time."""
-    return hmac.compare_digest((given or "").encode(), expected.encode())
+    # Bytes of a header that are no UTF-8 arrive as lone surrogates.
+    return hmac.compare_digest((given or "").encode("utf-8", "surrogateescape"), expected.encode())

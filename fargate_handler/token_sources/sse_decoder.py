@@ -24,9 +24,9 @@ class SseDecoder:
         """
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > _MOST_BYTES:
+        if self._size + len(self._rest) > _MOST_BYTES:
             raise UpstreamFailed(
-                "the model's server sent a line without end; it was hung up on", code="upstream_failed"
+                "the model's server sent an event without end; it was hung up on", code="upstream_failed"
             )
         events = []
         for raw in lines:
