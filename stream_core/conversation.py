@@ -106,5 +106,5 @@ class Conversation:
     def _remember(self, turn: Turn) -> None:
         self._history.append(turn)
         self._history_bytes += len(turn.text.encode())
-        while self._history and self._history_bytes > self._limits.history_bytes:
+        while self._history and (self._history_bytes > self._limits.history_bytes or self._history[0].role != "user"):
             self._history_bytes -= len(self._history.pop(0).text.encode())

@@ -32,14 +32,15 @@ class DeliveryClock(TimerWheel):
         shortest_ms, longest_ms: bounds of the delivery interval, milliseconds.
     """
 
-    __slots__ = ("_changed_at", "_epoch", "_longest", "_shortest", "interval", "interval_slots", "lateness")
+    __slots__ = ("_changed_at", "_epoch", "_longest", "_shortest", "_target", "interval", "interval_slots", "lateness")
 
     def __init__(self, now: float, shortest_ms: int, longest_ms: int) -> None:
         super().__init__()
         self._epoch = now
-        self._shortest = max(1, round(shortest_ms / 1000 / SLOT_SECONDS))
-        self._longest = max(self._shortest, round(longest_ms / 1000 / SLOT_SECONDS))
+        self._shortest = max(1, ceil(shortest_ms / 1000 / SLOT_SECONDS))
+        self._longest = max(self._shortest, ceil(longest_ms / 1000 / SLOT_SECONDS))
         self._changed_at = now
+        self._target = 0
         self.lateness = 0.0
         """Smoothed seconds by which slots are reached too late."""
         self.interval_slots = self._shortest
@@ -48,8 +49,9 @@ class DeliveryClock(TimerWheel):
         """The same in seconds."""
 
     def put_after(self, entry: Due, seconds: float) -> int:
-        """Call `entry.on_due` after at least `seconds` of the clock's own time; returns the slot."""
-        slot = self.position + 1 + ceil(seconds / SLOT_SECONDS)
+        """Call `entry.on_due` after at least `seconds`; returns the slot."""
+        # While the clock is late, time is where the turn wants to get.
+        slot = max(self.position, self._target) + 1 + ceil(seconds / SLOT_SECONDS)
         self.put(entry, slot)
         return slot
 
@@ -59,7 +61,8 @@ class DeliveryClock(TimerWheel):
         if late > _SLIP_SECONDS:
             self._epoch += late - _SLIP_SECONDS
         self._adapt(max(late, 0.0), now)
-        return int((now - self._epoch) / SLOT_SECONDS)
+        self._target = int((now - self._epoch) / SLOT_SECONDS)
+        return self._target
 
     def next_turn_at(self) -> float:
         """When the next slot begins, on the clock of `now`."""

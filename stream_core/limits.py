@@ -72,11 +72,13 @@ class Limits(BaseModel):
     def _consistent(self) -> Self:
         pairs = (
             ("batch_window_ms", "batch_window_max_ms"),
-            ("heartbeat_seconds", "pong_timeout_seconds"),
             ("lag_notice_seconds", "lag_close_seconds"),
             ("first_token_deadline_seconds", "model_deadline_seconds"),
         )
         for smaller, larger in pairs:
             if getattr(self, smaller) > getattr(self, larger):
                 raise ValueError(f"{smaller} must not be above {larger} ({getattr(self, larger)})")
+        if self.pong_timeout_seconds < 1.5 * self.heartbeat_seconds:
+            # A pong needs time to come; else a client that answers every ping would be given up.
+            raise ValueError("pong_timeout_seconds must be at least 1.5 times heartbeat_seconds")
         return self

@@ -10,7 +10,7 @@ from stream_core.channel import Channel
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.limits import Limits
 from stream_core.messages import Usage
-from stream_core.response_log import ResponseLog
+from stream_core.response_log import LogClosed, ResponseLog
 from stream_core.response_state import ResponseEvent, ResponseState, next_response_state
 
 # Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
@@ -131,10 +131,14 @@ class ResponseStream:
         """
         if self.log.text_bytes >= self._most_bytes:
             raise ResponseFull
+        if not token:
+            return
         self.tokens += 1
         if not self._scheduled and self._clock.position >= self._due:
             self._deliver(token)
             return
+        if self.log.closed:
+            raise LogClosed("a token came after the end of its response; the log keeps what it held")
         if self._batcher.add(token):
             self.log.append(self._batcher.cut())
         if not self._scheduled:
@@ -158,19 +162,22 @@ class ResponseStream:
 
     def complete(self, finish_reason: str, usage: Usage | None) -> None:
         """The model has finished: `stop` or `length`."""
+        self._fire(ResponseEvent.COMPLETE)
         self.usage = usage
         self.finish_reason = finish_reason
-        self._end(ResponseEvent.COMPLETE)
+        self._end()
 
     def fail(self, error: dict[str, Any]) -> None:
         """No attempt is left; what was delivered stays."""
+        self._fire(ResponseEvent.FAIL)
         self.error = error
-        self._end(ResponseEvent.FAIL)
+        self._end()
 
     def cancel(self) -> None:
         """The client said so, or nobody reads; what was delivered stays."""
+        self._fire(ResponseEvent.CANCEL)
         self.finish_reason = "cancelled"
-        self._end(ResponseEvent.CANCEL)
+        self._end()
 
     # -- what readers do -----------------------------------------------------------------------------------------
 
@@ -197,8 +204,12 @@ class ResponseStream:
 
     # -- what the clock does -------------------------------------------------------------------------------------
 
-    def on_due(self, _slot: int) -> None:
+    def on_due(self, slot: int) -> None:
         """The window has ended: cut and deliver."""
+        if slot < self._due:
+            # Something was delivered since this slot was taken, the marker of a restart.
+            self._clock.put(self, self._due)
+            return
         self._scheduled = False
         if not self.log.closed:
             self._deliver(self._batcher.cut())
@@ -232,9 +243,8 @@ class ResponseStream:
         self._pace = pace + (gap - pace) * _PACE_SMOOTHING
         return abs(gap - (interval if interval > pace else pace))  # noqa: FURB136 - max() costs a call a frame
 
-    def _end(self, event: ResponseEvent) -> None:
+    def _end(self) -> None:
         text = self._batcher.cut()
-        self._fire(event)
         if text:
             self.log.append(text)
         self.log.close(self.state)

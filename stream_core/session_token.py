@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import jwt
 from jwt.types import Options
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from stream_core.channel import Channel
 from stream_core.errors import AuthenticationFailed
@@ -89,7 +89,7 @@ class SessionTokens:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
             claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, options=options)
             return _CLAIMS.validate_python(claims).to_session_claims()
-        except (jwt.InvalidTokenError, KeyError, TypeError, ValidationError) as error:
+        except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise AuthenticationFailed(
                 "the session token is not valid; POST /session gives a new one", code="token_invalid"
             ) from error

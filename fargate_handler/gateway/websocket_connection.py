@@ -201,7 +201,7 @@ class WebSocketConnection(WSListener):
             elif isinstance(message, ResponseContinue):
                 self._reader(message.response_id).resume(now)
             elif isinstance(message, ResponseCancel):
-                self._context.orchestrator.cancel(self._stream(message.response_id))
+                self._cancel(self._stream(message.response_id), now)
             else:
                 self._acknowledge(message)
         except EvenflowError as error:
@@ -220,7 +220,8 @@ class WebSocketConnection(WSListener):
         )
         stream, duplicate = context.orchestrator.submit(event)
         if stream.response_id in self._readers:
-            self.send(self._start(stream, self._readers[stream.response_id].next_index, duplicate, None).to_json())
+            reader = self._readers[stream.response_id]
+            self.send(self._start(stream, reader.next_index, duplicate, reader.number).to_json())
         else:
             self._read(stream, 0, duplicate)
 
@@ -255,9 +256,16 @@ class WebSocketConnection(WSListener):
         else:
             encoder = V1Encoder(self.channel.session, stream.response_id)
         self.send(self._start(stream, next_index, duplicate, number).to_json())
-        reader = WebSocketReader(self, stream, next_index, encoder, self._context.limits)
+        reader = WebSocketReader(self, stream, next_index, encoder, number, self._context.limits)
         self._readers[stream.response_id] = reader
         stream.attach(reader)
+
+    def _cancel(self, stream: ResponseStream, now: float) -> None:
+        reader = self._readers.get(stream.response_id)
+        if reader is not None:
+            # Who pauses and then cancels wants to hear the end.
+            reader.resume(now)
+        self._context.orchestrator.cancel(stream)
 
     def _acknowledge(self, message: ResponseAck) -> None:
         stream = self._stream(message.response_id)

@@ -25,9 +25,21 @@ class WebSocketReader(Cursor):
 
     Args:
         next_index: the first index to deliver.
+        number: what stands for the ids in the compact subprotocol.
     """
 
-    __slots__ = ("_connection", "_encoder", "_flow", "_flows", "_measures", "_seen", "_steady", "_transport", "stream")
+    __slots__ = (
+        "_connection",
+        "_encoder",
+        "_flow",
+        "_flows",
+        "_measures",
+        "_seen",
+        "_steady",
+        "_transport",
+        "number",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -35,6 +47,7 @@ class WebSocketReader(Cursor):
         stream: ResponseStream,
         next_index: int,
         encoder: DeltaEncoder,
+        number: int | None,
         limits: Limits,
     ) -> None:
         super().__init__(stream.log, next_index, limits.frame_characters)
@@ -42,6 +55,7 @@ class WebSocketReader(Cursor):
         self._connection = connection
         self._transport = connection.transport
         self._encoder = encoder
+        self.number = number
         self._flow = ReaderFlow(limits)
         self._flows = not connection.blocked  # the short form of: current, and the socket takes more
         self._measures = connection.measures

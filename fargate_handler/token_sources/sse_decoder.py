@@ -10,11 +10,12 @@ _MOST_BYTES = 1_048_576
 class SseDecoder:
     """Collects lines until an event is whole. Only `data` matters here."""
 
-    __slots__ = ("_data", "_rest")
+    __slots__ = ("_data", "_rest", "_size")
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
+        self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes, several `data:` lines joined by a newline.
@@ -32,8 +33,10 @@ class SseDecoder:
         for raw in lines:
             line = raw[:-1] if raw.endswith(b"\r") else raw
             if line.startswith(b"data:"):
+                self._size += len(line)
                 self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
             elif not line and self._data:
                 events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
                 self._data = []
+                self._size = 0
         return events
