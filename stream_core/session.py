@@ -59,12 +59,9 @@ SESSION_TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
     (_S.OPEN, _E.VIOLATE): _S.CLOSED,
     (_S.OPEN, _E.LOSE): _S.CLOSED,
     (_S.OPEN, _E.CLOSE): _S.CLOSED,
-    (_S.DRAINING, _E.DRAIN): _S.DRAINING,
     (_S.DRAINING, _E.VIOLATE): _S.CLOSED,
     (_S.DRAINING, _E.LOSE): _S.CLOSED,
     (_S.DRAINING, _E.CLOSE): _S.CLOSED,
-    (_S.CLOSED, _E.DRAIN): _S.CLOSED,
-    (_S.CLOSED, _E.CLOSE): _S.CLOSED,
 }
 
 
@@ -208,11 +205,13 @@ class Session:
 
     def drain(self) -> None:
         """The node is leaving: answers go on, new messages are refused."""
-        self._fire(SessionEvent.DRAIN)
+        if self.state is SessionState.OPEN:
+            self._fire(SessionEvent.DRAIN)
 
     def close(self) -> None:
-        """Either side has closed."""
-        self._fire(SessionEvent.CLOSE)
+        """Either side has closed; closing twice is the same."""
+        if self.state is not SessionState.CLOSED:
+            self._fire(SessionEvent.CLOSE)
 
     # -- inside --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""The documentation; `python -m docs.generate` writes the pages that code knows better."""
