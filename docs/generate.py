@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from fargate_handler.settings import HandlerSettings
 from stream_core.flow_control import FLOW_TRANSITIONS
@@ -13,6 +14,9 @@ from stream_core.limits import Limits
 from stream_core.metric_catalogue import CATALOGUE
 from stream_core.response_state import RESPONSE_TRANSITIONS
 from stream_core.session import SESSION_TRANSITIONS
+
+State = TypeVar("State", bound=StrEnum)
+Event = TypeVar("Event", bound=StrEnum)
 
 _FOLDER = Path(__file__).parent
 _NOTE = "<!-- Written by `make docs` from the code: change it there. -->\n"
@@ -48,7 +52,8 @@ def limits_page() -> str:
 def metrics_page() -> str:
     """Every metric of the catalogue."""
     rows = (
-        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | {m.alarm or ''} |" for m in CATALOGUE
+        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | {m.alarm or ''} |"
+        for m in CATALOGUE
     )
     return "\n".join(
         [
@@ -92,7 +97,7 @@ def _setting_row(name: str) -> str:
     return f"| `EVENFLOW_{name.upper()}` | {default} | {_cell(field.description or '')} |"
 
 
-def _diagram(title: str, table: Mapping[tuple[StrEnum, StrEnum], StrEnum]) -> Iterable[str]:
+def _diagram(title: str, table: Mapping[tuple[State, Event], State]) -> Iterable[str]:
     first = next(iter(table))[0]
     yield from (f"## {title}", "", "```mermaid", "stateDiagram-v2", f"    [*] --> {first}")
     yield from (f"    {state} --> {to}: {event}" for (state, event), to in table.items())

@@ -1,4 +1,4 @@
-"""Finds the passage of the docs that answers a question: TF-IDF over paragraphs, headings counted double."""
+"""Finds the passage of the docs that answers a question: rare words count most, and a heading that asks the same."""
 
 from __future__ import annotations
 
@@ -81,8 +81,9 @@ class Passages:
 
     def __init__(self, passages: list[Passage]) -> None:
         self._passages = passages
-        self._weights = [_terms(p.heading) + _terms(p.heading) + _terms(p.text) for p in passages]
-        seen_in = Counter(term for weights in self._weights for term in weights)
+        self._headings = [frozenset(_terms(p.heading)) for p in passages]
+        self._terms = [_terms(p.heading) + _terms(p.text) for p in passages]
+        seen_in = Counter(term for terms in self._terms for term in terms)
         self._rarity = {term: math.log(1 + len(passages) / n) for term, n in seen_in.items()}
 
     @classmethod
@@ -92,16 +93,20 @@ class Passages:
 
     def answer(self, question: str) -> str:
         """The best passage's text with its source, or a sentence that says that there is none."""
-        asked = _terms(question)
-        best, best_score = None, 0.0
-        for passage, weights in zip(self._passages, self._weights, strict=True):
-            score = sum(self._rarity.get(term, 0.0) * math.sqrt(weights[term]) for term in asked)
-            score /= 1 + math.log1p(len(passage.text) / _LONGEST_CHARACTERS)
-            if score > best_score:
-                best, best_score = passage, score
-        if best is None:
+        asked = frozenset(_terms(question))
+        scores = [self._score(asked, number) for number in range(len(self._passages))]
+        best = max(scores, default=0.0)
+        if best == 0.0:
             return NO_PASSAGE
-        return f"{_shortened(best.text)}\n\n(docs/{best.page}.md, “{best.heading}”)"
+        passage = self._passages[scores.index(best)]
+        return f"{_shortened(passage.text)}\n\n(docs/{passage.page}.md, “{passage.heading}”)"
+
+    def _score(self, asked: frozenset[str], number: int) -> float:
+        terms, heading = self._terms[number], self._headings[number]
+        # A word that comes often says little more than one that comes twice.
+        found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in asked if term in terms)
+        same = len(asked & heading) / len(asked | heading) if asked else 0.0
+        return found * (1 + 2 * same)
 
 
 def split(page: str, markdown: str) -> list[Passage]:
