@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Ratio:
-    """Percent of `part` in `whole`. The last finished minute counts, or what there is of the first."""
+    """Percent of `part` in `whole`. The last finished minute counts."""
 
     __slots__ = ("_part_then", "_whole_then", "part", "percent", "whole")
 

@@ -55,7 +55,7 @@ class HandlerSettings(Limits, BaseSettings):
         "(secret; default: made anew at each start)",
     )
     tenant_keys: dict[str, SecretStr] = Field(
-        {}, description='tenants that need a key, JSON `{"tenant": "key"}` (secret)'
+        {}, description='tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more (secret)'
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")

@@ -62,7 +62,9 @@ class Limits(BaseModel):
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
     pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is held while every reader pauses")
-    pause_seconds: float = _limit(300, 0.1, 86_400, "a response paused for so long is cancelled")
+    pause_seconds: float = _limit(
+        300, 0.1, 86_400, "closed with 4008; without another reader the model is cancelled after the grace period"
+    )
     session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
     sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line")

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from stream_core.channel import NAME_PATTERN
 from stream_core.errors import InvalidRequest
 
-Identifier = Annotated[str, Field(min_length=1, max_length=128)]
+LONGEST_IDENTIFIER = 128
+Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
 
 
 class _FromClient(BaseModel):
@@ -203,13 +204,14 @@ class ResponseFailed(_FromServer):
 
 
 class LagNotice(_FromServer):
-    """The reader is behind; the next deltas come joined."""
+    """The reader is behind; the next deltas come joined. `last_index` is the last one that it was given."""
 
     type: Literal["lag"]
     session_id: str
     response_id: str
     behind_deltas: int
     behind_ms: int
+    last_index: int
 
 
 class Throttle(_FromServer):

@@ -160,6 +160,11 @@ class ResponseStream:
             self.log.restart(from_index=-1, attempt=self.attempt)
             self._deliver("")
 
+    def substitute(self, text: str) -> None:
+        """A ready-made answer in the model's place: the response is degraded. `complete` delivers it."""
+        self.degraded = True
+        self._batcher.add(text)
+
     def complete(self, finish_reason: str, usage: Usage | None) -> None:
         """The model has finished: `stop` or `length`."""
         self._fire(ResponseEvent.COMPLETE)

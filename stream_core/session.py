@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypedDict
+
+import orjson
 
 from stream_core.errors import AuthenticationFailed, EvenflowError, InvalidRequest, Overloaded, RateLimited
 from stream_core.limits import Limits
 from stream_core.messages import (
     CLIENT_MESSAGE,
+    LONGEST_IDENTIFIER,
     ChatMessageFrame,
     ClientMessage,
     ErrorFrame,
@@ -25,6 +29,7 @@ class CloseCode:
 
     DONE = 1000
     GOING_AWAY = 1001
+    PROTOCOL = 1002
     UNSUPPORTED_DATA = 1003
     INVALID_TEXT = 1007
     POLICY = 1008
@@ -133,11 +138,13 @@ class Session:
         """Anything came from the client, a pong for example: it is alive."""
         self._heard_at = now
 
-    def receive_fragment(self, data: bytes, *, final: bool, now: float) -> Received:
-        """A piece of a text message; the last one is answered like a whole message."""
+    def receive_fragment(self, data: bytes, *, continues: bool, final: bool, now: float) -> Received:
+        """A text frame, or one that continues it; the final one is answered like a whole message."""
         self._heard_at = now
         if self.state is SessionState.CLOSED:
             return _NOTHING
+        if continues is (self._fragments is None):
+            return self.violation(CloseCode.PROTOCOL, "a fragmented message is out of order")
         if self._fragments is None:
             if final:
                 return self.receive(data, now)
@@ -165,11 +172,13 @@ class Session:
         try:
             message = parse(CLIENT_MESSAGE, data)
         except InvalidRequest as error:
-            return self._strike(ErrorFrame(type="error", error=error.to_object()).to_json(), now)
+            return self._strike(self.refuse(error, **_named_by(data)), now)
         return self._judge(message, now)
 
     def violation(self, code: int, reason: str) -> Received:
         """The protocol was broken beyond an answer: close."""
+        if self.state is SessionState.CLOSED:
+            return _NOTHING
         self._fire(SessionEvent.VIOLATE)
         return Received(close=Close(code, reason))
 
@@ -267,3 +276,23 @@ class Session:
 
     def _fire(self, event: SessionEvent) -> None:
         self.state = SESSION_TRANSITIONS[self.state, event]
+
+
+class _Named(TypedDict, total=False):
+    message_id: str
+    response_id: str
+
+
+def _named_by(data: bytes) -> _Named:
+    """The ids in a frame that is otherwise not understood, so that its sender knows which one was refused."""
+    try:
+        frame = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(frame, dict):
+        return {}
+    named: _Named = {}
+    for name in ("message_id", "response_id"):
+        if isinstance(frame.get(name), str) and len(frame[name]) <= LONGEST_IDENTIFIER:
+            named[name] = frame[name]  # type: ignore[literal-required]  # mypy doesn't narrow over the tuple
+    return named

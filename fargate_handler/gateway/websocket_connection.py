@@ -95,19 +95,25 @@ class WebSocketConnection(WSListener):
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """A frame of the client."""
         now, session, kind = self._context.monotonic(), self.session, frame.msg_type
-        if kind in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
-            data = frame.get_payload_as_bytes()
-            self._apply(session.receive_fragment(data, final=frame.fin, now=now), now)
+        if frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self._apply(
+                session.violation(CloseCode.PROTOCOL, "reserved bits are set, but no extension was agreed"), now
+            )
+        elif kind in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
+            data, continues = frame.get_payload_as_bytes(), kind == WSMsgType.CONTINUATION
+            self._apply(session.receive_fragment(data, continues=continues, final=frame.fin, now=now), now)
         elif kind == WSMsgType.PONG:
             session.heard(now)
         elif kind == WSMsgType.PING:
             session.heard(now)
-            transport.send_pong(frame.get_payload_as_bytes())
+            # Who pings without reading gets no more pongs than the write buffer holds.
+            if not self.blocked:
+                transport.send_pong(frame.get_payload_as_bytes())
         elif kind == WSMsgType.CLOSE:
             if not transport.is_close_frame_sent:
                 transport.send_close(frame.get_close_code())
             transport.disconnect()
-        elif session.state is not SessionState.CLOSED:
+        else:
             self._apply(
                 session.violation(CloseCode.UNSUPPORTED_DATA, "binary frames are not part of this protocol"), now
             )

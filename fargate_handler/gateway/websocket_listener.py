@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import orjson
 from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
@@ -79,16 +79,16 @@ class WebSocketListener:
 
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
-        url = urlsplit(request.path.decode("latin-1"))
-        if url.path != "/ws":
+        path, _, query = request.path.decode("latin-1").partition("?")
+        if path != "/ws":
             raise NotFound("there is no such path here; the WebSocket is at /ws", code="path_not_found")
-        offered = [
-            name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name.strip()
-        ]
+        # The offer may be spread over several header lines.
+        names = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
+        offered = [name.strip() for name in names if name.strip()]
         now = context.wall_time()
         claims = context.tokens.verify(_token(request, offered), now)
         protocol, answer_headers = _select(offered)
-        replaces = parse_qs(url.query).get("replace") == ["1"]
+        replaces = parse_qs(query).get("replace") == ["1"]
         if context.orchestrator.draining:
             raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
         context.registry.check(claims.channel, replaces)

@@ -136,6 +136,7 @@ class WebSocketReader(Cursor):
                 response_id=self.stream.response_id,
                 behind_deltas=lag.deltas,
                 behind_ms=int(lag.seconds * 1000),
+                last_index=self.next_index - 1,
             )
             self._connection.send(notice.to_json())
         if event is FlowEvent.EXCEED:

@@ -105,9 +105,8 @@ class Generation:
     async def _run(self) -> None:
         self._begun = True
         try:
-            error = None if self.stream.state.terminal else await self._attempts()
-            if error is not None and not self.stream.state.terminal:
-                self._give_up(error)
+            if not self.stream.state.terminal:
+                await self._attempts()
         except asyncio.CancelledError:
             # cancel() and interrupt() have closed the stream; anything else that ends our task is the process leaving.
             if not self.stream.state.terminal:
@@ -115,32 +114,34 @@ class Generation:
         finally:
             self._on_end(self)
 
-    async def _attempts(self) -> EvenflowError | None:
-        """Try until an attempt completes the stream (None) or none is left (the last error)."""
-        retries = self._limits.model_retries
+    async def _attempts(self) -> None:
+        """Try until an attempt completes the stream or none is left."""
         while True:
-            try:
-                finish = await self._try()
-            except ResponseFull:
-                self.stream.complete("length", None)
-                return None
-            except (ModelRefused, UpstreamRejected) as error:
-                return error
-            except EvenflowError as error:
-                failed: EvenflowError = error
-            except Exception:
-                _logger.exception("the token source failed in a way that it doesn't know")
-                failed = InternalError(
-                    "the model's connector failed; what was delivered was kept", code="internal_error"
-                )
-            else:
-                self.stream.complete(finish.finish_reason, finish.usage)
-                return None
-            if self.stream.attempt > retries:
-                return failed
+            outcome = await self._outcome()
+            if self.stream.state.terminal:
+                return  # cancelled meanwhile, and the source answered that in its own way
+            if isinstance(outcome, ModelFinish):
+                self.stream.complete(outcome.finish_reason, outcome.usage)
+                return
+            hopeless = isinstance(outcome, ModelRefused | UpstreamRejected)
+            if hopeless or self.stream.attempt > self._limits.model_retries:
+                self._give_up(outcome)
+                return
             await asyncio.sleep(random.uniform(*_RETRY_PAUSE_SECONDS))
             self._on_attempt()
             self.stream.restart()
+
+    async def _outcome(self) -> ModelFinish | EvenflowError:
+        """How one attempt ends."""
+        try:
+            return await self._try()
+        except ResponseFull:
+            return ModelFinish("length", None)
+        except EvenflowError as error:
+            return error
+        except Exception:
+            _logger.exception("the token source failed in a way that it doesn't know")
+            return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
 
     async def _try(self) -> ModelFinish:
         now = self._monotonic()
@@ -167,14 +168,9 @@ class Generation:
             self.stream.fail(error.to_object())
             return
         self.stream.restart()
-        self.stream.degraded = True
         self.stream.error = error.to_object()
-        try:
-            self.stream.push(self._fallback_text)
-        except ResponseFull:
-            self.stream.fail(error.to_object())
-        else:
-            self.stream.complete("stop", None)
+        self.stream.substitute(self._fallback_text)
+        self.stream.complete("stop", None)
 
     # -- what time brings ----------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def split_tokens(text: str) -> list[str]:
 
 def is_directive(text: str) -> bool:
     """Whether a message steers the demo model instead of asking it."""
-    return text.startswith("#demo")
+    return text.split(maxsplit=1)[:1] == ["#demo"]
 
 
 def directed_script(text: str, attempt: int) -> Script:
