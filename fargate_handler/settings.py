@@ -54,7 +54,7 @@ class HandlerSettings(Limits, BaseSettings):
         description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
         "(secret; default: made anew at each start)",
     )
-    tenant_keys: dict[str, SecretStr] = Field(
+    tenant_keys: dict[str, Annotated[SecretStr, Field(min_length=16)]] = Field(
         {}, description='tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more (secret)'
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")

@@ -294,5 +294,5 @@ def _named_by(data: bytes) -> _Named:
     named: _Named = {}
     for name in ("message_id", "response_id"):
         if isinstance(frame.get(name), str) and len(frame[name]) <= LONGEST_IDENTIFIER:
-            named[name] = frame[name]  # type: ignore[literal-required]  # mypy doesn't narrow over the tuple
+            named[name] = frame[name]
     return named
