@@ -8,7 +8,9 @@ import secrets
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+from annotated_types import Ge, Le
 from pydantic import AnyHttpUrl, AnyUrl, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -120,4 +122,14 @@ def _explain(error: ErrorDetails) -> str:
     field = HandlerSettings.model_fields[name]
     secret = "(secret" in (field.description or "")
     given = "…" if secret else repr(error["input"])
-    return f"{_PREFIX}{name.upper()}={given}: {said} ({field.description})"
+    return f"{_PREFIX}{name.upper()}={given}: {_accepted(field) or f'{said} ({field.description})'}"
+
+
+def _accepted(field: FieldInfo) -> str | None:
+    """What a number must be, in words; None for other fields."""
+    kind = {int: "a whole number", float: "a number"}.get(field.annotation or str)
+    if kind is None:
+        return None
+    bounds = [f"from {m.ge}" for m in field.metadata if isinstance(m, Ge)]
+    bounds += [f"to {m.le}" for m in field.metadata if isinstance(m, Le)]
+    return " ".join(["must be", kind, *bounds])
