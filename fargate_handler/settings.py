@@ -127,8 +127,11 @@ def _explain(error: ErrorDetails) -> str:
 
 def _accepted(field: FieldInfo) -> str | None:
     """What a number must be, in words; None for other fields."""
-    kind = {int: "a whole number", float: "a number"}.get(field.annotation or str)
-    if kind is None:
+    if field.annotation is int:
+        kind = "a whole number"
+    elif field.annotation is float:
+        kind = "a number"
+    else:
         return None
     bounds = [f"from {m.ge}" for m in field.metadata if isinstance(m, Ge)]
     bounds += [f"to {m.le}" for m in field.metadata if isinstance(m, Le)]

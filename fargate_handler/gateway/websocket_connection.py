@@ -37,6 +37,8 @@ from stream_core.subprotocols import COMPACT, CompactEncoder, DeltaEncoder, V1En
 
 # A client that doesn't answer our close frame is cut off after so long.
 _CLOSE_SECONDS = 5.0
+# Deltas stop at one write buffer; answers to a client's own frames may fill it this many times before it is let go.
+_MOST_BUFFERS = 4
 
 
 class WebSocketConnection(WSListener):
@@ -177,6 +179,9 @@ class WebSocketConnection(WSListener):
 
     def send(self, frame: bytes) -> None:
         """Send a text frame; a connection that is closing ignores it."""
+        if self.blocked and self._hoards():
+            self._close(Close(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"), linger=False)
+            return
         self.transport.send(WSMsgType.TEXT, frame)
         self.measures.frames.value += 1
 
@@ -332,6 +337,11 @@ class WebSocketConnection(WSListener):
             duplicate=duplicate,
             stream=number,
         )
+
+    def _hoards(self) -> bool:
+        """Whether answers to its frames have piled up behind the deltas that it doesn't read."""
+        waiting: int = self.transport.underlying_transport.get_write_buffer_size()
+        return waiting > _MOST_BUFFERS * self._context.limits.write_buffer_bytes
 
     def _close(self, close: Close, *, linger: bool) -> None:
         self.transport.send_close(cast("WSCloseCode", close.code), close.reason[:120])
