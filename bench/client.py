@@ -1,0 +1,144 @@
+"""The load client: picows connections that note every frame with its time of arrival, and judge nothing while running.
+
+A Python client on one core has to take more than 100,000 frames a second, so a frame costs two appends here. Order,
+gaps, duplicates and text are checked afterwards, on all frames (`bench.verify`).
+"""
+
+import asyncio
+import logging
+from array import array
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
+from bench.verify import COMPLETED_START, DELTA_START
+
+QUIET = logging.LoggerAdapter(logging.getLogger("bench.client"))  # picows makes a logger per connection otherwise
+HANDSHAKE_TIMEOUT_SECONDS = 15.0
+SETTLED_RATE = 2_500  # new connections a second where setting up is not what is measured
+
+
+class Connection(WSListener):
+    """One WebSocket client. Times are `time.monotonic()` seconds, which are comparable between processes."""
+
+    transport: WSTransport
+
+    def __init__(self, due: float) -> None:
+        self.due = due  # when the schedule wanted it to begin
+        self.frames: list[bytes] = []
+        self.arrivals = array("d")
+        self.failure: str | None = None
+        self._asked = 0
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self.transport = transport
+
+    def on_ws_frame(self, _transport: WSTransport, frame: WSFrame) -> None:
+        self.arrivals.append(monotonic())
+        self.frames.append(frame.get_payload_as_bytes())
+
+    def on_ws_disconnected(self, _transport: WSTransport) -> None:
+        self.failure = self.failure or "disconnected"
+
+    @property
+    def ready(self) -> bool:
+        """`session.ready`, the first frame, is here."""
+        return bool(self.frames)
+
+    @property
+    def idle(self) -> bool:
+        """The last response asked for has ended, or cannot end any more."""
+        return self.failure is not None or (bool(self.frames) and self.frames[-1].startswith(COMPLETED_START))
+
+    @property
+    def message_id(self) -> str:
+        """Of the last message asked."""
+        return f"m{self._asked}"
+
+    def ask(self, text: str) -> None:
+        """Send the session's next message."""
+        previous = self.message_id if self._asked else None
+        self._asked += 1
+        message = {
+            "type": "chat.message",
+            "message_id": self.message_id,
+            "previous_message_id": previous,
+            "payload": {"text": text},
+        }
+        self.transport.send(WSMsgType.TEXT, orjson.dumps(message))
+
+    def forget(self) -> None:
+        """Drop what was received: it has been judged."""
+        self.frames.clear()
+        del self.arrivals[:]
+
+    def delta_arrivals(self, begin: float, end: float) -> NDArray[np.float64]:
+        """When the delta frames between two moments arrived, in seconds."""
+        pairs = zip(self.arrivals, self.frames, strict=True)
+        return np.array([at for at, frame in pairs if begin <= at < end and frame.startswith(DELTA_START)])
+
+    def close(self) -> None:
+        if self.failure is None:
+            self.transport.disconnect(graceful=False)
+
+
+async def open_connections(url: str, tokens: Sequence[str], rate: float = SETTLED_RATE) -> list[Connection]:
+    """Begin `rate` connections a second on a schedule fixed in advance; returns when each was accepted or failed."""
+    begin = monotonic() + 0.05
+    connections = [Connection(begin + number / rate) for number in range(len(tokens))]
+    opening = []
+    for connection, token in zip(connections, tokens, strict=True):
+        await sleep_until(connection.due)
+        opening.append(asyncio.create_task(_open(url, token, connection)))
+    await asyncio.gather(*opening)
+    return connections
+
+
+async def settled(connections: Sequence[Connection]) -> None:
+    """Wait until every connection has its `session.ready` or has failed."""
+    await until(lambda: all(it.ready or it.failure for it in connections), HANDSHAKE_TIMEOUT_SECONDS)
+
+
+async def all_ready(connections: Sequence[Connection]) -> None:
+    """Likewise, where every one is needed: RuntimeError when one did not get it."""
+    await settled(connections)
+    lost = [connection.failure for connection in connections if not connection.ready]
+    if lost:
+        raise RuntimeError(f"{len(lost)} of {len(connections)} connections are not ready: {lost[:3]}")
+
+
+async def all_idle(connections: Sequence[Connection], seconds: float) -> None:
+    """Wait until every response has ended, or for `seconds`; what has not ended then is counted by the judge."""
+    await until(lambda: all(connection.idle for connection in connections), seconds)
+
+
+async def until(met: Callable[[], bool], seconds: float, every: float = 0.1) -> None:
+    """Wait for a condition, for so long at most."""
+    deadline = monotonic() + seconds
+    while not met() and monotonic() < deadline:  # noqa: ASYNC110 - an event would cost something with every frame
+        await asyncio.sleep(every)
+
+
+async def sleep_until(moment: float) -> None:
+    """`moment` in `time.monotonic` seconds; returns at once when it has passed."""
+    if (early := moment - monotonic()) > 0:
+        await asyncio.sleep(early)
+
+
+async def _open(url: str, token: str, connection: Connection) -> None:
+    try:
+        await ws_connect(
+            lambda: connection,
+            url,
+            extra_headers={"Authorization": f"Bearer {token}", "Sec-WebSocket-Protocol": "evenflow.v1"},
+            websocket_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
+            logger_name=QUIET,
+            use_aiofastnet=False,
+            read_buffer_init_size=512,
+        )
+    except (OSError, TimeoutError, ValueError, WSError) as error:
+        connection.failure = repr(error)

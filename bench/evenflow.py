@@ -1,0 +1,49 @@
+"""The server under measurement: `python -m fargate_handler` with its limits raised above what the load needs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bench.machine import SERVER_CORE
+from bench.processes import Child, child, free_port
+from bench.sessions import KEY_ID, SECRET
+
+ROOM = 30_000  # above every count of a plan, so that no admission limit shapes a measurement
+JITTER = "evenflow_ws_delivery_jitter_ms"
+ACTIVE_CONNECTIONS = "evenflow_ws_active_connections"
+
+
+@dataclass(frozen=True)
+class Evenflow:
+    """A running server and its addresses."""
+
+    process: Child
+    http_url: str
+    ws_url: str
+
+
+@asynccontextmanager
+async def evenflow(
+    *, core: int = SERVER_CORE, address: str = "127.0.0.1", **settings: object
+) -> AsyncIterator[Evenflow]:
+    """Run Evenflow until the block ends. `settings` are its environment variables without the prefix, in lower case."""
+    http_port, ws_port = free_port(), free_port()
+    environment = {
+        "http_port": http_port,
+        "ws_port": ws_port,
+        "token_keys": f"{KEY_ID}:{SECRET}",
+        "model": "demo",
+        "connections_per_node": ROOM,
+        "generations_per_node": ROOM,
+        "queue_depth": ROOM,
+        "messages_in_flight_per_tenant": ROOM,
+        "sessions_per_node": 2 * ROOM,
+        **settings,
+    }
+    async with child(
+        ["fargate_handler"],
+        ports=(http_port, ws_port),
+        environment={f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()},
+        core=core,
+    ) as process:
+        yield Evenflow(process, f"http://{address}:{http_port}", f"ws://{address}:{ws_port}/ws")

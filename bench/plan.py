@@ -1,0 +1,84 @@
+"""How much is measured: every count and duration of a run, for the full run and the quick one."""
+
+import sys
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from bench.machine import capacity
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Counts are connections or streams, durations are seconds, rates are per second."""
+
+    started: float  # monotonic seconds, comparable between processes
+    connections: int  # of the memory and saturation rounds
+    rounds: int  # bare and Evenflow take turns this many times
+    saturation_seconds: float
+    jitter_counts: tuple[int, ...]
+    jitter_seconds: float
+    setup_rate: int
+    setup_seconds: float
+    setup_beside: tuple[int, ...]  # streams that run while connections are being set up
+    relay_streams: int
+    relay_seconds: float
+    relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
+    answers: int  # of the long-poll comparison
+    most_connections: int  # that one client process may hold here
+
+    def say(self, text: str) -> None:
+        """A progress line on stderr; the table alone goes to stdout."""
+        print(f"[{monotonic() - self.started:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def full_plan() -> Plan:
+    """About five minutes."""
+    return Plan(
+        started=monotonic(),
+        connections=10_000,
+        rounds=3,
+        saturation_seconds=4.0,
+        jitter_counts=(500, 2_000, 5_000, 10_000),
+        jitter_seconds=5.0,
+        setup_rate=2_000,
+        setup_seconds=5.0,
+        setup_beside=(0, 2_000, 10_000),
+        relay_streams=100,
+        relay_seconds=5.0,
+        relay_steps=(400, 700, 1_000, 1_500, 2_000),
+        answers=50,
+        most_connections=sys.maxsize,
+    )
+
+
+def quick_plan() -> Plan:
+    """About one minute: the same code at counts that say little about the targets."""
+    return replace(
+        full_plan(),
+        connections=2_000,
+        rounds=1,
+        saturation_seconds=2.0,
+        jitter_counts=(500, 2_000),
+        jitter_seconds=2.0,
+        setup_seconds=2.0,
+        setup_beside=(0, 500),
+        relay_seconds=2.0,
+        relay_steps=(300, 600),
+        answers=20,
+    )
+
+
+def fitted(plan: Plan) -> Plan:
+    """The plan with its counts cut to what this machine allows; says so, and what to do about it."""
+    room = capacity()
+    if max(plan.connections, *plan.jitter_counts) > room.connections:
+        plan.say(
+            f"SCALED DOWN to {room.connections:,} connections by {room.limit}; raise that limit for the full counts"
+        )
+    return replace(
+        plan,
+        connections=min(plan.connections, room.connections),
+        jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
+        setup_beside=tuple(count for count in plan.setup_beside if count + plan.setup_rate <= room.connections),
+        most_connections=room.connections,
+    )

@@ -1,0 +1,165 @@
+"""Child processes under measurement: started on a core of their own, metered, and killed by their pid."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import astuple, dataclass
+from functools import partial
+from time import monotonic
+
+import psutil
+
+from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin
+
+START_SECONDS = 20.0
+DISTURBED_PERCENT = 5.0  # of a core: what others took is shown from here on
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a stretch of time cost, in seconds: by the clock, of CPU, and of CPU that others took on the same two cores."""
+
+    seconds: float
+    server: float
+    client: float  # this load process
+    server_core: float  # everything that ran on the server's core, and what the hypervisor took from it
+    load_core: float
+
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        return Usage(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
+
+    @property
+    def server_percent(self) -> float:
+        return 100 * self.server / self.seconds
+
+    @property
+    def client_percent(self) -> float:
+        return 100 * self.client / self.seconds
+
+    @property
+    def server_others_percent(self) -> float:
+        return max(0.0, 100 * (self.server_core - self.server) / self.seconds)
+
+    @property
+    def client_others_percent(self) -> float:
+        return max(0.0, 100 * (self.load_core - self.client) / self.seconds)
+
+    def __str__(self) -> str:
+        return (
+            f"CPU server {self.server_percent:.0f} %{_disturbance(self.server_others_percent)}, "
+            f"client {self.client_percent:.0f} %{_disturbance(self.client_others_percent)}"
+        )
+
+    def as_figures(self) -> dict[str, float]:
+        return {
+            "server_cpu_percent": round(self.server_percent, 1),
+            "client_cpu_percent": round(self.client_percent, 1),
+            "others_on_server_core_percent": round(self.server_others_percent, 1),
+            "others_on_load_core_percent": round(self.client_others_percent, 1),
+        }
+
+
+def _disturbance(percent: float) -> str:
+    return f" (+{percent:.0f} % others)" if percent >= DISTURBED_PERCENT else ""
+
+
+class Child:
+    """A running server process and its meters."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._server = psutil.Process(process.pid)
+        self._client = psutil.Process()
+
+    @property
+    def exited(self) -> bool:
+        return self._process.returncode is not None
+
+    def usage(self) -> Usage:
+        """Readings so far; the difference of two of them is what lies between."""
+        server, client = _cpu_seconds(self._server), _cpu_seconds(self._client)
+        return Usage(monotonic(), server, client, busy_seconds(SERVER_CORE), busy_seconds(LOAD_CORE))
+
+    def memory_bytes(self) -> int:
+        """VmRSS of the server process; the kernel's socket buffers are not in it."""
+        return int(self._server.memory_info().rss)
+
+
+@asynccontextmanager
+async def child(
+    module: Sequence[str],
+    *,
+    ports: Sequence[int],
+    environment: dict[str, str] | None = None,
+    core: int = SERVER_CORE,
+) -> AsyncIterator[Child]:
+    """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of the loopback."""
+    with tempfile.TemporaryFile() as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            *module,
+            env=_inherited() | (environment or {}),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=partial(_prepare_child, core),
+        )
+        try:
+            running = Child(process)
+            if not await _listening(running, ports):
+                log.seek(0)
+                raise RuntimeError(f"{module[0]} did not start:\n{log.read().decode(errors='replace')[-4_000:]}")
+            yield running
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+def end_with_parent(with_signal: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel signal this process when the one that started it ends, in whatever way that ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, with_signal)
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without settings of Evenflow: the measured ones are named by the scenario."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("EVENFLOW_")}
+
+
+def _prepare_child(core: int) -> None:
+    """In the child, before it starts a thread of its own."""
+    pin(core)
+    end_with_parent()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _listening(running: Child, ports: Sequence[int]) -> bool:
+    waiting = list(ports)
+    deadline = monotonic() + START_SECONDS
+    while waiting and monotonic() < deadline and not running.exited:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", waiting[0])
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            waiting.pop(0)
+    return not waiting
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

@@ -1,0 +1,150 @@
+"""How evenly deltas arrive: every connection streams its own response at a 100 ms interval, from one server core.
+
+Jitter is |gap between two delta frames of a connection - 100 ms|, read where the client's frame callback runs, so the
+client's own delays are in it. The bare sender at the same rate shows how large those are.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from picows import WSMsgType
+
+from bench import targets
+from bench.client import Connection, all_idle, all_ready, open_connections
+from bench.distributions import Percentiles, histogram_percentiles, percentiles
+from bench.evenflow import JITTER, Evenflow, evenflow
+from bench.metrics_page import scrape
+from bench.plan import Plan
+from bench.processes import Usage, child, free_port
+from bench.report import Outcome, Row, at_most, none_of
+from bench.sessions import session_tokens
+from bench.streams import Streams
+from bench.verify import Tally
+
+INTERVAL_MS = 100
+TOKEN_MS = 50  # two tokens a frame
+SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
+SETTLE_SECONDS = 1.0
+FINISH_SECONDS = 60.0  # for the last responses to end, late or not
+
+
+@dataclass(frozen=True)
+class Step:
+    """One number of connections, measured."""
+
+    connections: int
+    client: Percentiles  # jitter in ms at the client
+    server: Percentiles  # jitter in ms where the server handed the frames to the sockets, from /metrics
+    frames_per_second: float
+    usage: Usage
+    tally: Tally
+
+    def __str__(self) -> str:
+        return f"jitter ms {self.client}, {self.frames_per_second:,.0f} frames/s, {self.usage}"
+
+
+async def measure(plan: Plan) -> Outcome:
+    steps: list[Step] = []
+    connections: list[Connection] = []
+    async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
+        for count in plan.jitter_counts:
+            plan.say(f"streaming: {count:,} connections, a frame each every {INTERVAL_MS} ms")
+            connections += await open_connections(server.ws_url, session_tokens(count - len(connections)))
+            await all_ready(connections)
+            steps.append(await _step(plan, server, connections))
+            plan.say(f"streaming: {count:,} connections: {steps[-1]}")
+    plan.say(f"streaming: the bare sender at the same rate to {count:,} connections")
+    return _outcome(steps, await _bare_jitter(plan, count))
+
+
+async def _step(plan: Plan, server: Evenflow, connections: Sequence[Connection]) -> Step:
+    seconds = SPREAD_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
+    streams = Streams(connections, seconds=seconds, token_ms=TOKEN_MS)
+    for connection in connections:
+        connection.forget()
+    await streams.begin(SPREAD_SECONDS)
+    await asyncio.sleep(SETTLE_SECONDS)
+    before = await scrape(server.http_url)
+    usage, opened = server.process.usage(), monotonic()
+    await asyncio.sleep(plan.jitter_seconds)
+    used, closed = server.process.usage() - usage, monotonic()
+    after = await scrape(server.http_url)
+    await all_idle(connections, FINISH_SECONDS)
+    arrivals = [connection.delta_arrivals(opened, closed) for connection in connections]
+    return Step(
+        connections=len(connections),
+        client=_jitter(arrivals),
+        server=histogram_percentiles(before.buckets(JITTER), after.buckets(JITTER)),
+        frames_per_second=sum(map(len, arrivals)) / used.seconds,
+        usage=used,
+        tally=streams.judge(),
+    )
+
+
+async def _bare_jitter(plan: Plan, count: int) -> Percentiles:
+    port = free_port()
+    async with child(["bench.bare_sender", str(port)], ports=(port,)):
+        connections = await open_connections(f"ws://127.0.0.1:{port}/ws", [""] * count)
+        connections[0].transport.send(WSMsgType.TEXT, str(INTERVAL_MS).encode())
+        await asyncio.sleep(SPREAD_SECONDS + SETTLE_SECONDS)
+        opened = monotonic()
+        await asyncio.sleep(plan.jitter_seconds)
+        return _jitter([connection.delta_arrivals(opened, monotonic()) for connection in connections])
+
+
+def _jitter(arrivals: Sequence[NDArray[np.float64]]) -> Percentiles:
+    """In ms, over all consecutive pairs of all connections."""
+    gaps = np.concatenate([np.diff(times) for times in arrivals])
+    return percentiles(np.abs(1_000 * gaps - INTERVAL_MS))
+
+
+def _outcome(steps: Sequence[Step], floor: Percentiles) -> Outcome:
+    last = steps[-1]
+    tally = Tally()
+    for step in steps:
+        tally += step.tally
+    count = f"{last.connections:,} streams"
+    return Outcome(
+        "streaming",
+        rows=[
+            Row(f"{count}, {INTERVAL_MS} ms interval", f"{last.frames_per_second:,.0f} frames/s, {last.usage}"),
+            at_most(
+                "client jitter p95",
+                last.client.p95,
+                targets.JITTER_P95_MS,
+                "ms",
+                f"{count}; bare sender {floor.p95:.1f}",
+            ),
+            at_most(
+                "client jitter p99",
+                last.client.p99,
+                targets.JITTER_P99_MS,
+                "ms",
+                f"{count}; bare sender {floor.p99:.1f}",
+            ),
+            Row("server's own ws.delivery_jitter_ms", str(last.server)),
+            none_of("gaps", tally.gaps, f"{tally.deltas:,} deltas in {tally.responses:,} responses"),
+            none_of("duplicates", tally.duplicates),
+            none_of(
+                "wrong or unfinished texts", tally.wrong_texts + tally.unfinished, f"{tally.joined:,} joined deltas"
+            ),
+        ],
+        figures={"interval_ms": INTERVAL_MS, "bare": floor.as_figures(), "steps": [_figures(step) for step in steps]},
+        faults=tally.faults,
+    )
+
+
+def _figures(step: Step) -> dict[str, Any]:
+    return {
+        "connections": step.connections,
+        "client_jitter_ms": step.client.as_figures(),
+        "server_jitter_ms": step.server.as_figures(),
+        "frames_per_second": round(step.frames_per_second),
+        **step.usage.as_figures(),
+        **asdict(step.tally),
+    }

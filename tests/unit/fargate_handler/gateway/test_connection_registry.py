@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from stream_core.channel import Channel
+from stream_core.errors import Overloaded, RateLimited
+from stream_core.limits import Limits
+from tests.unit.fargate_handler.gateway.test_websocket_connection import CHANNEL, Gateway
+
+ELSE = Channel("public", "demo", "ses_2")
+
+
+async def test_a_full_node_takes_no_one_more_not_even_to_replace() -> None:
+    gateway = Gateway(Limits(connections_per_node=2))
+    gateway.connect()
+    assert not gateway.registry.full
+    gateway.registry.check(CHANNEL, replaces=False)
+    gateway.connect()
+    assert gateway.registry.full
+    for replaces in (False, True):
+        with pytest.raises(Overloaded) as refusal:
+            gateway.registry.check(ELSE, replaces)
+        assert refusal.value.code == "node_full"
+        assert refusal.value.retry_after_ms
+
+
+async def test_a_session_has_so_many_connections_unless_it_asks_to_replace_them() -> None:
+    gateway = Gateway(Limits(connections_per_session=2))
+    for _ in range(2):
+        gateway.registry.check(CHANNEL, replaces=False)
+        gateway.connect()
+    with pytest.raises(RateLimited) as refusal:
+        gateway.registry.check(CHANNEL, replaces=False)
+    assert refusal.value.code == "session_connections"
+    gateway.registry.check(CHANNEL, replaces=True)
+    gateway.registry.check(ELSE, replaces=False)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.orchestrator.conversations import Conversations
+from stream_core.channel import Channel
+from stream_core.errors import RateLimited
+from stream_core.limits import Limits
+
+
+def channel(number: int) -> Channel:
+    return Channel("public", "demo", f"ses_{number}")
+
+
+def known(conversations: Conversations, among: int) -> list[int]:
+    return [number for number in range(among) if conversations.get(channel(number)) is not None]
+
+
+def test_a_conversation_is_begun_once() -> None:
+    conversations = Conversations(Limits())
+    assert conversations.get(channel(1)) is None
+    assert conversations.open(channel(1), 0.0) is conversations.open(channel(1), 5.0) is conversations.get(channel(1))
+
+
+def test_sessions_of_the_same_name_with_other_agents_or_tenants_are_others() -> None:
+    conversations = Conversations(Limits())
+    one = conversations.open(Channel("a", "x", "s"), 0.0)
+    assert conversations.open(Channel("b", "x", "s"), 0.0) is not one
+    assert conversations.open(Channel("a", "y", "s"), 0.0) is not one
+
+
+def test_when_there_is_no_room_the_one_idle_longest_is_forgotten() -> None:
+    conversations = Conversations(Limits(sessions_per_node=3))
+    for number in (0, 1, 2):
+        conversations.open(channel(number), 0.0)
+    conversations.open(channel(0), 1.0)
+    conversations.open(channel(3), 2.0)
+    assert known(conversations, 4) == [0, 2, 3]
+
+
+def test_a_busy_one_is_not_forgotten_and_when_all_are_busy_a_new_one_is_refused() -> None:
+    conversations = Conversations(Limits(sessions_per_node=2))
+    for number in (0, 1):
+        conversations.open(channel(number), 0.0).accept("m1", "rsp", "hi", 0.0)
+    with pytest.raises(RateLimited) as refusal:
+        conversations.open(channel(2), 1.0)
+    assert refusal.value.code == "sessions_full"
+    assert conversations.open(channel(0), 1.0).in_flight == 1
+    conversations.open(channel(1), 1.0).response_ended("", 2.0)
+    conversations.open(channel(2), 3.0)
+    assert known(conversations, 3) == [0, 2]
+
+
+def test_what_was_idle_for_as_long_as_a_token_lives_is_swept() -> None:
+    conversations = Conversations(Limits(session_token_ttl_seconds=100))
+    conversations.open(channel(0), 0.0)
+    conversations.open(channel(1), 50.0)
+    conversations.sweep(99.9)
+    assert known(conversations, 2) == [0, 1]
+    conversations.sweep(100.0)
+    assert known(conversations, 2) == [1]
+    conversations.sweep(150.0)
+    assert known(conversations, 2) == []
+
+
+def test_a_busy_one_is_not_swept_and_does_not_keep_the_others_for_ever() -> None:
+    conversations = Conversations(Limits(session_token_ttl_seconds=100))
+    conversations.open(channel(0), 0.0).accept("m1", "rsp", "hi", 0.0)
+    for number in range(1, 5):
+        conversations.open(channel(number), 0.0)
+    for second in range(200, 210):
+        conversations.sweep(float(second))
+    assert known(conversations, 5) == [0]

@@ -1,0 +1,436 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator import generation
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
+from fargate_handler.token_sources.port import TokenSource
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.errors import Conflict, EvenflowError, Gone, Overloaded, RateLimited, UpstreamFailed
+from stream_core.limits import Limits
+from stream_core.metric_catalogue import Metric
+from stream_core.response_state import ResponseState
+from stream_core.response_stream import ResponseStream
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, settle
+from tests.unit.hand_turned_clock import HandTurnedClock
+
+BROKEN = UpstreamFailed("it broke", code="upstream_failed")
+LEAVING = Overloaded("leaving", code="draining")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_pause_before_a_retry() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.0))
+        yield
+
+
+class Node:
+    """An orchestrator with a model and a clock in the test's hand."""
+
+    def __init__(
+        self, limits: Limits | None = None, fallback_text: str = "", source: TokenSource | None = None
+    ) -> None:
+        self.clock = HandTurnedClock()
+        self.source = ControlledSource()
+        self.metrics = Metrics()
+        self.orchestrator = Orchestrator(
+            source=source or self.source,
+            clock=self.clock.delivery,
+            limits=limits or Limits(),
+            metrics=self.metrics,
+            fallback_text=fallback_text,
+            monotonic=self.clock.monotonic,
+        )
+
+    def send(
+        self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t", text: str = "hi"
+    ) -> Submission:
+        event = IngestEvent(Channel(tenant, "demo", session), message_id, previous, text, grace_seconds=30.0)
+        return self.orchestrator.submit(event)
+
+    def refusal(self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t") -> str:
+        with pytest.raises(EvenflowError) as refused:
+            self.send(message_id, previous, session=session, tenant=tenant)
+        return refused.value.code
+
+    def count(self, metric: Metric) -> int:
+        return self.metrics.counter(metric).value
+
+    @property
+    def page(self) -> dict[str, float]:
+        """The gauges that the orchestrator registered."""
+        names = (catalogue.QUEUE_DEPTH, catalogue.GENERATIONS_RUNNING, catalogue.RESPONSES_HELD)
+        return {metric.name: self.metrics._gauges[metric.name]() for metric in names}
+
+
+# -- one message ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_is_answered_and_counted() -> None:
+    node = Node()
+    submission = node.send("m1")
+    assert not submission.duplicate
+    assert submission.stream.state is ResponseState.STREAMING
+    assert node.orchestrator.busy
+    await settle()
+    node.source.calls[0].push("Hello", " you")
+    node.clock.turn(0.5)
+    node.source.calls[0].finish()
+    await settle()
+    assert not node.orchestrator.busy
+    assert submission.stream.log.text == "Hello you"
+    assert node.count(catalogue.RESPONSES_COMPLETED) == 1
+    assert node.count(catalogue.TOKENS_GENERATED) == 2
+    assert node.metrics.distribution(catalogue.FIRST_TOKEN).count == 1
+    assert node.metrics.distribution(catalogue.TOKEN_GAP).count == 1
+    assert node.metrics.distribution(catalogue.QUEUE_WAIT).count == 1
+
+
+async def test_submitting_returns_before_the_model_was_even_asked() -> None:
+    node = Node()
+    node.send("m1")
+    assert node.source.calls == []
+
+
+async def test_responses_have_ids_that_nobody_guesses() -> None:
+    node = Node(Limits(messages_in_flight_per_session=100, messages_per_second=1000))
+    ids = {node.send(f"m{n}", f"m{n - 1}" if n else None).stream.response_id for n in range(50)}
+    assert len(ids) == 50
+    assert all(len(response_id) == len("rsp_") + 32 for response_id in ids)
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_failures_retries_and_degraded_answers_are_counted() -> None:
+    node = Node(fallback_text="Later, please.")
+    stream = node.send("m1").stream
+    for number in range(2):
+        await settle()
+        node.source.calls[number].fail(BROKEN)
+    await settle()
+    assert (stream.state, stream.degraded) == (ResponseState.COMPLETED, True)
+    assert node.count(catalogue.GENERATION_RETRIES) == 1
+    assert node.count(catalogue.GENERATIONS_DEGRADED) == 1
+    assert node.count(catalogue.RESPONSES_COMPLETED) == 1
+    assert node.count(catalogue.TOKENS_GENERATED) == 0
+
+
+# -- idempotency and causality ---------------------------------------------------------------------------------------
+
+
+async def test_the_same_message_again_is_the_same_response_at_any_time_and_nothing_is_generated_twice() -> None:
+    node = Node()
+    first = node.send("m1")
+    assert node.send("m1") == Submission(first.stream, duplicate=True)
+    await settle()
+    assert node.send("m1", "something else") == Submission(first.stream, duplicate=True)
+    node.source.calls[0].finish()
+    await settle()
+    assert node.send("m1") == Submission(first.stream, duplicate=True)
+    assert len(node.source.calls) == 1
+
+
+async def test_the_same_message_id_in_another_session_is_another_message() -> None:
+    node = Node()
+    assert node.send("m1", session="a").stream is not node.send("m1", session="b").stream
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_a_message_known_for_too_long_is_gone() -> None:
+    node = Node()
+    node.send("m1")
+    await settle()
+    node.source.calls[0].finish()
+    await settle()
+    node.orchestrator.sweep(node.clock.now + 301.0)
+    with pytest.raises(Gone):
+        node.send("m1")
+
+
+async def test_a_message_out_of_order_is_refused_with_what_is_expected() -> None:
+    node = Node()
+    node.send("m1")
+    with pytest.raises(Conflict) as refusal:
+        node.send("m3", "m2")
+    assert refusal.value.to_object()["expected"] == "m1"
+    assert node.orchestrator.last_message_id(Channel("t", "demo", "s")) == "m1"
+    assert node.orchestrator.last_message_id(Channel("t", "demo", "nobody")) is None
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_the_model_is_told_what_was_said_before_but_not_what_failed_or_stood_in() -> None:
+    node = Node(Limits(model_retries=0), fallback_text="Later, please.")
+    node.send("m1", text="one?")
+    await settle()
+    node.source.calls[0].push("one.")
+    node.source.calls[0].finish()
+    await settle()
+    node.send("m2", "m1", text="two?")
+    await settle()
+    node.source.calls[1].push("tw")
+    node.source.calls[1].fail(BROKEN)
+    await settle()
+    node.send("m3", "m2", text="three?")
+    await settle()
+    assert node.source.calls[2].request.turns == (
+        Turn("user", "one?"),
+        Turn("assistant", "one."),
+        Turn("user", "two?"),
+        Turn("user", "three?"),
+    )
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+# -- quotas and queue ------------------------------------------------------------------------------------------------
+
+
+async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affected() -> None:
+    node = Node(Limits(messages_in_flight_per_tenant=2))
+    streams = [node.send("m1", session=f"s{n}").stream for n in range(2)]
+    assert node.refusal("m1", session="s2") == "tenant_in_flight"
+    assert node.send("m1", session="s2", tenant="other").stream
+    node.orchestrator.cancel(streams[0])
+    await settle()
+    assert node.send("m1", session="s2").stream
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_beyond_the_generations_at_once_messages_wait_and_beyond_the_queue_they_are_refused() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=2))
+    running = node.send("m1", session="a").stream
+    waiting = [node.send("m1", session=name).stream for name in ("b", "c")]
+    assert [stream.state for stream in waiting] == [ResponseState.QUEUED] * 2
+    assert node.page["queue.depth"] == 2
+    assert node.refusal("m1", session="d") == "queue_full"
+    assert node.count(catalogue.QUEUE_REFUSED) == 1
+    await settle()
+    node.clock.turn(1.5)
+    node.source.calls[0].finish()
+    await settle()
+    assert running.state is ResponseState.COMPLETED
+    assert [stream.state for stream in waiting] == [ResponseState.STREAMING, ResponseState.QUEUED]
+    assert node.metrics.distribution(catalogue.QUEUE_WAIT).total == pytest.approx(1500, abs=30)
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_a_refused_message_leaves_nothing_behind_and_can_come_again() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=0))
+    node.send("m1", session="a")
+    assert node.refusal("m1", session="b") == "queue_full"
+    await settle()
+    node.source.calls[0].finish()
+    await settle()
+    assert not node.send("m1", session="b").duplicate
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_waiting_messages_of_several_tenants_take_turns() -> None:
+    node = Node(Limits(generations_per_node=1))
+    node.send("m1", session="first", text="first")
+    for number in range(3):
+        node.send("m1", session=f"loud{number}", tenant="loud", text=f"loud{number}")
+    node.send("m1", session="quiet", tenant="quiet", text="quiet")
+    begun = []
+    for _ in range(5):
+        await settle()
+        call = node.source.calls[-1]
+        begun.append(call.request.turns[-1].text)
+        call.finish()
+    await settle()
+    assert begun == ["first", "loud0", "quiet", "loud1", "loud2"]
+    assert not node.orchestrator.busy
+
+
+async def test_a_waiting_message_can_be_cancelled_and_frees_its_place() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=1))
+    node.send("m1", session="a")
+    waiting = node.send("m1", session="b").stream
+    node.orchestrator.cancel(waiting)
+    assert waiting.state is ResponseState.CANCELLED
+    assert node.page["queue.depth"] == 0
+    assert node.send("m1", session="c").stream.state is ResponseState.QUEUED
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
+    node = Node(Limits(generations_per_node=1, model_deadline_seconds=3600, first_token_deadline_seconds=3600))
+    node.send("m1", session="a")
+    waiting = node.send("m1", session="b").stream
+    node.clock.turn(31.0)
+    await settle()
+    assert waiting.state is ResponseState.CANCELLED
+    assert not node.orchestrator.busy
+    assert node.page["queue.depth"] == 0
+
+
+async def test_a_response_begun_and_cancelled_in_the_same_moment_frees_its_place() -> None:
+    node = Node(Limits(generations_per_node=1))
+    node.orchestrator.cancel(node.send("m1", session="a").stream)
+    await settle()
+    assert not node.orchestrator.busy
+    assert node.send("m1", session="b").stream.state is ResponseState.STREAMING
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+    assert not node.orchestrator.busy
+
+
+async def test_cancelling_what_has_ended_changes_nothing() -> None:
+    node = Node()
+    stream = node.send("m1").stream
+    await settle()
+    node.source.calls[0].finish()
+    await settle()
+    node.orchestrator.cancel(stream)
+    assert stream.state is ResponseState.COMPLETED
+    assert node.count(catalogue.RESPONSES_CANCELLED) == 0
+
+
+# -- drain -----------------------------------------------------------------------------------------------------------
+
+
+async def test_while_draining_new_messages_are_refused_and_known_ones_answered() -> None:
+    node = Node()
+    known = node.send("m1")
+    node.orchestrator.draining = True
+    assert node.refusal("m2", "m1") == "draining"
+    assert node.send("m1") == Submission(known.stream, duplicate=True)
+    await settle()
+    node.source.calls[0].push("goes on")
+    node.source.calls[0].finish()
+    await settle()
+    assert known.stream.state is ResponseState.COMPLETED
+    assert not node.orchestrator.busy
+
+
+async def test_when_the_drain_is_over_everything_ends_with_its_error() -> None:
+    node = Node(Limits(generations_per_node=1))
+    streams = [node.send("m1", session=name).stream for name in ("a", "b", "c")]
+    await settle()
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+    assert [stream.state for stream in streams] == [ResponseState.ERROR] * 3
+    assert all(stream.error is not None and stream.error["code"] == "draining" for stream in streams)
+    assert not node.orchestrator.busy
+    assert node.source.open_calls == 0
+    assert len(node.source.calls) == 1, "what waited was not begun any more"
+
+
+# -- everything at once ----------------------------------------------------------------------------------------------
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["send", "send", "send", "push", "finish", "fail", "cancel", "repeat", "loop", "time"]),
+        st.integers(0, 11),
+    ),
+    max_size=50,
+)
+
+
+class Traffic:
+    """What clients and models do to a node, one thing after another."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.node = Node(limits)
+        self.accepted: list[Submission] = []
+        self._last: dict[str, str] = {}
+
+    async def do(self, action: str, which: int) -> None:
+        match action:
+            case "send":
+                self._send(which)
+            case "push" | "finish" | "fail":
+                self._model(action, which)
+            case "cancel" | "repeat" if self.accepted:
+                self._ask_again(action, self.accepted[which % len(self.accepted)].stream)
+            case "loop":
+                await settle()
+            case "time":
+                self.node.clock.turn(0.1 * which)
+
+    def _send(self, which: int) -> None:
+        session, tenant, message_id = f"s{which % 4}", f"t{which % 3}", f"m{len(self.accepted)}"
+        line = tenant + session
+        try:
+            submission = self.node.send(message_id, self._last.get(line), session=session, tenant=tenant)
+        except RateLimited:
+            return
+        self.accepted.append(submission)
+        self._last[line] = message_id
+
+    def _model(self, action: str, which: int) -> None:
+        running = [call for call in self.node.source.calls if call.opened > call.closed]
+        if not running:
+            return
+        call = running[which % len(running)]
+        match action:
+            case "push":
+                call.push("x", "y")
+            case "finish":
+                call.finish()
+            case _:
+                call.fail(BROKEN)
+
+    def _ask_again(self, action: str, stream: ResponseStream) -> None:
+        if action == "cancel":
+            self.node.orchestrator.cancel(stream)
+            return
+        again = self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi", 30.0))
+        assert again == Submission(stream, duplicate=True)
+
+
+@given(ACTIONS, st.integers(1, 3), st.integers(0, 4), st.integers(1, 5))
+@settings(max_examples=150)
+async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_left_over(
+    actions: list[tuple[str, int]], at_once: int, depth: int, per_tenant: int
+) -> None:
+    traffic = Traffic(
+        Limits(
+            generations_per_node=at_once,
+            queue_depth=depth,
+            messages_in_flight_per_tenant=per_tenant,
+            messages_in_flight_per_session=2,
+        )
+    )
+    node = traffic.node
+    for action, which in actions:
+        await traffic.do(action, which)
+        assert node.page["generations.running"] <= at_once
+        assert node.page["queue.depth"] <= depth
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+    assert not node.orchestrator.busy
+    assert node.source.open_calls == 0
+    assert node.page["queue.depth"] == node.page["generations.running"] == 0
+    assert all(submission.stream.state.terminal for submission in traffic.accepted)
+    ended = (catalogue.RESPONSES_COMPLETED, catalogue.RESPONSES_FAILED, catalogue.RESPONSES_CANCELLED)
+    assert sum(node.count(metric) for metric in ended) == len(traffic.accepted)
+    assert not node.orchestrator._in_flight_of_tenant
+    assert all(not conversation.in_flight for conversation in node.orchestrator._conversations._known.values())
+    node.orchestrator.sweep(node.clock.now + 1e6)
+    assert node.page["responses.held"] == 0
+
+
+async def test_after_a_cancel_no_task_is_left() -> None:
+    node = Node()
+    node.send("m1")
+    await settle()
+    node.orchestrator.cancel(node.orchestrator.responses.of(Channel("t", "demo", "s"))[0])
+    await settle()
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.orchestrator.responses import Responses
+from stream_core.channel import Channel
+from stream_core.errors import Gone, NotFound
+from stream_core.limits import Limits
+from stream_core.response_stream import ResponseStream
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.recording_reader import AssembledText, RecordingReader
+
+MINE, OTHER = Channel("public", "demo", "mine"), Channel("public", "demo", "other")
+
+
+def held(responses: Responses, clock: HandTurnedClock, name: str, channel: Channel = MINE) -> ResponseStream:
+    stream = ResponseStream(
+        response_id=name,
+        message_id=f"m of {name}",
+        channel=channel,
+        clock=clock.delivery,
+        limits=Limits(),
+        monotonic=clock.monotonic,
+    )
+    responses.add(stream)
+    return stream
+
+
+def end(responses: Responses, stream: ResponseStream) -> None:
+    stream.cancel()
+    responses.ended(stream)
+
+
+def test_a_response_is_found_by_its_session_and_by_no_other() -> None:
+    responses = Responses(Limits())
+    stream = held(responses, HandTurnedClock(), "rsp_1")
+    assert responses.get("rsp_1", MINE) is stream
+    for channel in (OTHER, Channel("public", "other", "mine"), Channel("acme", "demo", "mine")):
+        with pytest.raises(NotFound) as refusal:
+            responses.get("rsp_1", channel)
+        assert refusal.value.code == "response_not_found"
+
+
+def test_the_responses_of_a_session_come_oldest_first() -> None:
+    responses, clock = Responses(Limits()), HandTurnedClock()
+    streams = [held(responses, clock, f"rsp_{number}") for number in range(3)]
+    held(responses, clock, "rsp_x", OTHER)
+    assert responses.of(MINE) == streams
+    assert responses.of(Channel("a", "b", "c")) == []
+    assert len(responses) == 4
+
+
+def test_an_ended_response_is_held_for_its_ttl_and_is_then_gone_for_its_session_only() -> None:
+    responses, clock = Responses(Limits()), HandTurnedClock()
+    end(responses, held(responses, clock, "rsp_1"))
+    responses.sweep(clock.now + 299.9)
+    assert responses.get("rsp_1", MINE)
+    responses.sweep(clock.now + 300.0)
+    with pytest.raises(Gone) as gone:
+        responses.get("rsp_1", MINE)
+    assert gone.value.code == "response_expired"
+    with pytest.raises(NotFound):
+        responses.get("rsp_1", OTHER)
+    assert (len(responses), responses.of(MINE)) == (0, [])
+
+
+def test_a_running_response_is_never_swept() -> None:
+    responses, clock = Responses(Limits()), HandTurnedClock()
+    running = held(responses, clock, "rsp_1")
+    responses.sweep(clock.now + 1e6)
+    assert responses.get("rsp_1", MINE) is running
+
+
+def test_what_someone_still_reads_is_kept_until_that_reader_has_left_and_holds_up_no_other() -> None:
+    responses, clock = Responses(Limits()), HandTurnedClock()
+    read = held(responses, clock, "rsp_read")
+    reader = RecordingReader(read, clock, AssembledText())
+    read.attach(reader)
+    reader.pause()
+    end(responses, read)
+    end(responses, held(responses, clock, "rsp_2"))
+    responses.sweep(clock.now + 400.0)
+    assert responses.of(MINE) == [read]
+    reader.resume()
+    responses.sweep(clock.now + 401.0)
+    assert responses.of(MINE) == []
+
+
+def test_only_so_many_expired_responses_are_remembered() -> None:
+    responses, clock = Responses(Limits(expired_responses_remembered=2)), HandTurnedClock()
+    for number in range(4):
+        end(responses, held(responses, clock, f"rsp_{number}"))
+    responses.sweep(clock.now + 400.0)
+    for number, error in enumerate([NotFound, NotFound, Gone, Gone]):
+        with pytest.raises(error):
+            responses.get(f"rsp_{number}", MINE)
+
+
+def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
+    with pytest.raises(NotFound) as refusal:
+        Responses(Limits()).get("x" * 100_000, MINE)
+    assert len(refusal.value.message) < 200

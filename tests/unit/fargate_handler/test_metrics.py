@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from fargate_handler.metrics import Metrics, Ratio
+from stream_core import metric_catalogue as catalogue
+from stream_core.distribution import Distribution
+from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+
+
+def full_metrics() -> Metrics:
+    metrics = Metrics()
+    for metric in CATALOGUE:
+        if metric.kind is MetricKind.GAUGE and metric is not catalogue.MESSAGES_PER_SECOND:
+            metrics.gauge(metric, lambda: 7.0)
+    return metrics
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    """What Prometheus reads: the sample's name (with its bucket) and its value."""
+    read: dict[str, float] = {}
+    for family in text_string_to_metric_families(metrics.prometheus_page().decode()):
+        for sample in family.samples:
+            bucket = sample.labels.get("le")
+            read[sample.name if bucket is None else f"{sample.name}<={bucket}"] = sample.value
+    return read
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: str(metric.name))
+def test_every_row_of_the_catalogue_is_on_the_page(metric: Metric) -> None:
+    name, read = metric.prometheus_name, samples(full_metrics())
+    match metric.kind:
+        case MetricKind.DISTRIBUTION:
+            assert read[f"{name}_count"] == read[f"{name}_sum"] == read[f"{name}_bucket<=+Inf"] == 0
+        case MetricKind.COUNTER:
+            assert read[f"{name}_total"] == 0
+        case MetricKind.RATIO:
+            assert read[name] == read[f"{name}_part_total"] == read[f"{name}_whole_total"] == 0
+        case MetricKind.GAUGE:
+            assert read[name] == (0.0 if metric is catalogue.MESSAGES_PER_SECOND else 7.0)
+
+
+def test_the_page_says_what_each_metric_means() -> None:
+    page = full_metrics().prometheus_page().decode()
+    for metric in CATALOGUE:
+        assert f"# HELP {metric.prometheus_name}" in page
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=60))
+def test_a_distribution_is_a_histogram_with_cumulative_buckets(values: list[float]) -> None:
+    metrics, name = full_metrics(), catalogue.DELIVERY_JITTER.prometheus_name
+    for value in values:
+        metrics.distribution(catalogue.DELIVERY_JITTER).record(value)
+    read = samples(metrics)
+    assert read[f"{name}_count"] == read[f"{name}_bucket<=+Inf"] == len(values)
+    assert read[f"{name}_sum"] == pytest.approx(sum(values))
+    for bound in Distribution.BOUNDS:
+        assert read[f"{name}_bucket<={bound}"] == sum(value <= bound for value in values)
+
+
+def test_counters_count() -> None:
+    metrics = full_metrics()
+    metrics.counter(catalogue.QUEUE_REFUSED).value += 3
+    read = samples(metrics)
+    assert read[f"{catalogue.QUEUE_REFUSED.prometheus_name}_total"] == 3
+    assert read[f"{catalogue.RESPONSES_FAILED.prometheus_name}_total"] == 0
+
+
+def test_gauges_are_read_when_someone_looks() -> None:
+    metrics, level = full_metrics(), [1.0]
+    metrics.gauge(catalogue.QUEUE_DEPTH, lambda: level[0])
+    assert samples(metrics)[catalogue.QUEUE_DEPTH.prometheus_name] == 1.0
+    level[0] = 5.0
+    assert samples(metrics)[catalogue.QUEUE_DEPTH.prometheus_name] == 5.0
+
+
+def test_a_ratio_is_the_percent_of_the_last_minute_and_its_counters_are_since_start() -> None:
+    metrics, name = full_metrics(), catalogue.BACKPRESSURE_DROPS.prometheus_name
+    ratio = metrics.ratio(catalogue.BACKPRESSURE_DROPS)
+    metrics.end_minute(0.0)
+    ratio.part, ratio.whole = 1, 200
+    metrics.end_minute(60.0)
+    assert ratio.percent == 0.5
+    ratio.part, ratio.whole = 4, 300
+    assert ratio.percent == 0.5, "until the minute is over"
+    metrics.end_minute(120.0)
+    read = samples(metrics)
+    assert (read[name], read[f"{name}_part_total"], read[f"{name}_whole_total"]) == (3.0, 4, 300)
+    metrics.end_minute(180.0)
+    assert ratio.percent == 0.0, "nothing was due"
+
+
+def test_during_the_first_minute_a_ratio_is_of_what_there_is() -> None:
+    ratio = Ratio()
+    ratio.part, ratio.whole = 1, 4
+    assert ratio.percent == 25.0
+
+
+def test_frames_a_second_are_the_mean_of_the_last_minute() -> None:
+    metrics, name = full_metrics(), catalogue.MESSAGES_PER_SECOND.prometheus_name
+    metrics.frames_sent.value = 1000
+    metrics.end_minute(100.0)
+    assert samples(metrics)[name] == 0.0, "how long it took is not known"
+    metrics.frames_sent.value += 600
+    metrics.end_minute(160.0)
+    assert samples(metrics)[name] == 10.0
+    metrics.end_minute(160.0)
+    metrics.frames_sent.value += 60
+    metrics.end_minute(220.0)
+    assert samples(metrics)[name] == 1.0

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+
+KEY = "0123456789abcdef0123456789abcdef"
+Environment = Callable[..., None]
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """Sets variables `EVENFLOW_…`; all others of that name are unset."""
+    for name in list(os.environ):
+        if name.startswith("EVENFLOW_"):
+            monkeypatch.delenv(name)
+
+    def put(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(f"EVENFLOW_{name}", value)
+
+    return put
+
+
+def refusal() -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings()
+    message = str(refused.value)
+    assert "\n" not in message, "one line"
+    return message
+
+
+def test_without_any_variable_it_runs_on_this_machine_with_the_demo_model(environment: Environment) -> None:
+    settings = load_settings()
+    assert (settings.http_host, settings.http_port, settings.ws_port) == ("127.0.0.1", 8080, 8081)
+    assert settings.model == "demo"
+    assert (settings.docs / "protocol.md").is_file()
+    assert settings.fallback_text
+
+
+def test_keys_made_at_the_start_are_long_and_never_the_same(environment: Environment) -> None:
+    first, second = load_settings().signing_keys, load_settings().signing_keys
+    assert first != second
+    assert all(len(secret) >= 32 for secret in first.values())
+
+
+def test_every_setting_and_limit_is_a_variable(environment: Environment) -> None:
+    environment(HTTP_PORT="9000", QUEUE_DEPTH="5", GRACE_SECONDS="0", LOG_LEVEL="debug", FALLBACK_TEXT="")
+    settings = load_settings()
+    assert (settings.http_port, settings.queue_depth, settings.grace_seconds) == (9000, 5, 0)
+    assert (settings.log_level, settings.fallback_text) == ("debug", "")
+
+
+@pytest.mark.parametrize("name", HandlerSettings.model_fields)
+def test_every_setting_says_what_it_is(name: str) -> None:
+    assert HandlerSettings.model_fields[name].description
+
+
+def test_a_misspelt_variable_is_refused_with_what_was_meant(environment: Environment) -> None:
+    environment(QUEUE_DEPHT="5")
+    message = refusal()
+    assert "EVENFLOW_QUEUE_DEPHT" in message
+    assert "EVENFLOW_QUEUE_DEPTH?" in message
+
+
+def test_a_variable_that_resembles_nothing_is_refused(environment: Environment) -> None:
+    environment(XYZZY="1")
+    assert "EVENFLOW_XYZZY is not a setting" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTP_PORT", "0"),
+        ("HTTP_PORT", "http"),
+        ("WS_PORT", "65536"),
+        ("QUEUE_DEPTH", "-1"),
+        ("QUEUE_DEPTH", "1.5"),
+        ("BATCH_WINDOW_MS", "5"),
+        ("MODEL", "gpt"),
+        ("LOG_LEVEL", "loud"),
+        ("PUBLIC_HTTP_URL", "no url"),
+        ("HEARTBEAT_SECONDS", "nan"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_variable_and_the_value(
+    environment: Environment, name: str, value: str
+) -> None:
+    environment(**{name: value})
+    message = refusal()
+    assert f"EVENFLOW_{name}=" in message
+    assert value in message
+
+
+def test_values_that_contradict_each_other_are_refused_by_their_variables(environment: Environment) -> None:
+    environment(HEARTBEAT_SECONDS="100")
+    message = refusal()
+    assert "EVENFLOW_HEARTBEAT_SECONDS" in message
+    assert "EVENFLOW_PONG_TIMEOUT_SECONDS" in message
+
+
+def test_the_ports_must_differ_on_one_host(environment: Environment) -> None:
+    environment(HTTP_PORT="9000", WS_PORT="9000")
+    message = refusal()
+    assert "EVENFLOW_HTTP_PORT" in message
+    assert "EVENFLOW_WS_PORT" in message
+
+
+def test_an_openai_model_needs_its_address(environment: Environment) -> None:
+    environment(MODEL="openai")
+    assert "EVENFLOW_MODEL_URL" in refusal()
+    environment(MODEL_URL="http://127.0.0.1:8000/v1", MODEL_NAME="m", MODEL_API_KEY="sk")
+    assert load_settings().model_name == "m"
+
+
+def test_signing_keys_keep_their_order_and_may_hold_colons(environment: Environment) -> None:
+    environment(TOKEN_KEYS=f"new:{KEY}:more,old:{KEY}")
+    assert list(load_settings().signing_keys.items()) == [("new", f"{KEY}:more".encode()), ("old", KEY.encode())]
+
+
+@pytest.mark.parametrize(
+    "keys", ["", KEY, f":{KEY}", "k1:too-short-a-secret", f"k1:{KEY},", f"k1:{KEY},k2:too-short-a-secret"]
+)
+def test_unreadable_signing_keys_are_refused_without_being_shown(environment: Environment, keys: str) -> None:
+    environment(TOKEN_KEYS=keys)
+    message = refusal()
+    assert "EVENFLOW_TOKEN_KEYS" in message
+    assert KEY not in message
+    assert "too-short-a-secret" not in message
+
+
+def test_two_signing_keys_of_one_name_are_refused(environment: Environment) -> None:
+    environment(TOKEN_KEYS=f"k1:{KEY},k1:{KEY[::-1]}")
+    assert "EVENFLOW_TOKEN_KEYS" in refusal()
+
+
+def test_tenant_keys_are_json(environment: Environment) -> None:
+    environment(TENANT_KEYS='{"acme": "their-own-long-key"}')
+    assert load_settings().tenant_keys["acme"].get_secret_value() == "their-own-long-key"
+
+
+@pytest.mark.parametrize(
+    "keys", ["their-own-long-key", '{"acme": their-own-long-key}', '["their-own-long-key"]', '"their-own-long-key"']
+)
+def test_unreadable_tenant_keys_are_refused_without_being_shown(environment: Environment, keys: str) -> None:
+    environment(TENANT_KEYS=keys)
+    message = refusal()
+    assert "EVENFLOW_TENANT_KEYS" in message
+    assert "their-own-long-key" not in message
+
+
+def test_an_empty_tenant_key_is_refused_because_everyone_would_have_it(environment: Environment) -> None:
+    environment(TENANT_KEYS='{"acme": "short"}')
+    assert "short" not in refusal().replace("shorter", "")
+    environment(TENANT_KEYS='{"acme": ""}')
+    assert "EVENFLOW_TENANT_KEYS" in refusal()
+
+
+def test_secrets_do_not_show_when_settings_are_printed(environment: Environment) -> None:
+    environment(TOKEN_KEYS=f"k1:{KEY}", TENANT_KEYS='{"acme": "their-own-long-key"}', MODEL_API_KEY="sk-secret")
+    shown = repr(load_settings())
+    assert not any(secret in shown for secret in (KEY, "their-own-long-key", "sk-secret"))

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fargate_handler.token_sources.demo.passages import NO_PASSAGE, Passage, Passages, split
+
+DOCS = Path(__file__).resolve().parents[5] / "docs"
+PAGE = """# The title
+
+First paragraph
+over two lines, with `code`, **bold** and a [link](https://example.org/x).
+
+<!-- a comment
+over lines -->
+
+## Closing a tab
+A paragraph right below its heading.
+
+| a | table |
+|---|---|
+
+```
+a code block
+
+with a gap
+```
+
+- one
+- two
+
+![an image](x.png)
+"""
+
+
+def real_passages() -> Passages:
+    return Passages.read(DOCS)
+
+
+def test_paragraphs_and_lists_are_passages_under_their_headings_and_nothing_else_is() -> None:
+    assert split("page", PAGE) == [
+        Passage("page", "The title", "First paragraph over two lines, with code, bold and a link."),
+        Passage("page", "Closing a tab", "A paragraph right below its heading."),
+        Passage("page", "Closing a tab", "- one\n- two"),
+    ]
+
+
+@pytest.mark.parametrize("markdown", ["", "\n\n \n", "# Only a heading", "```\nonly code\n```", "| a |\n|---|"])
+def test_a_page_without_prose_has_no_passages(markdown: str) -> None:
+    assert split("page", markdown) == []
+
+
+def test_before_the_first_heading_the_page_s_name_stands_for_it() -> None:
+    assert split("states", "Some prose.") == [Passage("states", "states", "Some prose.")]
+
+
+@given(st.text())
+def test_no_page_breaks_the_splitting(markdown: str) -> None:
+    assert all(passage.page == "p" for passage in split("p", markdown))
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: str(page.stem))
+def test_every_real_page_gives_passages_without_markup(page: Path) -> None:
+    passages = split(page.stem, page.read_text("utf-8"))
+    assert passages
+    for passage in passages:
+        assert passage.text
+        assert not passage.text.startswith(("#", "|", "```"))
+        assert "```" not in passage.text
+
+
+def test_the_docs_answer_what_happens_when_a_tab_is_closed() -> None:
+    answer = real_passages().answer("What happens when I close the tab?")
+    assert "30 s" in answer
+    assert "cancel" in answer
+    assert "(docs/" in answer
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I resume a response?",
+        "What is the heartbeat?",
+        "Which close codes are there?",
+        "How long is a token valid?",
+    ],
+)
+def test_questions_about_the_protocol_find_a_passage_and_name_its_page(question: str) -> None:
+    answer = real_passages().answer(question)
+    assert answer != NO_PASSAGE
+    assert "(docs/" in answer
+
+
+@pytest.mark.parametrize("question", ["", "the of and", "zyxwvut qwerty", "流れ", "?!", "\x00"])
+def test_where_nothing_fits_it_says_so(question: str) -> None:
+    assert real_passages().answer(question) == NO_PASSAGE
+
+
+@given(st.text())
+def test_the_same_question_has_the_same_answer(question: str) -> None:
+    passages = Passages([Passage("p", "Readers", "A slow reader lags."), Passage("q", "Leaving", "Closed tabs.")])
+    assert passages.answer(question) == passages.answer(question)
+
+
+def test_headings_count_double() -> None:
+    passages = Passages(
+        [Passage("p", "Other", "Something on draining here."), Passage("p", "Draining", "Something on nodes here.")]
+    )
+    assert "on nodes" in passages.answer("draining")
+
+
+def test_plurals_and_ing_forms_meet() -> None:
+    assert Passages([Passage("p", "h", "Resuming readers.")]).answer("reader resume") != NO_PASSAGE
+
+
+def test_a_long_passage_is_cut_at_the_end_of_a_sentence() -> None:
+    text = "A sentence about lanterns. " * 60
+    answer = Passages([Passage("p", "h", text)]).answer("lanterns").split("\n\n")[0]
+    assert len(answer) <= 421
+    assert answer.endswith("lanterns.")
+
+
+def test_a_long_passage_without_any_end_is_cut_all_the_same() -> None:
+    answer = Passages([Passage("p", "h", "lantern" * 200)]).answer("lantern").split("\n\n")[0]
+    assert len(answer) <= 421
+
+
+def test_without_any_passage_there_is_still_an_answer() -> None:
+    assert Passages([]).answer("anything") == NO_PASSAGE

@@ -1,0 +1,40 @@
+"""Time that passes only when a test says so, and the delivery clock that goes by it."""
+
+from __future__ import annotations
+
+from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
+
+# So far into a slot, no rounding can place a moment in the slot before.
+_INTO_SLOT = SLOT_SECONDS / 100
+
+
+class HandTurnedClock:
+    """Seconds and slots, turned by hand."""
+
+    def __init__(self, shortest_ms: int = 50, longest_ms: int = 200, start: float = 1000.0) -> None:
+        self.now = start
+        self.delivery = DeliveryClock(start, shortest_ms, longest_ms)
+
+    def monotonic(self) -> float:
+        """Seconds, as `time.monotonic` would say."""
+        return self.now
+
+    def turn(self, seconds: float) -> None:
+        """Let so much time pass; every slot is emptied when it begins."""
+        until = self.now + seconds
+        while (moment := self.delivery.next_turn_at() + _INTO_SLOT) <= until:
+            self.now = max(self.now, moment)
+            self.turn_late()
+        self.now = max(self.now, until)
+
+    def turn_slots(self, slots: int) -> None:
+        """Empty the next `slots` slots, each in time."""
+        for _ in range(slots):
+            self.now = max(self.now, self.delivery.next_turn_at() + _INTO_SLOT)
+            self.turn_late()
+
+    def turn_late(self) -> None:
+        """One turn, to where time has got meanwhile."""
+        target = self.delivery.begin_turn(self.now)
+        while not self.delivery.turn(target, 1000):
+            pass

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.conversation import Conversation, Turn
+from stream_core.errors import Conflict, RateLimited
+from stream_core.limits import Limits
+
+
+def say(conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0) -> tuple[Turn, ...]:
+    conversation.check(message_id, conversation.last_message_id, now)
+    return conversation.accept(message_id, f"rsp_{message_id}", text, now)
+
+
+def exchange(conversation: Conversation, message_id: str, text: str, answer: str, now: float = 0.0) -> tuple[Turn, ...]:
+    turns = say(conversation, message_id, text, now)
+    conversation.response_ended(answer, now)
+    return turns
+
+
+# -- causality -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_message_follows_nothing() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    with pytest.raises(Conflict) as refusal:
+        conversation.check("m1", "m0", 0.0)
+    assert refusal.value.to_object()["expected"] is None
+    assert refusal.value.code == "causal_violation"
+    assert refusal.value.param == "previous_message_id"
+    conversation.check("m1", None, 0.0)
+
+
+def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answered() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    say(conversation, "m1")
+    for wrong in (None, "m0", "m2"):
+        with pytest.raises(Conflict) as refusal:
+            conversation.check("m2", wrong, 0.0)
+        assert refusal.value.to_object()["expected"] == "m1"
+    conversation.check("m2", "m1", 0.0)
+
+
+def test_a_refused_message_changes_nothing() -> None:
+    conversation = Conversation(Limits(messages_in_flight_per_session=1), 0.0)
+    say(conversation, "m1")
+    with pytest.raises(RateLimited):
+        conversation.check("m2", "m1", 0.0)
+    assert conversation.last_message_id == "m1"
+    assert conversation.known_response("m2") is None
+    assert conversation.in_flight == 1
+
+
+@given(st.lists(st.integers(0, 5), max_size=40))
+def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: list[int]) -> None:
+    conversation = Conversation(Limits(), 0.0)
+    accepted: list[str] = []
+    for number, named in enumerate(previous):
+        message_id, names = f"m{number}", accepted[-named] if 0 < named <= len(accepted) else None
+        expected = accepted[-1] if accepted else None
+        if names != expected:
+            with pytest.raises(Conflict) as refusal:
+                conversation.check(message_id, names, float(number))
+            assert refusal.value.extra["expected"] == expected
+            continue
+        conversation.check(message_id, names, float(number))
+        conversation.accept(message_id, f"rsp_{number}", "x", float(number))
+        conversation.response_ended("y", float(number))
+        accepted.append(message_id)
+
+
+# -- idempotency ---------------------------------------------------------------------------------------------------
+
+
+def test_an_accepted_message_is_known_by_its_response() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    exchange(conversation, "m1", "hi", "hello")
+    say(conversation, "m2")
+    assert conversation.known_response("m1") == "rsp_m1"
+    assert conversation.known_response("m2") == "rsp_m2"
+    assert conversation.known_response("m3") is None
+
+
+def test_only_the_newest_messages_are_remembered_and_a_forgotten_one_cannot_be_repeated() -> None:
+    conversation = Conversation(Limits(messages_remembered_per_session=8), 0.0)
+    for number in range(20):
+        exchange(conversation, f"m{number}", "hi", "hello", now=float(number))
+    assert [conversation.known_response(f"m{n}") is not None for n in range(20)] == [False] * 12 + [True] * 8
+    with pytest.raises(Conflict):
+        conversation.check("m0", None, 30.0)
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    for number in range(4):
+        say(conversation, f"m{number}")
+    with pytest.raises(RateLimited) as refusal:
+        conversation.check("m4", "m3", 10.0)
+    assert refusal.value.code == "session_in_flight"
+    assert refusal.value.retry_after_ms
+    conversation.response_ended("done", 10.0)
+    conversation.check("m4", "m3", 10.0)
+
+
+def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
+    conversation = Conversation(Limits(messages_per_second=2), 0.0)
+    for number in range(4):
+        exchange(conversation, f"m{number}", "hi", "hello")
+    with pytest.raises(RateLimited) as refusal:
+        conversation.check("m4", "m3", 0.0)
+    assert refusal.value.code == "rate_limited"
+    wait = refusal.value.retry_after_ms
+    assert wait is not None
+    assert 0 < wait <= 501
+    conversation.check("m4", "m3", wait / 1000)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.49, 0.5, 1.0, 20.0])
+def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
+    say(Conversation(Limits(messages_per_second=rate), 0.0), "m1")
+
+
+def test_a_causal_violation_does_not_count_against_the_rate() -> None:
+    conversation = Conversation(Limits(messages_per_second=1), 0.0)
+    for _ in range(100):
+        with pytest.raises(Conflict):
+            conversation.check("m1", "wrong", 0.0)
+    conversation.check("m1", None, 0.0)
+
+
+# -- history -------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_sees_what_was_said_and_answered_and_last_the_new_message() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    exchange(conversation, "m1", "one?", "one.")
+    assert say(conversation, "m2", "two?") == (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
+
+
+def test_an_answer_that_did_not_come_leaves_no_turn() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    exchange(conversation, "m1", "one?", "")
+    assert say(conversation, "m2", "two?") == (Turn("user", "one?"), Turn("user", "two?"))
+
+
+TEXTS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=20)
+
+
+@given(TEXTS, st.integers(0, 100))
+def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_message(
+    texts: list[tuple[str, str]], most: int
+) -> None:
+    conversation = Conversation(Limits(history_bytes=most, messages_per_second=1000), 0.0)
+    everything: list[Turn] = []
+    for number, (question, answer) in enumerate(texts):
+        everything.append(Turn("user", question))
+        seen = exchange(conversation, f"m{number}", question, answer)
+        assert seen[-1] == Turn("user", question)
+        assert list(seen) == everything[-len(seen) :]
+        size = sum(len(turn.text.encode()) for turn in seen)
+        assert size <= most or len(seen) == 1
+        if answer:
+            everything.append(Turn("assistant", answer))
+
+
+@given(TEXTS, st.integers(0, 100))
+def test_a_shortened_history_begins_with_the_user(texts: list[tuple[str, str]], most: int) -> None:
+    """Models refuse a conversation that begins with their own answer."""
+    conversation = Conversation(Limits(history_bytes=most, messages_per_second=1000), 0.0)
+    for number, (question, answer) in enumerate(texts):
+        assert exchange(conversation, f"m{number}", question, answer)[0].role == "user"
+
+
+def test_with_no_history_the_model_sees_only_the_message() -> None:
+    conversation = Conversation(Limits(history_bytes=0), 0.0)
+    exchange(conversation, "m1", "one?", "one.")
+    assert say(conversation, "m2", "two?") == (Turn("user", "two?"),)
+
+
+def test_it_is_used_when_something_is_accepted_and_when_something_ends() -> None:
+    conversation = Conversation(Limits(), 5.0)
+    assert conversation.used_at == 5.0
+    say(conversation, "m1", now=7.0)
+    assert conversation.used_at == 7.0
+    conversation.response_ended("x", 9.0)
+    assert (conversation.used_at, conversation.in_flight) == (9.0, 0)

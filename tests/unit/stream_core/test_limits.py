@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from stream_core.limits import Limits
+
+DESIGN = {
+    "connections_per_node": 12_000,
+    "batch_window_ms": 50,
+    "batch_window_max_ms": 200,
+    "batch_tokens": 10,
+    "write_buffer_bytes": 64 * 1024,
+    "lag_notice_deltas": 64,
+    "lag_notice_seconds": 10,
+    "lag_close_seconds": 30,
+    "lag_close_bytes": 256 * 1024,
+    "heartbeat_seconds": 30,
+    "pong_timeout_seconds": 60,
+    "message_bytes": 64 * 1024,
+    "messages_in_flight_per_session": 4,
+    "messages_in_flight_per_tenant": 200,
+    "queue_depth": 1_000,
+    "generations_per_node": 1_000,
+    "model_deadline_seconds": 60,
+    "first_token_deadline_seconds": 10,
+    "model_retries": 1,
+    "response_ttl_seconds": 300,
+    "session_token_ttl_seconds": 3_600,
+    "grace_seconds": 30,
+    "pause_window_bytes": 16 * 1024,
+    "sse_heartbeat_seconds": 15,
+    "poll_timeout_max_ms": 30_000,
+    "drain_seconds": 110,
+}
+
+
+@pytest.mark.parametrize(("name", "value"), DESIGN.items())
+def test_the_defaults_are_those_of_the_contract(name: str, value: float) -> None:
+    assert getattr(Limits(), name) == value
+
+
+@pytest.mark.parametrize("name", Limits.model_fields)
+def test_each_limit_has_bounds_and_says_what_happens_when_it_is_reached(name: str) -> None:
+    field = Limits.model_fields[name]
+    assert field.description
+    lowest = next(rule.ge for rule in field.metadata if hasattr(rule, "ge"))
+    highest = next(rule.le for rule in field.metadata if hasattr(rule, "le"))
+    assert lowest <= field.default <= highest
+    for outside in (lowest - 1, highest + 1):
+        with pytest.raises(ValidationError, match=name):
+            Limits(**{name: outside})
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        ("batch_window_ms", "batch_window_max_ms"),
+        ("lag_notice_seconds", "lag_close_seconds"),
+        ("first_token_deadline_seconds", "model_deadline_seconds"),
+    ],
+)
+def test_limits_that_contradict_each_other_are_refused_by_name(smaller: str, larger: str) -> None:
+    with pytest.raises(ValidationError, match=f"{smaller} must .*{larger}"):
+        Limits.model_validate({smaller: 500, larger: 400})
+
+
+@pytest.mark.parametrize(("heartbeat", "pong_timeout", "allowed"), [(40, 60, True), (41, 60, False), (60, 60, False)])
+def test_a_pong_has_time_to_come(heartbeat: float, pong_timeout: float, allowed: bool) -> None:
+    values = {"heartbeat_seconds": heartbeat, "pong_timeout_seconds": pong_timeout}
+    if allowed:
+        assert Limits.model_validate(values).heartbeat_seconds == heartbeat
+    else:
+        with pytest.raises(ValidationError, match=r"pong_timeout_seconds must .* heartbeat_seconds"):
+            Limits.model_validate(values)
+
+
+def test_limits_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(Limits(), "queue_depth", 5)  # noqa: B010 - mypy knows that it can't be set

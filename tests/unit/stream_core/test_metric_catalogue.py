@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+
+# The table of the design, section 6.
+DESIGN = {
+    "ws.delivery_jitter_ms": ("p95 < 50 ms", "p95 > 100 ms"),
+    "ws.connection_setup_ms": ("p95 < 100 ms", "p95 > 200 ms"),
+    "ws.active_connections": ("< 10,000 per node", "> 10,000 per node"),
+    "ws.dead_connections_rate": ("< 1 %/min", "> 5 %/min"),
+    "ws.messages_per_second": ("watch the trend", "sudden drop > 50 %"),
+    "ws.backpressure_drops": ("< 0.1 %", "> 1 %"),
+    "fallback.poll_latency_ms": ("p95 < 200 ms", "p95 > 500 ms"),
+    "fallback.poll_count_per_response": ("avg < 5", "avg > 10"),
+}
+
+
+@pytest.mark.parametrize("name", DESIGN)
+def test_each_metric_of_the_contract_is_there_with_its_target_and_alarm(name: str) -> None:
+    metric = next(metric for metric in CATALOGUE if metric.name == name)
+    assert (metric.target, metric.alarm) == DESIGN[name]
+
+
+def test_names_are_unique_also_for_prometheus() -> None:
+    assert len({metric.name for metric in CATALOGUE}) == len(CATALOGUE)
+    assert len({metric.prometheus_name for metric in CATALOGUE}) == len(CATALOGUE)
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: str(metric.name))
+def test_a_row_is_complete(metric: Metric) -> None:
+    assert re.fullmatch(r"[a-z]+(\.[a-z_]+)+", metric.name)
+    assert re.fullmatch(r"evenflow_[a-z_]+", metric.prometheus_name)
+    assert metric.meaning
+    assert metric.unit
+    assert (metric.target is None) == (metric.alarm is None)
+    assert metric.name.endswith("_ms") == (metric.unit == "ms")
+    assert metric.unit == "%" or metric.kind is not MetricKind.RATIO

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.response_log import Cursor, LogClosed, ResponseLog, Restart
+from stream_core.response_state import ResponseState
+from tests.unit.recording_reader import AssembledText, standing_text
+
+TERMINAL_STATES = [state for state in ResponseState if state.terminal]
+RUNNING_STATES = [state for state in ResponseState if not state.terminal]
+
+# A text is appended; a number is a restart, from anywhere in what is there by then.
+Step = str | int
+STEPS = st.lists(st.one_of(st.text(max_size=4), st.integers(0, 50)), max_size=40)
+STEPS_RESTARTING_ALL = st.lists(st.one_of(st.text(max_size=4), st.just(0)), max_size=40)
+
+
+def write(log: ResponseLog, step: Step) -> None:
+    if isinstance(step, str):
+        log.append(step)
+    else:
+        log.restart(step % (log.next_index + 1) - 1, attempt=2)
+
+
+def written(steps: list[Step]) -> ResponseLog:
+    log = ResponseLog()
+    for step in steps:
+        write(log, step)
+    return log
+
+
+@given(STEPS)
+def test_the_text_that_stands_is_what_the_rule_for_restarts_leaves(steps: list[Step]) -> None:
+    log = written(steps)
+    assert log.text == standing_text(log).text
+
+
+@given(STEPS)
+def test_a_slice_from_any_index_completes_what_a_client_holds_up_to_there(steps: list[Step]) -> None:
+    log = written(steps)
+    for from_index in range(log.next_index + 1):
+        held = standing_text(log, from_index)
+        part = log.read(from_index)
+        assert part.last_index == log.next_index - 1
+        if part.restarted is not None:
+            held.take(part.restarted, from_index, from_index)
+        assert held.text + part.text == log.text, from_index
+
+
+def test_of_several_restarts_the_one_that_reaches_furthest_back_is_told() -> None:
+    log = written(["a", "b", "c", "d", "e"])
+    log.restart(-1, attempt=2)
+    log.append("x")
+    log.restart(3, attempt=3)
+    log.append("y")
+    part = log.read(5)
+    assert part.text == "y"
+    assert part.restarted is not None
+    assert part.restarted.from_index == -1
+
+
+def test_a_restart_of_only_what_the_slice_covers_needs_no_telling() -> None:
+    log = written(["a", "b", "c"])
+    log.restart(1, attempt=2)
+    log.append("d")
+    assert log.read(2).restarted is None
+    assert log.read(2).text == "d"
+    assert log.read(3).restarted == Restart(1, 2)
+
+
+def test_a_slice_behind_the_last_index_is_empty() -> None:
+    log = written(["a", "b"])
+    part = log.read(2)
+    assert (part.text, part.last_index, part.restarted) == ("", 1, None)
+
+
+@given(STEPS, st.data())
+def test_every_cursor_is_given_every_index_once_and_in_order(steps: list[Step], data: st.DataObject) -> None:
+    log = ResponseLog()
+    cursors: list[tuple[Cursor, AssembledText]] = []
+    for step in steps:
+        write(log, step)
+        if data.draw(st.booleans(), label="another reader comes, at any index"):
+            start = data.draw(st.integers(0, log.next_index))
+            most = data.draw(st.sampled_from([1, 3, 10, 1000]))
+            cursors.append((Cursor(log, start, most), AssembledText(indexes=list(range(start)))))
+        for cursor, held in cursors:
+            for _ in range(data.draw(st.integers(0, 2), label="takes")):
+                taken = cursor.take()
+                if taken is not None:
+                    held.take(taken, cursor.first, cursor.last)
+    log.close(ResponseState.COMPLETED)
+    for cursor, held in cursors:
+        held.drain(cursor)
+        assert held.indexes == list(range(log.next_index))
+        assert cursor.at_end
+        assert cursor.take() is None
+
+
+@given(STEPS, st.data())
+def test_a_client_that_comes_back_at_any_index_ends_with_the_text_of_the_log(
+    steps: list[Step], data: st.DataObject
+) -> None:
+    log = ResponseLog()
+    held = AssembledText()
+    for step in steps:
+        write(log, step)
+        cursor = Cursor(log, held.next_index, most=0)
+        for _ in range(data.draw(st.integers(0, 3), label="takes before it leaves again")):
+            taken = cursor.take()
+            if taken is not None:
+                held.take(taken, cursor.first, cursor.last)
+    held.drain(Cursor(log, held.next_index, most=0))
+    assert held.indexes == list(range(log.next_index))
+    assert held.text == log.text
+
+
+@given(STEPS_RESTARTING_ALL, st.integers(0, 20), st.data())
+def test_joined_deltas_are_the_text_of_the_log(steps: list[Step], most: int, data: st.DataObject) -> None:
+    log, held = ResponseLog(), AssembledText()
+    cursor = Cursor(log, 0, most)
+    for step in steps:
+        if isinstance(step, int):
+            log.restart(-1, attempt=2)
+        else:
+            log.append(step)
+        if data.draw(st.booleans(), label="taken at once"):
+            held.drain(cursor)
+    held.drain(cursor)
+    assert held.text == log.text
+
+
+@given(STEPS, st.integers(0, 12))
+def test_joining_stops_at_the_limit_and_at_a_restart_and_never_sooner(steps: list[Step], most: int) -> None:
+    log = written(steps)
+    cursor = Cursor(log, 0, most)
+    while (taken := cursor.take()) is not None:
+        covered = log.entries[cursor.first : cursor.last + 1]
+        if isinstance(taken, Restart):
+            assert covered == [taken]
+            continue
+        assert [entry for entry in covered if isinstance(entry, Restart)] == []
+        assert taken == "".join(str(entry) for entry in covered)
+        assert len(taken) <= most or len(covered) == 1
+        if cursor.next_index < log.next_index:
+            following = log.entries[cursor.next_index]
+            assert isinstance(following, Restart) or len(taken) + len(following) > most
+
+
+@given(STEPS)
+def test_a_cursor_counts_what_it_is_behind(steps: list[Step]) -> None:
+    log = written(steps)
+    cursor = Cursor(log, 0, most=5)
+    while True:
+        assert cursor.behind == log.next_index - cursor.next_index
+        assert not cursor.at_end, "the log is open"
+        if cursor.take() is None:
+            break
+    assert cursor.behind == 0
+    log.close(ResponseState.ERROR)
+    assert cursor.at_end
+
+
+@given(st.lists(st.text(max_size=5)))
+def test_the_size_of_a_log_is_its_text_in_utf8(texts: list[str]) -> None:
+    log = written(list(texts))
+    assert log.text_bytes == len("".join(texts).encode())
+
+
+def test_what_a_restart_replaced_still_counts_into_the_size() -> None:
+    log = written(["ä", "b"])
+    log.restart(-1, attempt=2)
+    log.append("c")
+    assert log.text_bytes == 4
+
+
+@pytest.mark.parametrize("state", TERMINAL_STATES)
+@pytest.mark.parametrize("again", TERMINAL_STATES)
+def test_a_log_closes_exactly_once_and_keeps_its_first_end(state: ResponseState, again: ResponseState) -> None:
+    log = written(["a"])
+    log.close(state)
+    with pytest.raises(LogClosed):
+        log.close(again)
+    assert log.closed
+    assert log.state is state
+
+
+@pytest.mark.parametrize("state", RUNNING_STATES)
+def test_only_a_terminal_state_closes_a_log(state: ResponseState) -> None:
+    log = ResponseLog()
+    with pytest.raises(ValueError, match="does not end"):
+        log.close(state)
+    assert not log.closed
+
+
+@pytest.mark.parametrize("step", ["late", 0])
+def test_nothing_is_written_behind_the_end(step: Step) -> None:
+    log = written(["a"])
+    log.close(ResponseState.COMPLETED)
+    with pytest.raises(LogClosed):
+        write(log, step)
+    assert log.entries == ["a"]
+    assert log.text_bytes == 1

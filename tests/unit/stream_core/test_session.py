@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.channel import Channel
+from stream_core.errors import (
+    Conflict,
+    EvenflowError,
+    Gone,
+    ModelRefused,
+    NotFound,
+    Overloaded,
+    RateLimited,
+)
+from stream_core.limits import Limits
+from stream_core.messages import ChatMessageFrame, ResponseAck, ResponseResume
+from stream_core.session import Close, CloseCode, Received, Session, SessionState
+from stream_core.session_token import SessionClaims
+
+CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000)
+MESSAGE = b'{"type":"chat.message","message_id":"m1","previous_message_id":null,"payload":{"text":"hi"}}'
+ACK = b'{"type":"response.ack","response_id":"rsp_1","index":3}'
+
+
+def new_session(limits: Limits | None = None, *, expires_in: float = 3600.0, now: float = 0.0) -> Session:
+    return Session(CLAIMS, limits or Limits(), expires_in=expires_in, now=now)
+
+
+def only_frame(received: Received) -> dict[str, Any]:
+    assert len(received.frames) == 1
+    frame: dict[str, Any] = json.loads(received.frames[0])
+    return frame
+
+
+def refusal_code(received: Received) -> str:
+    code: str = only_frame(received)["error"]["code"]
+    return code
+
+
+# -- messages ------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_becomes_an_event() -> None:
+    received = new_session().receive(MESSAGE, 1.0)
+    assert isinstance(received.event, ChatMessageFrame)
+    assert received.event.payload.text == "hi"
+    assert (received.frames, received.close) == ((), None)
+
+
+def test_an_acknowledgement_becomes_an_event_and_unknown_fields_are_ignored() -> None:
+    received = new_session().receive(b'{"type":"response.ack","response_id":"r","index":2,"later":{"a":[1]}}', 1.0)
+    assert received.event == ResponseAck(type="response.ack", response_id="r", index=2)
+
+
+@given(st.lists(st.integers(0, len(MESSAGE)), max_size=6))
+def test_a_message_in_any_pieces_is_the_message(cuts: list[int]) -> None:
+    session = new_session()
+    edges = [0, *sorted(cuts), len(MESSAGE)]
+    pieces = [MESSAGE[start:end] for start, end in itertools.pairwise(edges)]
+    for number, piece in enumerate(pieces[:-1]):
+        assert session.receive_fragment(piece, continues=number > 0, final=False, now=1.0) == Received()
+    whole = session.receive_fragment(pieces[-1], continues=len(pieces) > 1, final=True, now=1.0)
+    assert isinstance(whole.event, ChatMessageFrame)
+    again = session.receive_fragment(MESSAGE, continues=False, final=True, now=1.0)
+    assert isinstance(again.event, ChatMessageFrame), "nothing is left of the first message"
+
+
+def test_a_character_may_be_split_between_fragments() -> None:
+    session = new_session()
+    body = MESSAGE.replace(b'"hi"', '"流れ"'.encode())
+    at = body.index("流".encode()) + 1
+    session.receive_fragment(body[:at], continues=False, final=False, now=1.0)
+    received = session.receive_fragment(body[at:], continues=True, final=True, now=1.0)
+    assert isinstance(received.event, ChatMessageFrame)
+    assert received.event.payload.text == "流れ"
+
+
+def test_a_message_as_large_as_may_be_is_taken_and_one_byte_more_closes_1009() -> None:
+    limits = Limits(message_bytes=1000)
+    padding = b" " * (1000 - len(MESSAGE))
+    assert new_session(limits).receive(MESSAGE + padding, 1.0).event is not None
+    session = new_session(limits)
+    received = session.receive(MESSAGE + padding + b" ", 1.0)
+    assert received.event is None
+    assert received.close is not None
+    assert received.close.code == CloseCode.TOO_LARGE
+    assert "1000" in received.close.reason
+    assert session.state is SessionState.CLOSED
+
+
+def test_fragments_that_add_up_to_too_much_close_1009_before_the_last_one() -> None:
+    session = new_session(Limits(message_bytes=1000))
+    for number in range(10):
+        received = session.receive_fragment(b"x" * 100, continues=number > 0, final=False, now=1.0)
+        assert received.close is None
+    received = session.receive_fragment(b"x", continues=True, final=False, now=1.0)
+    assert received.close is not None
+    assert received.close.code == CloseCode.TOO_LARGE
+    assert session.receive_fragment(b"x", continues=True, final=True, now=1.0) == Received()
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [(True, True)],
+        [(True, False)],
+        [(False, False), (False, True)],
+        [(False, False), (False, False)],
+        [(False, False), (True, True), (True, True)],
+        [(False, True), (True, True)],
+    ],
+)
+def test_fragments_out_of_order_close_1002(frames: list[tuple[bool, bool]]) -> None:
+    """Each frame: whether it continues a message, and whether it is the message's last."""
+    session = new_session()
+    for continues, final in frames[:-1]:
+        assert session.receive_fragment(b"{}", continues=continues, final=final, now=1.0).close is None
+    received = session.receive_fragment(b"{}", continues=frames[-1][0], final=frames[-1][1], now=1.0)
+    assert received.close is not None
+    assert received.close.code == CloseCode.PROTOCOL == 1002
+    assert session.state is SessionState.CLOSED
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", MESSAGE.replace(b"hi", b"\xc3"), b'"\xed\xa0\x80"'])
+def test_text_that_is_not_utf8_closes_1007(body: bytes) -> None:
+    session = new_session()
+    received = session.receive(body, 1.0)
+    assert received.close is not None
+    assert received.close.code == CloseCode.INVALID_TEXT
+    assert session.state is SessionState.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "invalid_json"),
+        (b"{", "invalid_json"),
+        (b"hello", "invalid_json"),
+        (b"[" * 5000, "invalid_json"),
+        (b"[]", "invalid_field"),
+        (b"1", "invalid_field"),
+        (b"null", "invalid_field"),
+        (b"{}", "unknown_type"),
+        (b'{"type":"nonsense"}', "unknown_type"),
+        (b'{"type":5}', "unknown_type"),
+        (b'{"type":null}', "unknown_type"),
+        (b'{"type":["chat.message"]}', "unknown_type"),
+        (b'{"type":"chat.message"}', "invalid_field"),
+        (b'{"type":"response.resume","response_id":"r","after":-2}', "invalid_field"),
+        (b'{"type":"response.resume","response_id":"r","after":"3"}', "invalid_field"),
+        (b'{"type":"response.cancel","response_id":""}', "invalid_field"),
+    ],
+)
+def test_a_frame_that_is_not_understood_is_answered_and_the_connection_stays(body: bytes, code: str) -> None:
+    session = new_session()
+    received = session.receive(body, 1.0)
+    assert only_frame(received)["type"] == "error"
+    assert refusal_code(received) == code
+    assert (received.event, received.close, session.state) == (None, None, SessionState.OPEN)
+    assert session.receive(MESSAGE, 1.0).event is not None
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_break_the_machine(body: bytes) -> None:
+    received = new_session().receive(body, 1.0)
+    assert received.event is not None or received.frames or received.close
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b'{"type":"chat.message","message_id":"m1"}', {"message_id": "m1"}),
+        (b'{"type":"nonsense","response_id":"r","message_id":5}', {"response_id": "r"}),
+        (b'{"type":"response.ack","response_id":"r","index":"x"}', {"response_id": "r"}),
+        (b'{"message_id":"%b"}' % (b"m" * 129), {}),
+        (b"[5]", {}),
+        (b"{", {}),
+    ],
+)
+def test_a_refusal_names_the_message_or_response_that_the_frame_named(body: bytes, named: dict[str, str]) -> None:
+    frame = only_frame(new_session().receive(body, 1.0))
+    assert {name: frame[name] for name in ("message_id", "response_id") if name in frame} == named
+
+
+def test_a_client_that_keeps_at_it_is_closed_1008() -> None:
+    session = new_session()
+    answers = [session.receive(b"nonsense", 1.0) for _ in range(21)]
+    assert [answer.close for answer in answers[:20]] == [None] * 20
+    last = answers[20]
+    assert last.close is not None
+    assert last.close.code == CloseCode.POLICY
+    assert refusal_code(last) == "invalid_json", "even the last one is told why"
+    assert session.receive(MESSAGE, 1.0) == Received()
+
+
+def test_a_client_that_errs_now_and_then_is_not_closed() -> None:
+    session = new_session()
+    for second in range(0, 600, 4):
+        assert session.receive(b"nonsense", float(second)).close is None
+
+
+# -- rate ----------------------------------------------------------------------------------------------------------
+
+
+def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later_ones_taken() -> None:
+    session = new_session()
+    answers = [session.receive(MESSAGE, 1.0) for _ in range(41)]
+    assert all(answer.event is not None for answer in answers[:40])
+    frame = only_frame(answers[40])
+    assert (frame["type"], frame["message_id"], frame["error"]["code"]) == ("throttle", "m1", "rate_limited")
+    assert 0 < frame["retry_after_ms"] <= 51
+    assert session.receive(MESSAGE, 1.0 + frame["retry_after_ms"] / 1000).event is not None
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.49, 0.5, 1.0, 20.0])
+def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
+    session = new_session(Limits(messages_per_second=rate))
+    assert session.receive(MESSAGE, 0.0).event is not None
+
+
+def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
+    session = new_session()
+    closes = [session.receive(ACK, 1.0).close for _ in range(70)]
+    assert next(close for close in closes if close is not None).code == CloseCode.POLICY
+
+
+# -- expiry and drain ------------------------------------------------------------------------------------------------
+
+
+def test_with_an_expired_token_messages_are_refused_and_everything_else_goes_on() -> None:
+    session = new_session(expires_in=100.0, now=50.0)
+    assert session.receive(MESSAGE, 149.9).event is not None
+    refused = session.receive(MESSAGE, 150.0)
+    assert only_frame(refused)["type"] == "error"
+    assert only_frame(refused)["message_id"] == "m1"
+    assert refusal_code(refused) == "token_expired"
+    assert refused.close is None
+    resume = b'{"type":"response.resume","response_id":"r","after":-1}'
+    assert isinstance(session.receive(resume, 151.0).event, ResponseResume)
+
+
+def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> None:
+    session = new_session()
+    session.drain()
+    refused = session.receive(MESSAGE, 1.0)
+    assert only_frame(refused)["type"] == "system.busy"
+    assert refusal_code(refused) == "draining"
+    assert only_frame(refused)["retry_after_ms"] > 0
+    assert session.receive(ACK, 1.0).event is not None
+    session.drain()
+    assert session.state is SessionState.DRAINING
+
+
+def test_a_closed_connection_answers_nothing() -> None:
+    session = new_session()
+    session.close()
+    assert session.receive(MESSAGE, 1.0) == Received()
+    assert session.receive_fragment(MESSAGE, continues=False, final=True, now=1.0) == Received()
+    session.close()
+    session.drain()
+    assert session.state is SessionState.CLOSED
+
+
+def test_a_violation_closes_with_its_code_and_reason() -> None:
+    session = new_session()
+    received = session.violation(CloseCode.UNSUPPORTED_DATA, "binary")
+    assert received.close == Close(1003, "binary")
+    assert session.state is SessionState.CLOSED
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RateLimited("x", code="rate_limited", retry_after_ms=7), "throttle"),
+        (RateLimited("x", code="session_in_flight"), "throttle"),
+        (RateLimited("x", code="tenant_in_flight"), "throttle"),
+        (RateLimited("x", code="queue_full", retry_after_ms=7), "system.busy"),
+        (Overloaded("x", code="draining"), "system.busy"),
+        (Conflict("x", code="causal_violation", expected="m0"), "error"),
+        (NotFound("x", code="response_not_found"), "error"),
+        (Gone("x", code="response_expired"), "error"),
+        (ModelRefused("x", code="model_refused"), "error"),
+    ],
+)
+def test_each_error_is_refused_with_the_frame_of_its_kind(error: EvenflowError, kind: str) -> None:
+    frame = json.loads(new_session().refuse(error, message_id="m1"))
+    assert frame["type"] == kind
+    assert frame["message_id"] == "m1"
+    assert frame["error"] == error.to_object()
+    assert ("retry_after_ms" in frame) == (kind != "error")
+    if kind != "error":
+        assert frame["retry_after_ms"] == (error.retry_after_ms or 1000)
+
+
+def test_a_refused_operation_names_its_response() -> None:
+    frame = json.loads(new_session().refuse(NotFound("x", code="response_not_found"), response_id="rsp_9"))
+    assert frame["response_id"] == "rsp_9"
+    assert "message_id" not in frame
+
+
+# -- heartbeat -----------------------------------------------------------------------------------------------------
+
+
+class HeartbeatRun:
+    """A connection whose heartbeat is looked at as the clock would: when it asked to, or up to 20 ms later."""
+
+    def __init__(self, share: float, late: float, limits: Limits | None = None, *, opened_at: float = 0.0) -> None:
+        self.session = new_session(limits, now=opened_at, expires_in=1e6)
+        self.late = late
+        self.pings: list[float] = []
+        self.closed_at: float | None = None
+        self.close: Close | None = None
+        self._look_at = opened_at + self.session.first_heartbeat_in(share, opened_at)
+
+    def run(self, until: float, answers_after: float | None = None) -> None:
+        """Look until then; a client that answers does so so many seconds after each ping."""
+        pongs: list[float] = []
+        while self.closed_at is None and (now := self._look_at + self.late) <= until:
+            for pong in pongs:
+                if pong <= now:
+                    self.session.heard(pong)
+            pongs = [pong for pong in pongs if pong > now]
+            beat = self.session.heartbeat(now)
+            if beat.ping:
+                self.pings.append(now)
+                if answers_after is not None:
+                    pongs.append(now + answers_after)
+            if beat.close is not None:
+                self.close, self.closed_at = beat.close, now
+            assert self.closed_at is not None or beat.look_again_in > 0, "the same moment would be looked at for ever"
+            self._look_at = now + beat.look_again_in
+
+
+@given(st.floats(0, 1), st.floats(0, 0.02), st.floats(0, 400), st.floats(0, 1e6))
+def test_a_client_last_heard_at_t_is_given_up_between_60_and_75_seconds_later(
+    share: float, late: float, silent_after: float, opened_at: float
+) -> None:
+    run = HeartbeatRun(share, late, opened_at=opened_at)
+    heard_at = opened_at
+    while heard_at + 7.0 < opened_at + silent_after:
+        heard_at += 7.0
+        run.run(heard_at)
+        run.session.heard(heard_at)
+    run.run(opened_at + silent_after)
+    run.run(heard_at + 1000.0)
+    assert run.closed_at is not None
+    assert run.close is not None
+    assert 60.0 - 1e-6 <= run.closed_at - heard_at <= 75.0
+    assert run.close.code == CloseCode.HEARTBEAT_LOST
+    assert run.session.state is SessionState.CLOSED
+
+
+@given(st.floats(0, 1), st.floats(0, 0.02), st.floats(0, 29))
+def test_a_client_that_answers_its_pings_is_never_given_up(share: float, late: float, answers_after: float) -> None:
+    run = HeartbeatRun(share, late)
+    run.run(3600.0, answers_after)
+    assert run.closed_at is None
+
+
+@given(st.floats(0, 1), st.sampled_from([0.2, 1.0, 40.0]), st.floats(1.5, 10))
+def test_a_client_that_answers_its_pings_lives_with_any_limits_that_are_allowed(
+    share: float, heartbeat: float, times: float
+) -> None:
+    limits = Limits(heartbeat_seconds=heartbeat, pong_timeout_seconds=heartbeat * times)
+    run = HeartbeatRun(share, 0.01, limits)
+    run.run(heartbeat * 100, answers_after=heartbeat * 0.2)
+    assert run.closed_at is None
+
+
+@given(st.floats(0, 1), st.floats(0, 0.02))
+def test_pings_come_every_30_seconds_from_a_moment_of_each_connections_own(share: float, late: float) -> None:
+    run = HeartbeatRun(share, late)
+    run.run(1000.0, answers_after=0.05)
+    assert 30 * 0.05 <= run.pings[0] <= 30.0 + 0.05
+    gaps = [after - before for before, after in zip(run.pings, run.pings[1:], strict=False)]
+    assert len(gaps) > 30
+    assert all(30.0 - 1e-6 <= gap <= 30.05 for gap in gaps)
+
+
+def test_ten_thousand_connections_ping_spread_over_the_interval() -> None:
+    per_slot: dict[int, int] = {}
+    for number in range(10_000):
+        first = new_session().first_heartbeat_in(number / 10_000, 0.0)
+        per_slot[int(first)] = per_slot.get(int(first), 0) + 1
+    assert max(per_slot.values()) < 1000
+    assert len(per_slot) >= 28
+
+
+@pytest.mark.parametrize("call", ["receive", "receive_fragment", "heard"])
+def test_whatever_comes_from_the_client_shows_that_it_lives(call: str) -> None:
+    session = new_session()
+    session.first_heartbeat_in(0.5, 0.0)
+    match call:
+        case "receive":
+            session.receive(b"nonsense", 50.0)
+        case "receive_fragment":
+            session.receive_fragment(b"{", continues=False, final=False, now=50.0)
+        case _:
+            session.heard(50.0)
+    assert session.heartbeat(109.0).close is None
+    assert session.heartbeat(110.0).close is not None

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.channel import NAME_PATTERN, Channel
+from stream_core.errors import AuthenticationFailed, InvalidRequest
+from stream_core.messages import SESSION_REQUEST, SessionRequest, parse
+from stream_core.session_init import OpenedSession, bearer, iso_time, open_session
+from stream_core.session_token import SessionTokens
+
+TOKENS = SessionTokens({"k1": b"secret--" * 4})
+NOW = 1_795_251_600.0
+
+
+def opened(
+    request: SessionRequest, given_key: str | None = None, tenant_keys: dict[str, str] | None = None
+) -> OpenedSession:
+    return open_session(request, given_key, tenant_keys=tenant_keys or {}, tokens=TOKENS, now=NOW, ttl=3600)
+
+
+def test_a_session_needs_nothing_but_asking_for_it() -> None:
+    session = opened(SessionRequest())
+    assert re.fullmatch(r"ses_[0-9a-f]{32}", session.session_id)
+    claims = TOKENS.verify(session.token, NOW)
+    assert claims.channel == Channel("public", "demo", session.session_id)
+    assert session.expires_at == iso_time(claims.expires_at)
+    assert claims.expires_at == NOW + 3600
+
+
+def test_session_ids_that_the_server_makes_are_names_and_never_the_same() -> None:
+    made = {opened(SessionRequest()).session_id for _ in range(200)}
+    assert len(made) == 200
+    assert all(re.fullmatch(NAME_PATTERN, session_id) for session_id in made)
+
+
+def test_naming_a_session_continues_it() -> None:
+    session = opened(SessionRequest(tenant="acme", agent="a", session_id="ses_mine"))
+    assert session.session_id == "ses_mine"
+    assert TOKENS.verify(session.token, NOW).channel == Channel("acme", "a", "ses_mine")
+
+
+def test_without_any_tenant_key_every_tenant_is_open() -> None:
+    assert opened(SessionRequest(tenant="anyone")).session_id
+
+
+KEYS = {"acme": "acme-key", "beta": "beta-key"}
+
+
+def test_a_tenant_with_a_key_needs_it() -> None:
+    assert opened(SessionRequest(tenant="acme"), "acme-key", KEYS).session_id
+
+
+@pytest.mark.parametrize("given_key", [None, "", "beta-key", "acme-key2", "ACME-KEY"])
+def test_a_tenant_with_a_key_is_refused_without_it_or_with_another(given_key: str | None) -> None:
+    with pytest.raises(AuthenticationFailed) as refusal:
+        opened(SessionRequest(tenant="acme"), given_key, KEYS)
+    assert refusal.value.code == "tenant_key_invalid"
+    assert "acme-key" not in refusal.value.message
+
+
+@pytest.mark.parametrize("given_key", [None, "acme-key"])
+def test_where_keys_are_set_a_tenant_without_one_is_unknown(given_key: str | None) -> None:
+    with pytest.raises(AuthenticationFailed):
+        opened(SessionRequest(tenant="nobody"), given_key, KEYS)
+
+
+def test_the_public_tenant_stays_open_unless_it_has_a_key_itself() -> None:
+    assert opened(SessionRequest(), None, KEYS).session_id
+    with pytest.raises(AuthenticationFailed):
+        opened(SessionRequest(), None, KEYS | {"public": "x"})
+
+
+@pytest.mark.parametrize("field", ["tenant", "agent", "session_id"])
+@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a:b", "ä", "a/b", "a\\n", "\\u0000", "a\\nb"])
+def test_a_name_outside_the_pattern_is_refused_and_the_field_is_named(field: str, name: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        parse(SESSION_REQUEST, f'{{"{field}": "{name}"}}'.encode())
+    assert (refusal.value.code, refusal.value.param) == ("invalid_field", field)
+
+
+@pytest.mark.parametrize("name", ["a", "A-Z_0.9", "a" * 64])
+def test_a_name_within_the_pattern_is_taken(name: str) -> None:
+    assert parse(SESSION_REQUEST, f'{{"session_id": "{name}"}}'.encode()).session_id == name
+
+
+@given(st.integers(0, 4_000_000_000))
+def test_the_expiry_is_iso_8601_in_utc(seconds: int) -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", iso_time(seconds))
+
+
+def test_the_expiry_is_told_to_the_second() -> None:
+    assert iso_time(NOW + 0.9) == "2026-11-21T09:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer abc", "abc"),
+        ("BEARER  abc ", "abc"),
+        ("Basic abc", None),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("", None),
+        (None, None),
+        ("abc", None),
+    ],
+)
+def test_the_bearer_token_of_a_header(header: str | None, token: str | None) -> None:
+    assert bearer(header) == token

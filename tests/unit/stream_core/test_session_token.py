@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import jwt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.channel import NAME_PATTERN, Channel
+from stream_core.errors import AuthenticationFailed
+from stream_core.session_token import SessionClaims, SessionTokens, tenant_key_matches
+
+OLD, NEW, OTHER = b"old-" * 8, b"new-" * 8, b"other-secret-" * 3
+CHANNEL = Channel("acme", "support", "ses_1")
+TOKENS = SessionTokens({"k1": OLD})
+CLAIMS = {"iss": "evenflow", "sub": "ses_1", "tenant": "acme", "agent": "support", "iat": 1000, "exp": 4600}
+
+
+def signed(claims: dict[str, Any], key: bytes = OLD, kid: object = "k1", algorithm: str = "HS256") -> str:
+    return jwt.encode(claims, key, algorithm, headers={"kid": kid} if kid is not None else {})
+
+
+def refused(token: str | None, tokens: SessionTokens = TOKENS, now: float = 2000.0) -> str:
+    with pytest.raises(AuthenticationFailed) as refusal:
+        tokens.verify(token, now)
+    assert refusal.value.status == 401
+    return refusal.value.code
+
+
+@given(
+    st.from_regex(NAME_PATTERN, fullmatch=True),
+    st.from_regex(NAME_PATTERN, fullmatch=True),
+    st.from_regex(NAME_PATTERN, fullmatch=True),
+    st.floats(1, 4e9),
+    st.integers(1, 86_400),
+)
+def test_what_is_issued_verifies_as_the_same_channel(
+    tenant: str, agent: str, session: str, now: float, ttl: int
+) -> None:
+    channel = Channel(tenant, agent, session)
+    token, expires_at = TOKENS.issue(channel, now, ttl)
+    assert TOKENS.verify(token, now) == SessionClaims(channel, expires_at)
+    assert expires_at == int(now) + ttl
+
+
+def test_a_token_is_valid_until_the_second_that_it_names() -> None:
+    token, expires_at = TOKENS.issue(CHANNEL, 1000.7, 3600)
+    assert expires_at == 4600
+    assert TOKENS.verify(token, 4599.9).channel == CHANNEL
+    assert refused(token, now=4600.0) == "token_expired"
+    assert refused(token, now=1e10) == "token_expired"
+
+
+def test_the_caller_s_clock_counts_and_not_the_machine_s() -> None:
+    token, _ = TOKENS.issue(CHANNEL, 100.0, 60)
+    assert TOKENS.verify(token, 120.0).channel == CHANNEL
+    token, _ = TOKENS.issue(CHANNEL, 9e9, 60)
+    assert TOKENS.verify(token, 9e9).channel == CHANNEL
+
+
+@pytest.mark.parametrize("token", [None, ""])
+def test_no_token_is_told_apart_from_a_wrong_one(token: str | None) -> None:
+    assert refused(token) == "token_missing"
+
+
+@pytest.mark.parametrize("token", ["x", "a.b.c", "..", "bearer x", "ü.ü.ü", "\x00", "a" * 10_000, "\udcff.a.b"])
+def test_what_is_no_token_is_refused(token: str) -> None:
+    assert refused(token) == "token_invalid"
+
+
+@given(st.data())
+def test_a_token_with_any_character_changed_is_refused(data: st.DataObject) -> None:
+    token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600)
+    at = data.draw(st.integers(0, len(token) - 1))
+    put = data.draw(st.sampled_from("ABCxyz019-_."))
+    forged = token[:at] + put + token[at + 1 :]
+    try:
+        claims = TOKENS.verify(forged, 2000.0)
+    except AuthenticationFailed as refusal:
+        assert refusal.code == "token_invalid"  # noqa: PT017 - either outcome is checked
+    else:
+        # The last character of a part has bits that stand for nothing.
+        assert claims.channel == CHANNEL
+
+
+def test_a_token_whose_claims_were_exchanged_is_refused() -> None:
+    token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600)
+    head, _, signature = token.split(".")
+    claims = base64.urlsafe_b64encode(json.dumps(CLAIMS | {"sub": "ses_2"}).encode()).decode().rstrip("=")
+    assert refused(f"{head}.{claims}.{signature}") == "token_invalid"
+
+
+def test_a_token_signed_with_another_key_is_refused() -> None:
+    assert refused(signed(CLAIMS, OTHER)) == "token_invalid"
+
+
+@pytest.mark.parametrize("kid", [None, "k2", "", "K1"])
+def test_a_token_of_an_unknown_key_is_refused(kid: str | None) -> None:
+    assert refused(signed(CLAIMS, kid=kid)) == "token_invalid"
+
+
+@pytest.mark.parametrize("kid", [5, ["k1"], {"k1": 1}, None, True])
+def test_a_key_id_that_is_no_string_is_refused(kid: object) -> None:
+    head = base64.urlsafe_b64encode(json.dumps({"alg": "HS256", "typ": "JWT", "kid": kid}).encode()).decode()
+    _, claims, signature = signed(CLAIMS).split(".")
+    assert refused(f"{head.rstrip('=')}.{claims}.{signature}") == "token_invalid"
+
+
+def test_a_token_without_a_signature_is_refused() -> None:
+    unsigned = jwt.encode(CLAIMS, "", "none", headers={"kid": "k1"})
+    assert refused(unsigned) == "token_invalid"
+    head, claims, _ = signed(CLAIMS).split(".")
+    assert refused(f"{head}.{claims}.") == "token_invalid"
+
+
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
+@pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
+def test_another_algorithm_is_refused(algorithm: str) -> None:
+    assert refused(signed(CLAIMS, algorithm=algorithm)) == "token_invalid"
+
+
+@pytest.mark.parametrize("missing", ["exp", "sub", "tenant", "agent", "iss"])
+def test_a_token_without_one_of_its_claims_is_refused(missing: str) -> None:
+    claims = {name: value for name, value in CLAIMS.items() if name != missing}
+    assert refused(signed(claims)) == "token_invalid"
+
+
+def test_a_token_of_another_issuer_is_refused() -> None:
+    assert refused(signed(CLAIMS | {"iss": "someone-else"})) == "token_invalid"
+
+
+@pytest.mark.parametrize("claim", ["tenant", "agent", "sub"])
+@pytest.mark.parametrize("value", [5, None, ["acme"], {"a": 1}, True])
+def test_a_name_that_is_no_string_is_refused(claim: str, value: object) -> None:
+    forged = base64.urlsafe_b64encode(json.dumps(CLAIMS | {claim: value}).encode()).decode().rstrip("=")
+    head = signed(CLAIMS).split(".")[0]
+    mac = jwt.get_algorithm_by_name("HS256")
+    signature = mac.sign(f"{head}.{forged}".encode(), mac.prepare_key(OLD))
+    token = f"{head}.{forged}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+    assert refused(token) == "token_invalid"
+
+
+@pytest.mark.parametrize("value", ["soon", None, [4600], float("inf"), float("nan")])
+def test_an_expiry_that_is_no_number_is_refused(value: object) -> None:
+    assert refused(signed(CLAIMS | {"exp": value})) == "token_invalid"
+
+
+def test_a_key_rotation_logs_nobody_out() -> None:
+    before, _ = SessionTokens({"k1": OLD}).issue(CHANNEL, 1000.0, 3600)
+    rotated = SessionTokens({"k2": NEW, "k1": OLD})
+    assert rotated.verify(before, 2000.0).channel == CHANNEL
+    after, _ = rotated.issue(CHANNEL, 2000.0, 3600)
+    assert jwt.get_unverified_header(after)["kid"] == "k2"
+    assert rotated.verify(after, 2000.0).channel == CHANNEL
+    finished = SessionTokens({"k2": NEW})
+    assert refused(before, finished) == "token_invalid"
+    assert finished.verify(after, 2000.0).channel == CHANNEL
+
+
+@pytest.mark.parametrize(
+    ("given_key", "expected", "matches"),
+    [
+        ("secret", "secret", True),
+        ("schlüssel", "schlüssel", True),
+        ("Secret", "secret", False),
+        ("secret ", "secret", False),
+        ("", "secret", False),
+        (None, "secret", False),
+        ("\udcff\udc80", "secret", False),
+    ],
+)
+def test_a_tenant_key_matches_only_itself(given_key: str | None, expected: str, matches: bool) -> None:
+    """Bytes of a header that are no UTF-8 arrive as lone surrogates."""
+    assert tenant_key_matches(given_key, expected) is matches

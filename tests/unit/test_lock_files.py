@@ -1,0 +1,50 @@
+"""Lock files say what is installed and not from where: each machine has its own registry."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# In pieces, so that this file doesn't hold what it looks for.
+REGISTRIES = (
+    ".".join(("pypi", "org")),
+    ".".join(("pypi", "python", "org")),
+    ".".join(("pythonhosted", "org")),
+    ".".join(("npmjs", "org")),
+    ".".join(("npmjs", "com")),
+    ".".join(("yarnpkg", "com")),
+    ".".join(("npmmirror", "com")),
+    ".".join(("crates", "io")),
+)
+NOT_OURS = {"node_modules", ".venv", ".git", "cdk.out"}
+
+
+def lock_files() -> list[Path]:
+    package_locks = [
+        path for path in ROOT.rglob("package-lock.json") if not NOT_OURS & set(path.relative_to(ROOT).parts)
+    ]
+    return [*sorted((ROOT / "requirements").glob("*.txt")), *sorted(package_locks)]
+
+
+@pytest.mark.parametrize("path", lock_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_lock_file_names_no_registry(path: Path) -> None:
+    text = path.read_text("utf-8").lower()
+    assert [host for host in REGISTRIES if host in text] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: str(path.name))
+def test_a_requirements_file_pins_and_hashes_and_sets_no_index(path: Path) -> None:
+    lines = path.read_text("utf-8").replace("\\\n", " ").splitlines()
+    wanted = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    assert wanted
+    for line in wanted:
+        assert re.match(r"[A-Za-z0-9_.\[\]-]+==\S+", line), line
+        assert "--hash=sha256:" in line, line
+
+
+def test_there_are_lock_files_for_what_runs_and_for_the_page() -> None:
+    names = {str(path.relative_to(ROOT)) for path in lock_files()}
+    assert {"requirements/runtime.txt", "requirements/dev.txt", "web/package-lock.json"} <= names
