@@ -9,9 +9,11 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
 from fargate_handler.gateway.http_listener import HttpListener
+from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
@@ -44,7 +46,8 @@ class Handler:
         # Not loop.time: uvloop's has a resolution of a millisecond.
         self._monotonic: Callable[[], float] = time.monotonic
         self._clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
-        self._driver = ClockDriver(self._clock, loop, time.monotonic)
+        self._outbox = Outbox(loop.call_soon)
+        self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
         self._metrics = Metrics()
         self._source = _token_source(settings, self._clock)
         self._orchestrator = Orchestrator(
@@ -59,6 +62,7 @@ class Handler:
         context = self._context()
         self._http = HttpListener(context, settings.page)
         self._websockets = WebSocketListener(context)
+        self._garbage = GarbageCollection(self._monotonic())
         self._minute_ends = self._monotonic() + _MINUTE_SECONDS
         self._metrics.end_minute(self._monotonic())
         self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
@@ -75,6 +79,7 @@ class Handler:
         await _listen("HTTP", settings.http_host, settings.http_port, self._http.start)
         await _listen("WS", settings.ws_host, settings.ws_port, self._websockets.start)
         self._driver.start()
+        self._garbage.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
 
     async def drain(self) -> None:
@@ -107,6 +112,7 @@ class Handler:
         self._orchestrator.sweep(now)
         for connection in tuple(self._registry.slow):
             connection.look_at_readers(now)
+        self._garbage.when_quiet(now, len(self._registry), self._orchestrator.busy)
         if now >= self._minute_ends:
             self._minute_ends = now + _MINUTE_SECONDS
             self._metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).whole += len(self._registry)
@@ -124,6 +130,7 @@ class Handler:
             clock=self._clock,
             metrics=self._metrics,
             measures=DeliveryMeasures(self._metrics),
+            outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
             tokens=SessionTokens(settings.signing_keys),

@@ -17,22 +17,27 @@ _T = TypeVar("_T")
 
 
 class Ratio:
-    """Percent of `part` in `whole`. The last finished minute counts."""
+    """Percent of `part` in `whole`. The last finished minute counts, or what there is of the first."""
 
-    __slots__ = ("_part_then", "_whole_then", "part", "percent", "whole")
+    __slots__ = ("_last_minute", "_part_then", "_whole_then", "part", "whole")
 
     def __init__(self) -> None:
         self.part = 0
         self.whole = 0
         self._part_then = 0
         self._whole_then = 0
-        self.percent = 0.0
+        self._last_minute: float | None = None
+
+    @property
+    def percent(self) -> float:
+        """0-100; 0 when there was nothing."""
+        return _percent(self.part, self.whole) if self._last_minute is None else self._last_minute
 
     def end_minute(self) -> None:
         """Take stock of the minute that ends now."""
         part, whole = self.part - self._part_then, self.whole - self._whole_then
         self._part_then, self._whole_then = self.part, self.whole
-        self.percent = 100.0 * part / whole if whole else 0.0
+        self._last_minute = _percent(part, whole)
 
 
 class Counter:
@@ -111,6 +116,10 @@ class _CatalogueCollector(Collector):
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
         return self._metrics.families()
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 0.0
 
 
 def _each(kind: MetricKind, make: Callable[[], _T]) -> dict[str, _T]:

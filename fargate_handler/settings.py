@@ -66,8 +66,12 @@ class HandlerSettings(Limits, BaseSettings):
     @field_validator("token_keys")
     @classmethod
     def _readable_keys(cls, keys: SecretStr) -> SecretStr:
+        kids: set[str] = set()
         for entry in keys.get_secret_value().split(","):
             kid, _, secret = entry.partition(":")
+            if kid in kids:
+                raise ValueError("names a key id twice")
+            kids.add(kid)
             if not kid or len(secret) < _SHORTEST_SECRET:
                 raise ValueError(f"must be kid:secret,kid:secret with secrets of {_SHORTEST_SECRET} characters or more")
         return keys

@@ -75,6 +75,7 @@ class Limits(BaseModel):
         pairs = (
             ("batch_window_ms", "batch_window_max_ms"),
             ("lag_notice_seconds", "lag_close_seconds"),
+            ("messages_in_flight_per_session", "messages_remembered_per_session"),
             ("first_token_deadline_seconds", "model_deadline_seconds"),
         )
         for smaller, larger in pairs:

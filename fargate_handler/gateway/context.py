@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
+from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.metrics import Counter, Metrics, Ratio
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core import metric_catalogue as catalogue
@@ -42,6 +43,7 @@ class GatewayContext:
     clock: DeliveryClock
     metrics: Metrics
     measures: DeliveryMeasures
+    outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
     tokens: SessionTokens

@@ -10,6 +10,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
@@ -71,6 +72,11 @@ class WebSocketConnection(WSListener):
     def measures(self) -> DeliveryMeasures:
         """Where its deliveries are counted."""
         return self._context.measures
+
+    @property
+    def outbox(self) -> Outbox:
+        """What goes past it must flush it first."""
+        return self._context.outbox
 
     @property
     def reading(self) -> bool:
@@ -182,6 +188,7 @@ class WebSocketConnection(WSListener):
         if self.blocked and self._hoards():
             self._close(Close(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"), linger=False)
             return
+        self.outbox.flush()
         self.transport.send(WSMsgType.TEXT, frame)
         self.measures.frames.value += 1
 
@@ -267,6 +274,8 @@ class WebSocketConnection(WSListener):
         else:
             encoder = V1Encoder(self.channel.session, stream.response_id)
         self.send(self._start(stream, next_index, duplicate, number).to_json())
+        if self.session.state is SessionState.CLOSED:
+            return  # that frame was the one too many for a client that doesn't read
         reader = WebSocketReader(self, stream, next_index, encoder, number, self._context.limits)
         self._readers[stream.response_id] = reader
         stream.attach(reader)
@@ -344,6 +353,9 @@ class WebSocketConnection(WSListener):
         return waiting > _MOST_BUFFERS * self._context.limits.write_buffer_bytes
 
     def _close(self, close: Close, *, linger: bool) -> None:
+        if self.transport.is_close_frame_sent:
+            return
+        self.outbox.flush()
         self.transport.send_close(cast("WSCloseCode", close.code), close.reason[:120])
         self._release()
         if linger:

@@ -34,6 +34,7 @@ class WebSocketReader(Cursor):
         "_flow",
         "_flows",
         "_measures",
+        "_outbox",
         "_seen",
         "_steady",
         "_transport",
@@ -59,6 +60,7 @@ class WebSocketReader(Cursor):
         self._flow = ReaderFlow(limits)
         self._flows = not connection.blocked  # the short form of: current, and the socket takes more
         self._measures = connection.measures
+        self._outbox = connection.outbox
         self._seen = stream.log.next_index
         self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
 
@@ -89,7 +91,7 @@ class WebSocketReader(Cursor):
             entry = entries[index]
             if index + 1 == head and isinstance(entry, str):
                 self.next_index = head
-                self._transport.send(_TEXT, self._encoder.delta(entry, index, index))
+                self._outbox.put(self._transport, self._encoder.delta(entry, index, index))
                 measures.frames.value += 1
             else:
                 self._give_all()
@@ -139,12 +141,11 @@ class WebSocketReader(Cursor):
                 last_index=self.next_index - 1,
             )
             self._connection.send(notice.to_json())
-        if event is FlowEvent.EXCEED:
-            self._measures.due.part += self.behind
         return event
 
     def _give_all(self) -> None:
         """Give as much as the socket takes, at least one frame."""
+        self._outbox.flush()
         while (taken := self.take()) is not None:
             if isinstance(taken, str):
                 self._transport.send(_TEXT, self._encoder.delta(taken, self.first, self.last))

@@ -15,6 +15,7 @@ from stream_core.messages import Usage
 
 _DONE = b"[DONE]"
 _HELD_SECONDS = 0.05
+_MOST_ERROR_BYTES = 65_536
 
 
 class OpenAIModel:
@@ -53,7 +54,7 @@ class OpenAIModel:
                 self._url, data=orjson.dumps(body), headers={"Content-Type": "application/json"}
             ) as answer:
                 if answer.status != 200:
-                    raise _refusal(answer.status, await answer.text())
+                    raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 return await _relay(answer.content, sink)
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamFailed(
@@ -136,11 +137,11 @@ class _Answer:
         return ModelFinish("length" if self._reason == "length" else "stop", self._usage)
 
 
-def _refusal(status: int, body: str) -> UpstreamFailed | ModelRefused:
+def _refusal(status: int, body: bytes) -> UpstreamFailed | ModelRefused:
     try:
         message = _message(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        message = body[:200]
+        message = body[:200].decode("utf-8", "replace")
     if status in (400, 413, 422):
         return ModelRefused(f"the model refused the message: {message}", code="model_refused")
     if status in (401, 403, 404):

@@ -10,6 +10,7 @@ from picows import WSFrame, WSMsgType, WSTransport
 
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
@@ -50,6 +51,7 @@ class Gateway:
             clock=self.clock.delivery,
             metrics=self.metrics,
             measures=DeliveryMeasures(self.metrics),
+            outbox=Outbox(lambda flush: flush()),
             orchestrator=self.orchestrator,
             registry=self.registry,
             tokens=SessionTokens({"k": b"secret--" * 4}),
