@@ -23,6 +23,8 @@ def main() -> int:
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         # Each connection is announced by picows at info; ten thousand lines help nobody.
         logging.getLogger("picows").setLevel(max(logging.WARNING, logging.getLogger().level))
+        # aiohttp logs a traceback for every malformed request; what fails in our code is logged by us.
+        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
         uvloop.run(_serve(settings))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)

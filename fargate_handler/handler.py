@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import random
 import time
@@ -154,6 +155,10 @@ async def _listen(kind: str, host: str, port: int, start: Callable[[str, int], A
     try:
         await start(host, port)
     except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise ConfigurationError(
+                f"EVENFLOW_{kind}_HOST={host} (EVENFLOW_{kind}_PORT={port}): cannot listen there ({error.strerror or error})"
+            ) from error
         raise ConfigurationError(
             f"EVENFLOW_{kind}_PORT={port}: cannot listen on {host}:{port} ({error.strerror or error}); "
             f"choose another, e.g. `make run {kind}_PORT={port + 100}`"

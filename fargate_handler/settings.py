@@ -9,11 +9,21 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Le
-from pydantic import AnyHttpUrl, AnyUrl, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AnyHttpUrl,
+    AnyUrl,
+    DirectoryPath,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from stream_core.channel import NAME_PATTERN
 from stream_core.limits import Limits
 
 _PREFIX = "EVENFLOW_"
@@ -56,12 +66,12 @@ class HandlerSettings(Limits, BaseSettings):
         description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
         "(secret; default: made anew at each start)",
     )
-    tenant_keys: dict[str, Annotated[SecretStr, Field(min_length=16)]] = Field(
+    tenant_keys: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]] = Field(
         {}, description='tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more (secret)'
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")
-    docs: Path = Field(_ROOT / "docs", description="folder of the pages that the demo model answers from")
+    docs: DirectoryPath = Field(_ROOT / "docs", description="folder of the pages that the demo model answers from")
 
     @field_validator("token_keys")
     @classmethod

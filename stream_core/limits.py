@@ -59,6 +59,10 @@ class Limits(BaseModel):
     model_retries: int = _limit(1, 0, 10, "fallback answer marked degraded, or the error")
     response_bytes: int = _limit(1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length")
     response_ttl_seconds: float = _limit(300, 0.1, 86_400, "410 response_expired")
+    responses_held_per_session: int = _limit(32, 1, 100_000, "the session's oldest ended response expires early (410)")
+    responses_held_bytes: int = _limit(
+        268_435_456, 1_048_576, 2**40, "the node's oldest ended response expires early (410); text of ended responses"
+    )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
     pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is held while every reader pauses")

@@ -51,6 +51,7 @@ class ResponseStream:
         "_clock",
         "_delivered_at",
         "_due",
+        "_full_at",
         "_monotonic",
         "_most_bytes",
         "_pace",
@@ -113,7 +114,7 @@ class ResponseStream:
         self.unread_since: float | None = self.created_at
         self._batcher = Batcher(limits.batch_tokens)
         self._clock = clock
-        self._most_bytes = limits.response_bytes
+        self._most_bytes = self._full_at = limits.response_bytes
         self._monotonic = monotonic
         self._due = 0  # the slot from which on a token is delivered at once
         self._scheduled = False  # whether the clock will call, which is when tokens wait
@@ -129,7 +130,7 @@ class ResponseStream:
             ResponseFull: the response has reached its size limit; the model must stop.
             LogClosed: the response has ended, for example by a cancel.
         """
-        if self.log.text_bytes >= self._most_bytes:
+        if self.log.text_bytes >= self._full_at:
             raise ResponseFull
         if not token:
             return
@@ -156,6 +157,8 @@ class ResponseStream:
         self._fire(ResponseEvent.RESTART)
         self.attempt += 1
         self._batcher.cut()
+        # What was replaced doesn't count against the new text.
+        self._full_at = self.log.text_bytes + self._most_bytes
         if self.log.next_index:
             self.log.restart(from_index=-1, attempt=self.attempt)
             self._deliver("")

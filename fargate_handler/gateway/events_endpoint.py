@@ -8,7 +8,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import requested_stream, whole_number
-from fargate_handler.gateway.waking_reader import reading
+from fargate_handler.gateway.waking_reader import WakingReader, reading
 from stream_core.errors import InvalidRequest
 from stream_core.messages import ResponseRestarted
 from stream_core.response_log import Cursor
@@ -33,45 +33,53 @@ class EventsEndpoint:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The events after the last one that the client has."""
         stream = requested_stream(request, self._context)
+        last_index = stream.log.next_index - 1
         last_event = request.headers.get("Last-Event-ID", "")
-        if last_event.endswith(_END):
+        if stream.log.closed and last_event == f"{last_index}{_END}":
             # It has everything. 204 is how an EventSource is told not to come again.
             return web.Response(status=204)
         after = _after(request, last_event)
-        if after >= stream.log.next_index:
+        if after > last_index:
             raise InvalidRequest(
-                f"the last event is {after}, but the response's last index is {stream.log.next_index - 1}",
+                f"the last event is {after}, but the response's last index is {last_index}",
                 code="invalid_field",
                 param="Last-Event-ID",
             )
-        answer = web.StreamResponse(headers=_HEADERS)
-        await answer.prepare(request)
-        await self._write_log(stream, after + 1, answer, request)
-        return answer
+        with reading(stream, self._context.limits) as reader:
+            answer = web.StreamResponse(headers=_HEADERS)
+            try:
+                await answer.prepare(request)
+                await self._write_log(stream, after + 1, reader, answer, request)
+            except ConnectionError:
+                pass  # the client has left, as clients do
+            return answer
 
     async def _write_log(
-        self, stream: ResponseStream, next_index: int, answer: web.StreamResponse, request: web.Request
+        self,
+        stream: ResponseStream,
+        next_index: int,
+        reader: WakingReader,
+        answer: web.StreamResponse,
+        request: web.Request,
     ) -> None:
-        limits = self._context.limits
+        limits, measures = self._context.limits, self._context.measures
         events = _Events(stream, next_index, limits.frame_characters)
-        with reading(stream, limits) as reader:
-            while True:
-                before = events.cursor.next_index
-                chunk = events.take()
-                self._context.measures.delivered.value += events.cursor.next_index - before
-                if not chunk and not await reader.wait(limits.sse_heartbeat_seconds):
-                    chunk = b": still here\n\n"
-                if chunk:
-                    try:
-                        # While a slow client is waited for, the log grows and the next deltas join.
-                        await asyncio.wait_for(answer.write(chunk), limits.lag_close_seconds)
-                    except TimeoutError:
-                        self._context.measures.too_slow.value += 1
-                        if request.transport is not None:
-                            request.transport.abort()
-                        return
-                if events.ended:
-                    return
+        while not events.ended:
+            before = events.cursor.next_index
+            chunk = events.take()
+            measures.delivered.value += events.cursor.next_index - before
+            if not chunk and not await reader.wait(limits.sse_heartbeat_seconds):
+                chunk = b": still here\n\n"
+            if not chunk:
+                continue
+            try:
+                # While a slow client is waited for, the log grows and the next deltas join.
+                await asyncio.wait_for(answer.write(chunk), limits.lag_close_seconds)
+            except TimeoutError:
+                measures.too_slow.value += 1
+                if request.transport is not None:
+                    request.transport.abort()
+                return
 
 
 class _Events:
@@ -117,11 +125,10 @@ def _event(kind: str, event_id: str, data: bytes) -> bytes:
 def _after(request: web.Request, last_event: str) -> int:
     if not last_event:
         return whole_number(request, "after", -1, lowest=-1)
-    try:
+    if last_event.isascii() and last_event.isdigit():
         return int(last_event)
-    except ValueError:
-        raise InvalidRequest(
-            f"Last-Event-ID must be the id of one of this response's events, not {last_event[:32]!r}",
-            code="invalid_field",
-            param="Last-Event-ID",
-        ) from None
+    raise InvalidRequest(
+        f"Last-Event-ID must be the id of one of this response's events, not {last_event[:32]!r}",
+        code="invalid_field",
+        param="Last-Event-ID",
+    )

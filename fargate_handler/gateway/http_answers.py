@@ -33,6 +33,8 @@ def error_answer(error: EvenflowError) -> web.Response:
         headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if error.status == 426:
+        headers["Upgrade"] = "websocket"
     return json_answer(error.to_body(), error.status, headers)
 
 
@@ -43,27 +45,31 @@ async def errors_in_shape(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except EvenflowError as error:
         return error_answer(error)
-    except web.HTTPNotFound:
-        return error_answer(NotFound(f"there is no {request.path[:200]}", code="path_not_found"))
-    except web.HTTPMethodNotAllowed as refused:
-        answer = error_answer(
-            MethodNotAllowed(f"{request.path[:200]} doesn't take {request.method[:16]}", code="method_not_allowed")
-        )
-        answer.headers["Allow"] = ", ".join(sorted(refused.allowed_methods))
-        return answer
-    except web.HTTPRequestEntityTooLarge:
-        return error_answer(
-            TooLarge("the body is larger than a message may be; nothing was accepted", code="message_too_large")
-        )
-    except web.HTTPException:
-        raise
-    except ConnectionError:
-        raise  # the client has left: nobody to answer
+    except web.HTTPException as refused:
+        if refused.status < 400:
+            raise
+        return _refused_by_http(request, refused)
     except Exception:
         _logger.exception("%s %s failed", request.method, request.path)
         return error_answer(
             InternalError("something failed here; nothing is known to be lost, try again", code="internal_error")
         )
+
+
+def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
+    path = request.path[:200]
+    if isinstance(refused, web.HTTPNotFound):
+        return error_answer(NotFound(f"there is no {path}", code="path_not_found"))
+    if isinstance(refused, web.HTTPRequestEntityTooLarge):
+        message = "the body is larger than a message may be; nothing was accepted"
+        return error_answer(TooLarge(message, code="message_too_large"))
+    if isinstance(refused, web.HTTPMethodNotAllowed):
+        message = f"{path} doesn't take {request.method[:16]}"
+        answer = error_answer(MethodNotAllowed(message, code="method_not_allowed"))
+        answer.headers["Allow"] = ", ".join(sorted(refused.allowed_methods))
+        return answer
+    body = {"type": "invalid_request_error", "code": "bad_request", "message": refused.reason}
+    return json_answer({"error": body}, refused.status)
 
 
 def whole_number(request: web.Request, name: str, default: int, lowest: int = 0) -> int:

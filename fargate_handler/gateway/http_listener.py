@@ -28,7 +28,10 @@ class HttpListener:
         self._page = page
         app = web.Application(middlewares=[errors_in_shape], client_max_size=context.limits.message_bytes)
         app.add_routes(self._routes())
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        # A request whose client has left is cancelled, so that it is no reader any more.
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
+        )
 
     async def start(self, host: str, port: int) -> None:
         """Listen.

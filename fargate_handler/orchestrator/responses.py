@@ -18,15 +18,23 @@ class Responses:
         self._held: dict[str, ResponseStream] = {}
         self._of_channel: dict[Channel, list[ResponseStream]] = {}
         self._ended: deque[ResponseStream] = deque()
+        self._ended_bytes = 0
         self._expired: OrderedDict[str, Channel] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
 
     def add(self, stream: ResponseStream) -> None:
-        """Hold a new response."""
+        """Hold a new response; the session's oldest ended one makes room for it."""
+        siblings = self._of_channel.setdefault(stream.channel, [])
+        if len(siblings) >= self._limits.responses_held_per_session:
+            oldest = next((sibling for sibling in siblings if sibling.state.terminal), None)
+            if oldest is not None:
+                self._ended.remove(oldest)
+                self._forget(oldest)
+                siblings = self._of_channel.setdefault(stream.channel, [])
         self._held[stream.response_id] = stream
-        self._of_channel.setdefault(stream.channel, []).append(stream)
+        siblings.append(stream)
 
     def get(self, response_id: str, channel: Channel) -> ResponseStream:
         """The response, if it is this session's.
@@ -51,8 +59,11 @@ class Responses:
         return self._of_channel.get(channel, [])
 
     def ended(self, stream: ResponseStream) -> None:
-        """The response has ended: its TTL begins."""
+        """The response has ended: its TTL begins. The oldest ones make room for its text."""
         self._ended.append(stream)
+        self._ended_bytes += stream.log.text_bytes
+        while self._ended_bytes > self._limits.responses_held_bytes and len(self._ended) > 1:
+            self._forget(self._ended.popleft())
 
     def sweep(self, now: float) -> None:
         """Forget what ended longer ago than the TTL (but nothing that someone reads)."""
@@ -64,11 +75,12 @@ class Responses:
             ended.popleft()
             if stream.readers:
                 ended.append(stream)
-                continue
-            self._forget(stream)
+            else:
+                self._forget(stream)
 
     def _forget(self, stream: ResponseStream) -> None:
         del self._held[stream.response_id]
+        self._ended_bytes -= stream.log.text_bytes
         siblings = self._of_channel[stream.channel]
         siblings.remove(stream)
         if not siblings:

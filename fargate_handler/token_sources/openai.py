@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import aiohttp
@@ -12,6 +13,8 @@ from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenS
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.errors import ModelRefused, UpstreamFailed, UpstreamRejected
 from stream_core.messages import Usage
+
+_logger = logging.getLogger(__name__)
 
 _DONE = b"[DONE]"
 _HELD_SECONDS = 0.05
@@ -101,7 +104,7 @@ class _Answer:
             raise UpstreamFailed(
                 "the model's server sent something that is no chunk; what came before was kept", code="upstream_failed"
             ) from wrong
-        if "error" in chunk:
+        if chunk.get("error"):
             raise UpstreamFailed(
                 f"the model's server ended with an error: {_message(chunk['error'])}; what came before was kept",
                 code="upstream_failed",
@@ -110,15 +113,15 @@ class _Answer:
             self._sink.push(text)
 
     def _read(self, chunk: dict[str, Any]) -> str | None:
-        if chunk.get("usage"):
-            usage = chunk["usage"]
+        # Servers differ in what they leave out or set to null.
+        usage = chunk.get("usage") or {}
+        if "prompt_tokens" in usage and "completion_tokens" in usage:
             self._usage = Usage(prompt_tokens=usage["prompt_tokens"], completion_tokens=usage["completion_tokens"])
-        # The chunk with the usage has no choices.
-        if not chunk.get("choices"):
+        choices = chunk.get("choices")
+        if not choices:
             return None
-        choice = chunk["choices"][0]
-        self._reason = choice.get("finish_reason") or self._reason
-        text = choice["delta"].get("content")
+        self._reason = choices[0].get("finish_reason") or self._reason
+        text = (choices[0].get("delta") or {}).get("content")
         if text is not None and not isinstance(text, str):
             raise TypeError("content is not text")
         return text
@@ -145,10 +148,12 @@ def _refusal(status: int, body: bytes) -> UpstreamFailed | ModelRefused:
     if status in (400, 413, 422):
         return ModelRefused(f"the model refused the message: {message}", code="model_refused")
     if status in (401, 403, 404):
-        return UpstreamRejected(
-            f"the model's server answered {status}: {message}; check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and the key",
-            code="upstream_rejected",
+        # For us to mend, and nothing that a user should read.
+        _logger.error(
+            "the model's server answered %d: check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY",
+            status,
         )
+        return UpstreamRejected("the model cannot be reached; what was delivered was kept", code="upstream_failed")
     return UpstreamFailed(f"the model's server answered {status}: {message}", code="upstream_failed")
 
 

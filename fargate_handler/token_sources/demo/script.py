@@ -88,8 +88,10 @@ def directed_script(text: str, attempt: int) -> Script:
         asked = Directives.model_validate(dict(word.split("=", 1) for word in words))
     except (ValidationError, ValueError) as error:
         raise ModelRefused(
-            f"the demo model does not understand {text[:100]!r}: {error}", code="model_refused"
-        ) from None
+            f"the demo model takes `#demo name=value …` with {', '.join(Directives.model_fields)}; {text[:100]!r} has a "
+            "name or a value that it does not know",
+            code="model_refused",
+        ) from error
     if asked.refuse:
         raise ModelRefused(
             "the demo model was told to refuse this message; nothing was generated", code="model_refused"
