@@ -10,7 +10,8 @@ from math import ceil
 
 from stream_core.timer_wheel import Due, TimerWheel
 
-SLOT_SECONDS = 0.010
+SLOT_MS = 10
+SLOT_SECONDS = SLOT_MS / 1000
 
 # Behind by more than this, the clock gives up the lost time: everything happens later, evenly, and nothing in a rush.
 _SLIP_SECONDS = 0.250
@@ -37,8 +38,8 @@ class DeliveryClock(TimerWheel):
     def __init__(self, now: float, shortest_ms: int, longest_ms: int) -> None:
         super().__init__()
         self._epoch = now
-        self._shortest = max(1, ceil(shortest_ms / 1000 / SLOT_SECONDS))
-        self._longest = max(self._shortest, ceil(longest_ms / 1000 / SLOT_SECONDS))
+        self._shortest = max(1, ceil(shortest_ms / SLOT_MS))
+        self._longest = max(self._shortest, ceil(longest_ms / SLOT_MS))
         self._changed_at = now
         self._target = 0
         self.lateness = 0.0

@@ -25,7 +25,7 @@ from bench.verify import Tally
 SETTLE_SECONDS = 1.0  # before memory is read
 WARM_UP_SECONDS = 2.0  # between the first frame and the first one that counts
 DEMANDED_FRAMES = 130_000  # a second, over all streams: what the bare sender does here, so Evenflow's core is full
-LEAST_WINDOW_MS = 10  # the shortest that the server accepts
+SLOT_MS = 10  # of the delivery clock: a window of whole slots, so that each token is a frame of its own
 STREAM_SECONDS = 20.0  # at a token per window: no response ends while frames are counted
 SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
 
@@ -71,7 +71,7 @@ async def _bare_round(plan: Plan) -> Round:
 
 
 async def _evenflow_round(plan: Plan, tally: Tally) -> Round:
-    window_ms = max(LEAST_WINDOW_MS, 1_000 * plan.connections // DEMANDED_FRAMES)
+    window_ms = max(1, 1_000 * plan.connections // DEMANDED_FRAMES // SLOT_MS) * SLOT_MS
     async with evenflow(batch_window_ms=window_ms, batch_window_max_ms=window_ms) as server:
         before = server.process.memory_bytes()
         connections = await open_connections(server.ws_url, session_tokens(plan.connections))

@@ -27,9 +27,9 @@ from bench.streams import Streams
 from bench.verify import Tally
 
 INTERVAL_MS = 100
-TOKEN_MS = 50  # two tokens a frame
-SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
-SETTLE_SECONDS = 1.0
+TOKEN_MS = 100  # a token is a frame
+SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
+SETTLE_SECONDS = 2.0
 FINISH_SECONDS = 60.0  # for the last responses to end, late or not
 
 

@@ -9,10 +9,9 @@ from zlib import crc32
 from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import Script, answer_script, directed_script, is_directive
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.delivery_clock import SLOT_MS, DeliveryClock
 from stream_core.messages import Usage
 
-_SLOT_MS = SLOT_SECONDS * 1000
 _HELD_SLOTS = 5
 
 
@@ -66,7 +65,7 @@ class _Playback:
         self._clock = clock
         self.ended = ended
         # In slots and fractions of them, so that a gap that is no multiple of a slot is right on average.
-        self._at = clock.position + script.first_token_ms / _SLOT_MS
+        self._at = clock.position + script.first_token_ms / SLOT_MS
         clock.put(self, int(self._at))
 
     def stop(self) -> None:
@@ -89,7 +88,7 @@ class _Playback:
                 if not self._left:
                     self._end()
                     return
-                self._at += next(self._gaps) / _SLOT_MS
+                self._at += next(self._gaps) / SLOT_MS
         except Exception as error:  # whatever the sink raises ends this model, not the clock
             self._stopped = True
             if not self.ended.done():

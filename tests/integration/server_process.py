@@ -1,0 +1,139 @@
+"""The real server as a process of its own: started on free ports, asked for its metrics, ended by its handle."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+_START_SECONDS = 20.0
+_STOP_SECONDS = 20.0
+
+# Running answers need not be waited for when a test is over.
+_DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0"}
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def clean_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """This process' environment without any setting of Evenflow but `variables`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("EVENFLOW_")}
+    return kept | {"PYTHONUNBUFFERED": "1"} | dict(variables)
+
+
+def server_command() -> list[str]:
+    """What starts the server."""
+    return [sys.executable, "-m", "fargate_handler"]
+
+
+class ServerProcess:
+    """`python -m fargate_handler` with these variables.
+
+    Args:
+        log: the file that takes what it prints.
+        variables: `EVENFLOW_…` variables; the ports are chosen here.
+    """
+
+    def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
+        self.http_port, self.ws_port = free_port(), free_port()
+        self.http_url = f"http://127.0.0.1:{self.http_port}"
+        self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
+        self._log = log
+        ports = {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                server_command(),
+                cwd=ROOT,
+                env=clean_environment(_DEFAULTS | ports | dict(variables)),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_until_serving(self) -> Self:
+        """Return when its log says that it serves."""
+        give_up_at = time.monotonic() + _START_SECONDS
+        while "serving http" not in self.log:
+            assert self.process.poll() is None, f"the server ended at its start:\n{self.log}"
+            assert time.monotonic() < give_up_at, f"the server did not start:\n{self.log}"
+            time.sleep(0.02)
+        return self
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def resident_bytes(self) -> int:
+        """Its resident memory."""
+        size: int = psutil.Process(self.process.pid).memory_info().rss
+        return size
+
+    def send_signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Signal the process."""
+        self.process.send_signal(number)
+
+    async def ended(self, seconds: float = _STOP_SECONDS) -> int:
+        """Its exit status, which it must reach within `seconds`."""
+        return await asyncio.to_thread(self.process.wait, seconds)
+
+    def stop(self) -> None:
+        """End it. An exit status but 0 and any traceback in its log are failures of the test that used it."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"the server did not end after SIGTERM:\n{self.log}") from None
+        assert self.process.returncode == 0, f"exit status {self.process.returncode}:\n{self.log}"
+        assert "Traceback" not in self.log, f"the server's log has a traceback:\n{self.log}"
+
+    # -- metrics -------------------------------------------------------------------------------------------------
+
+    async def metrics(self) -> dict[str, float]:
+        """Each sample of `/metrics` by its name (buckets with their label)."""
+        return _samples(await asyncio.to_thread(self._metrics_page))
+
+    async def metric(self, name: str) -> float:
+        """One sample; `name` without `evenflow_`."""
+        return (await self.metrics())[f"evenflow_{name}"]
+
+    async def until_metric(self, name: str, wanted: float, seconds: float = 5.0, *, at_least: bool = False) -> float:
+        """Wait until a sample has this value (or `at_least` this); returns the seconds that it took."""
+        began = time.monotonic()
+        while True:
+            value = await self.metric(name)
+            passed = time.monotonic() - began
+            if value == wanted or (at_least and value > wanted):
+                return passed
+            assert passed < seconds, f"{name} is {value}, not {wanted}, after {seconds} s"
+            await asyncio.sleep(0.01)
+
+    def _metrics_page(self) -> str:
+        with urllib.request.urlopen(f"{self.http_url}/metrics", timeout=10) as answer:
+            page: bytes = answer.read()
+            return page.decode()
+
+
+def _samples(page: str) -> dict[str, float]:
+    lines = (line.rsplit(" ", 1) for line in page.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, value in lines}

@@ -1,0 +1,128 @@
+"""Server-sent events: the same log, an id on every event, and a way back after a break."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.integration.answer import Answer
+from tests.integration.chat_client import demo
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.event_stream import read_answer, read_events
+
+_QUICK = demo(tokens=30, gap_ms=5, seed=3)
+_QUICK_TEXT = "".join(demo_tokens(3, 30))
+
+
+async def test_every_event_has_its_id_and_the_last_one_says_so(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    answer = Answer()
+    async with session.events(response_id) as stream:
+        assert stream.status == 200
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        assert stream.headers["Cache-Control"] == "no-cache, no-transform"
+        assert stream.headers["X-Accel-Buffering"] == "no"
+        events = await read_answer(stream, answer)
+    assert answer.text == _QUICK_TEXT
+    assert events[-1].id == f"{answer.last}.end"
+    assert events[-1].frame["type"] == "chat.response.completed"
+    async with session.events(response_id, Last_Event_ID=events[-1].id) as stream:
+        assert stream.status == 204
+    whole = Answer()
+    async with session.events(response_id) as stream:
+        await read_answer(stream, whole)
+    assert whole.text == _QUICK_TEXT
+
+
+async def test_last_event_id_resumes(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, demo(tokens=80, gap_ms=10, seed=5))).json["response_id"]
+    answer = Answer()
+    for until in (2, 5):
+        async with session.events(
+            response_id, **({"Last_Event_ID": str(answer.last)} if answer.last >= 0 else {})
+        ) as stream:
+            await read_answer(stream, answer, until)
+    async with session.events(f"{response_id}", Last_Event_ID=str(answer.last)) as stream:
+        await read_answer(stream, answer)
+    assert answer.text == "".join(demo_tokens(5, 80))
+
+
+async def test_after_in_the_query_resumes_and_the_header_wins(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    await session.poll_whole(response_id)
+    whole, tail = Answer(), Answer(0)
+    async with session.events(response_id) as stream:
+        await read_answer(stream, whole)
+    path = f"/chat/message/{response_id}/events"
+    for query, headers, first in (("?after=0", {}, 1), ("?after=-1", {}, 0), ("?after=-1", {"Last-Event-ID": "1"}, 2)):
+        told = (await session.call("GET", path + query, headers=headers)).body.decode()
+        assert f'"from":{first}}}' in told or f'"index":{first}}}' in told
+    assert tail.last == 0
+
+
+@pytest.mark.parametrize("event_id", ["x", "-2", "-5", "1.5", "999", "999.end", "x.end", "1 2"])
+async def test_a_wrong_last_event_id(opened: OpenSession, event_id: str) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    await session.poll_whole(response_id)
+    answer = await session.call("GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": event_id})
+    assert (answer.status, answer.error["code"]) == (400, "invalid_field")
+
+
+@pytest.mark.parametrize("after", ["x", "-2", "999", "1.5"])
+async def test_a_wrong_after(opened: OpenSession, after: str) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    answer = await session.call("GET", f"/chat/message/{response_id}/events?after={after}")
+    assert (answer.status, answer.error["code"]) == (400, "invalid_field")
+
+
+async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve) -> None:
+    session = await opened(serve(sse_heartbeat_seconds=0.2))
+    text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
+    response_id = (await session.post("m1", None, text)).json["response_id"]
+    async with session.events(response_id) as stream:
+        kinds = ["comment" if event.comment else event.kind async for event in read_events(stream)]
+    first = kinds.index("chat.response.delta")
+    assert first >= 1
+    assert set(kinds[:first]) == {"comment"}
+    assert "comment" in kinds[first:]
+    assert kinds[-1] == "chat.response.completed"
+
+
+async def test_an_ended_stream_is_closed(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, demo(tokens=500, gap_ms=10))).json["response_id"]
+    answer = Answer()
+    async with session.events(response_id) as stream:
+        reading = asyncio.create_task(read_answer(stream, answer))
+        await asyncio.sleep(0.2)
+        await session.call("DELETE", f"/chat/message/{response_id}")
+        await asyncio.wait_for(reading, 5)
+    assert answer.finish_reason == "cancelled"
+
+
+async def test_a_response_has_so_many_readers(opened: OpenSession, serve: Serve) -> None:
+    session = await opened(serve(readers_per_response=2))
+    response_id = (await session.post("m1", None, demo(tokens=100, gap_ms=10, seed=8))).json["response_id"]
+    first, second = Answer(), Answer()
+    async with session.events(response_id) as one, session.events(response_id) as two:
+        await read_answer(one, first, 1)
+        await read_answer(two, second, 1)
+        for path in ("", "/events"):
+            async with asyncio.timeout(5):
+                refused = await session.call("GET", f"/chat/message/{response_id}{path}")
+            assert (refused.status, refused.error["code"]) == (429, "response_readers")
+            assert int(refused.headers["Retry-After"]) >= 1
+        async with session.connect() as connection:
+            await connection.send("response.resume", response_id=response_id, after=-1)
+            throttled = await connection.next_of("throttle")
+            assert throttled["error"]["code"] == "response_readers"
+        await read_answer(one, first)
+        await read_answer(two, second)
+    assert first.text == second.text == "".join(demo_tokens(8, 100))

@@ -1,0 +1,220 @@
+"""What a client sees when the model fails, hangs or refuses."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.integration.answer import Answer
+from tests.integration.chat_client import COMPACT, V1, ChatSession, checked_error, demo
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.event_stream import read_answer
+from tests.integration.server_process import ServerProcess
+
+_FALLBACK = "The model is away."
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve) -> ServerProcess:
+    """A server with short deadlines and a fallback answer."""
+    return serve_module(fallback_text=_FALLBACK, first_token_deadline_seconds=0.4, model_deadline_seconds=1)
+
+
+@pytest.fixture(scope="module")
+def strict_server(serve_module: Serve) -> ServerProcess:
+    """The same without a fallback."""
+    return serve_module(fallback_text="", first_token_deadline_seconds=0.4, model_deadline_seconds=1)
+
+
+async def _over(transport: str, session: ChatSession, text: str) -> Answer:
+    """The answer to `text` as this transport gives it."""
+    if transport in (V1, COMPACT):
+        async with session.connect(transport) as connection:
+            return await connection.ask("m1", None, text)
+    answer = Answer()
+    response_id = (await session.post("m1", None, text)).json["response_id"]
+    async with session.events(response_id) as stream:
+        await read_answer(stream, answer)
+    return answer
+
+
+_TRANSPORTS = pytest.mark.parametrize("transport", [V1, COMPACT, "sse"])
+
+
+@_TRANSPORTS
+async def test_a_failure_before_the_first_token_is_not_seen(
+    opened: OpenSession, server: ServerProcess, transport: str
+) -> None:
+    retries = await server.metric("generations_retries_total")
+    session = await opened(server)
+    answer = await _over(transport, session, demo(tokens=20, gap_ms=5, seed=51, fail_after=0))
+    assert answer.text == "".join(demo_tokens(51, 20))
+    assert answer.restarts == []
+    assert answer.finish_reason == "stop"
+    assert answer.end is not None
+    assert answer.end["degraded"] is False
+    assert await server.metric("generations_retries_total") == retries + 1
+
+
+@_TRANSPORTS
+@pytest.mark.parametrize("fail_after", [1, 5, 19])
+async def test_a_failure_in_the_middle_restarts_the_text(
+    opened: OpenSession, server: ServerProcess, transport: str, fail_after: int
+) -> None:
+    session = await opened(server)
+    answer = await _over(transport, session, demo(tokens=20, gap_ms=10, seed=52, fail_after=fail_after))
+    assert len(answer.restarts) == 1
+    assert answer.restarts[0]["attempt"] == 2
+    assert answer.restarts[0]["from_index"] >= -1
+    assert answer.text == "".join(demo_tokens(52, 20))
+    assert answer.finish_reason == "stop"
+    response_id = answer.frames[-1]["response_id"]
+    assert (await session.poll(response_id)).json["full_text"] == answer.text
+    late = Answer()
+    async with session.events(response_id) as stream:
+        await read_answer(stream, late)
+    assert late.text == answer.text
+
+
+async def test_a_restart_between_two_polls(opened: OpenSession, server: ServerProcess) -> None:
+    session = await opened(server)
+    response_id = (await session.post("m1", None, demo(tokens=30, gap_ms=15, seed=53, fail_after=10))).json[
+        "response_id"
+    ]
+    last, text, _ = await session.poll_whole(response_id)
+    assert last["metadata"]["restarted"] == {"from_index": -1, "attempt": 2}
+    assert text == last["full_text"] == "".join(demo_tokens(53, 30))
+    assert (await session.poll(response_id)).json["new_text"] == text
+
+
+@pytest.mark.parametrize("fail_after", [0, 5])
+async def test_always_failing_ends_in_the_fallback(opened: OpenSession, server: ServerProcess, fail_after: int) -> None:
+    degraded = await server.metric("generations_degraded_total")
+    session = await opened(server)
+    text = demo(tokens=20, gap_ms=5, seed=54, fail_after=fail_after, fail_attempts=9)
+    async with session.connect() as connection:
+        answer = await connection.ask("m1", None, text)
+        assert answer.text == _FALLBACK
+        assert answer.finish_reason == "stop"
+        assert answer.end is not None
+        assert answer.end["degraded"] is True
+        polled = (await session.poll(answer.end["response_id"])).json
+        assert (polled["status"], polled["full_text"]) == ("completed", _FALLBACK)
+        assert polled["metadata"]["degraded"] is True
+        assert await server.metric("generations_degraded_total") == degraded + 1
+        # The conversation goes on.
+        assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1))).finish_reason == "stop"
+
+
+@_TRANSPORTS
+async def test_always_failing_without_a_fallback_is_an_error(
+    opened: OpenSession, strict_server: ServerProcess, transport: str
+) -> None:
+    session = await opened(strict_server)
+    answer = await _over(transport, session, demo(tokens=20, gap_ms=5, seed=55, fail_after=5, fail_attempts=9))
+    assert answer.end is not None
+    assert answer.end["type"] == "chat.response.error"
+    assert answer.end["message_id"] == "m1"
+    error = checked_error(answer.end)
+    assert (error["type"], error["code"]) == ("upstream_error", "upstream_failed")
+    polled = (await session.poll(answer.end["response_id"])).json
+    assert polled["status"] == "error"
+    assert polled["full_text"] == answer.text
+    assert checked_error(polled["metadata"]) == error
+    assert await strict_server.metric("generations_running") == 0
+
+
+@pytest.mark.parametrize(
+    ("directives", "code"),
+    [({"hang_after": 0}, "first_token_timeout"), ({"hang_after": 4, "gap_ms": 10}, "model_timeout"),
+     ({"tokens": 5000, "gap_ms": 10}, "model_timeout")],
+)  # fmt: skip
+async def test_deadlines(
+    opened: OpenSession, strict_server: ServerProcess, directives: dict[str, object], code: str
+) -> None:
+    session = await opened(strict_server)
+    retries = await strict_server.metric("generations_retries_total")
+    async with session.connect() as connection:
+        answer = await connection.ask("m1", None, demo(seed=56, **directives))
+        assert answer.end is not None
+        error = checked_error(answer.end)
+        assert (error["type"], error["code"]) == ("upstream_error", code)
+    assert await strict_server.metric("generations_retries_total") == retries + 1
+    assert await strict_server.metric("generations_running") == 0
+
+
+async def test_a_hanging_model_ends_in_the_fallback(opened: OpenSession, server: ServerProcess) -> None:
+    session = await opened(server)
+    async with session.connect() as connection:
+        answer = await connection.ask("m1", None, demo(hang_after=0))
+        assert answer.text == _FALLBACK
+        assert answer.restarts == []
+
+
+async def test_a_refusal_is_final(opened: OpenSession, server: ServerProcess) -> None:
+    session = await opened(server)
+    retries = await server.metric("generations_retries_total")
+    async with session.connect() as connection:
+        for number, text in enumerate((demo(refuse=1), demo(nonsense=1), demo(tokens=-1), "#demo tokens")):
+            answer = await connection.ask(f"m{number}", f"m{number - 1}" if number else None, text)
+            assert answer.end is not None
+            error = checked_error(answer.end)
+            assert (error["type"], error["code"]) == ("model_refusal_error", "model_refused"), text
+            assert "\n" not in error["message"], "a message for people has one line"
+            polled = (await session.poll(answer.end["response_id"])).json
+            assert (polled["status"], polled["metadata"]["error"]["code"]) == ("error", "model_refused")
+    assert await server.metric("generations_retries_total") == retries
+
+
+async def test_a_full_response_ends_with_length(opened: OpenSession, serve: Serve) -> None:
+    server = serve(response_bytes=1024)
+    session = await opened(server)
+    async with session.connect() as connection:
+        answer = await connection.ask("m1", None, demo(tokens=2000, gap_ms=1, seed=57))
+    assert answer.finish_reason == "length"
+    assert 1024 <= len(answer.text.encode()) < 1400
+    assert "".join(demo_tokens(57, 2000)).startswith(answer.text)
+
+
+def _full_after(seed: int, most: int) -> int:
+    """Tokens (given at once) after which the log holds `most` bytes: the first one, then tens."""
+    tokens = demo_tokens(seed, 2000)
+    return next(count for count in range(1, 2000, 10) if len("".join(tokens[:count]).encode()) >= most)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("early", [0, 30])
+async def test_a_failure_at_the_size_limit_still_ends_the_response(
+    opened: OpenSession, serve: Serve, retries: int, early: int
+) -> None:
+    """What a restart replaced must not eat up the room of the next attempt or of the fallback."""
+    server = serve(response_bytes=1024, model_retries=retries, fallback_text=_FALLBACK)
+    session = await opened(server)
+    fail_after = _full_after(58, 1024) - early
+    async with session.connect() as connection:
+        text = demo(tokens=fail_after + 5, gap_ms=0, seed=58, fail_after=fail_after, fail_attempts=retries or 1)
+        answer = await connection.ask("m1", None, text)
+        whole = "".join(demo_tokens(58, fail_after + 5))
+        if retries:
+            assert answer.text == whole[: len(answer.text)]
+            assert len(answer.text) >= min(1000, len(whole) - 100)
+        else:
+            assert answer.text == _FALLBACK
+        assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1))).finish_reason == "stop"
+    await server.until_metric("generations_running", 0)
+
+
+async def test_cancel_between_two_attempts(opened: OpenSession, strict_server: ServerProcess) -> None:
+    session = await opened(strict_server)
+    async with session.connect() as connection:
+        for number in range(6):
+            previous = f"m{number - 1}" if number else None
+            text = demo(tokens=20, gap_ms=2, fail_after=2, fail_attempts=9)
+            start = await connection.message(f"m{number}", previous, text)
+            await asyncio.sleep(0.03 * number)
+            await connection.send("response.cancel", response_id=start["response_id"])
+            answer = await connection.whole(start["response_id"])
+            assert answer.finish_reason == "cancelled" or answer.end
+    await strict_server.until_metric("generations_running", 0)
