@@ -13,7 +13,7 @@ _logger = logging.getLogger(__name__)
 # A turn works for so long at most, then the loop gets to its sockets: accepting keeps its share of a saturated node.
 _TURN_SECONDS = 0.004
 # Entries between two looks at the time.
-_STEP = 128
+_STEP = 512
 
 
 class ClockDriver:

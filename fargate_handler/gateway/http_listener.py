@@ -9,6 +9,7 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.http_answers import errors_in_shape, json_answer
+from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from stream_core.errors import NotFound, UpgradeRequired
@@ -40,7 +41,8 @@ class HttpListener:
             OSError: the address can't be had.
         """
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port, backlog=_BACKLOG).start()
+        listening = listening_socket(host, port, self._context.limits.write_buffer_bytes)
+        await web.SockSite(self._runner, listening, backlog=_BACKLOG).start()
 
     async def stop(self) -> None:
         """Close the listener and what is open."""

@@ -11,6 +11,18 @@ from collections.abc import Callable
 from picows import WSMsgType, WSTransport
 
 _TEXT = WSMsgType.TEXT
+# Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next frame: what a socket doesn't
+# take at once would go out with another frame's length. Below, and for a buffer of ours, it copies.
+_COPIED_BYTES = 8_192
+_HEADER_ROOM = 14
+
+
+def send_text(transport: WSTransport, frame: bytes) -> None:
+    """Send a text frame of any size."""
+    if len(frame) <= _COPIED_BYTES:
+        transport.send(_TEXT, frame)
+    else:
+        transport.send_reuse_external_bytearray(_TEXT, bytearray(_HEADER_ROOM) + frame, _HEADER_ROOM)
 
 
 class Outbox:
@@ -41,4 +53,4 @@ class Outbox:
         transports, frames = self._transports, self._frames
         self._transports, self._frames = [], []
         for transport, frame in zip(transports, frames, strict=True):
-            transport.send(_TEXT, frame)
+            send_text(transport, frame)

@@ -10,7 +10,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
-from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.outbox import Outbox, send_text
 from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
@@ -189,7 +189,7 @@ class WebSocketConnection(WSListener):
             self._close(Close(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"), linger=False)
             return
         self.outbox.flush()
-        self.transport.send(WSMsgType.TEXT, frame)
+        send_text(self.transport, frame)
         self.measures.frames.value += 1
 
     def leave(self, reader: WebSocketReader) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from urllib.parse import parse_qs
 
 import orjson
 from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
@@ -42,7 +42,7 @@ class WebSocketListener:
             OSError: the address can't be had.
         """
         limits = self._context.limits
-        listening = _listening_socket(host, port, limits.write_buffer_bytes)
+        listening = listening_socket(host, port, limits.write_buffer_bytes)
         self._server = await ws_create_server(
             self._upgrade,
             sock=listening,
@@ -98,21 +98,6 @@ class WebSocketListener:
         session = Session(claims, context.limits, expires_in=claims.expires_at - now, now=asked_at)
         connection = WebSocketConnection(context, session, protocol, asked_at)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
-
-
-def _listening_socket(host: str, port: int, send_buffer: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it. A fixed kernel buffer (Linux doubles the number) bounds a slow reader's share of the
-        # kernel's memory, and shows early that it is slow.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer // 2)
-        listening.bind((host, port))
-    except OSError:
-        listening.close()
-        raise
-    return listening
 
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:

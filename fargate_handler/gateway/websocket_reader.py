@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from picows import WSMsgType
-
+from fargate_handler.gateway.outbox import send_text
 from stream_core.flow_control import FlowEvent, FlowState, ReaderFlow
 from stream_core.limits import Limits
 from stream_core.messages import LagNotice, ResponseRestarted
@@ -16,8 +15,6 @@ from stream_core.terminal_frame import terminal_frame
 
 if TYPE_CHECKING:
     from fargate_handler.gateway.websocket_connection import WebSocketConnection
-
-_TEXT = WSMsgType.TEXT
 
 
 class WebSocketReader(Cursor):
@@ -148,7 +145,7 @@ class WebSocketReader(Cursor):
         self._outbox.flush()
         while (taken := self.take()) is not None:
             if isinstance(taken, str):
-                self._transport.send(_TEXT, self._encoder.delta(taken, self.first, self.last))
+                send_text(self._transport, self._encoder.delta(taken, self.first, self.last))
             else:
                 self._send_restart(taken)
             self._measures.frames.value += 1
@@ -194,7 +191,7 @@ class WebSocketReader(Cursor):
             attempt=restart.attempt,
             index=self.last,
         )
-        self._transport.send(_TEXT, frame.to_json())
+        send_text(self._transport, frame.to_json())
 
     def _finish(self) -> None:
         self._connection.send(terminal_frame(self.stream).to_json())

@@ -1,0 +1,27 @@
+"""A listening socket whose connections have a small kernel send buffer."""
+
+from __future__ import annotations
+
+import socket
+
+
+def listening_socket(host: str, port: int, write_buffer_bytes: int) -> socket.socket:
+    """Bind a TCP socket; whoever serves it calls `listen`.
+
+    Connections inherit the send buffer. A fixed one bounds a slow reader's share of the kernel's memory, and shows early
+    that it is slow (docs/decisions/0007).
+
+    Raises:
+        OSError: the address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Linux doubles the number.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, write_buffer_bytes // 2)
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening
