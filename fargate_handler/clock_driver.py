@@ -13,7 +13,7 @@ _logger = logging.getLogger(__name__)
 # A turn works for so long at most, then the loop gets to its sockets: accepting keeps its share of a saturated node.
 _TURN_SECONDS = 0.004
 # Entries between two looks at the time.
-_STEP = 512
+_STEP = 256
 
 
 class ClockDriver:
@@ -21,7 +21,7 @@ class ClockDriver:
 
     Args:
         monotonic: the clock's seconds.
-        after_step: called after every few dozen entries, to send what they gave.
+        after_step: called after every few hundred entries, to send what they gave.
     """
 
     def __init__(

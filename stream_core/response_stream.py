@@ -236,20 +236,15 @@ class ResponseStream:
             self.first_delta_at = now
             jitter = None
         else:
-            jitter = self._measure(now - self._delivered_at)
+            gap, pace, interval = now - self._delivered_at, self._pace, clock.interval
+            # The stream's current interval is the clock's, or the model's own recent pace where that is slower.
+            jitter = abs(gap - interval) if interval > pace else abs(gap - pace)
+            self._pace = pace + (gap - pace) * _PACE_SMOOTHING
         self._delivered_at = now
         for reader in self.readers:
             reader.deliver(now, jitter)
         if self.paused_readers:
             self.hold_or_release()
-
-    def _measure(self, gap: float) -> float:
-        """By how much the gap since the last delivery misses the stream's current interval, which is the clock's, or the
-        model's own recent pace where that is slower.
-        """
-        pace, interval = self._pace, self._clock.interval
-        self._pace = pace + (gap - pace) * _PACE_SMOOTHING
-        return abs(gap - (interval if interval > pace else pace))  # noqa: FURB136 - max() costs a call a frame
 
     def _end(self) -> None:
         text = self._batcher.cut()
@@ -257,13 +252,12 @@ class ResponseStream:
             self.log.append(text)
         self.log.close(self.state)
         now = self._monotonic()
-        jitter = self._measure(now - self._delivered_at) if text and self.first_delta_at is not None else None
         if self.first_delta_at is None:
             self.first_delta_at = now
         self.ended_at = now
         # A reader that has everything leaves the list while we walk it.
         for reader in tuple(self.readers):
-            reader.deliver(now, jitter)
+            reader.deliver(now, None)
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)

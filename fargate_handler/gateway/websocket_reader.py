@@ -88,7 +88,10 @@ class WebSocketReader(Cursor):
             entry = entries[index]
             if index + 1 == head and isinstance(entry, str):
                 self.next_index = head
-                self._outbox.put(self._transport, self._encoder.delta(entry, index, index))
+                outbox = self._outbox
+                outbox.append((self._transport, self._encoder.delta(entry, index, index)))
+                if len(outbox) == 1:
+                    outbox.flush_soon()
                 measures.frames.value += 1
             else:
                 self._give_all()
