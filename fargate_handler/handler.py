@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.http_listener import HttpListener
 from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.gateway.websocket_listener import WebSocketListener
@@ -47,9 +48,10 @@ class Handler:
         # Not loop.time: uvloop's has a resolution of a millisecond.
         self._monotonic: Callable[[], float] = time.monotonic
         self._clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
-        self._outbox = Outbox(loop.call_soon)
-        self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
         self._metrics = Metrics()
+        self._measures = DeliveryMeasures(self._metrics)
+        self._outbox = Outbox(loop.call_soon, self._measures)
+        self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
         self._source = _token_source(settings, self._clock)
         self._orchestrator = Orchestrator(
             source=self._source,
@@ -130,7 +132,7 @@ class Handler:
             limits=settings,
             clock=self._clock,
             metrics=self._metrics,
-            measures=DeliveryMeasures(self._metrics),
+            measures=self._measures,
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,

@@ -13,6 +13,7 @@ from statistics import median
 from picows import WSMsgType
 
 from bench import targets
+from bench.awake import awake
 from bench.client import Connection, all_ready, open_connections
 from bench.evenflow import evenflow
 from bench.plan import Plan
@@ -90,10 +91,11 @@ async def _idle_kb(server: Child, before: int, connections: Sequence[Connection]
 
 
 async def _saturated(plan: Plan, server: Child, connections: Sequence[Connection], idle_kb: float) -> Round:
-    await asyncio.sleep(WARM_UP_SECONDS)
-    frames, usage = _received(connections), server.usage()
-    await asyncio.sleep(plan.saturation_seconds)
-    result = Round(idle_kb, _received(connections) - frames, server.usage() - usage)
+    async with awake():
+        await asyncio.sleep(WARM_UP_SECONDS)
+        frames, usage = _received(connections), server.usage()
+        await asyncio.sleep(plan.saturation_seconds)
+        result = Round(idle_kb, _received(connections) - frames, server.usage() - usage)
     for connection in connections:
         connection.close()
     return result

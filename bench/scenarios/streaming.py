@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from picows import WSMsgType
 
 from bench import targets
+from bench.awake import awake
 from bench.client import Connection, all_idle, all_ready, open_connections
 from bench.distributions import Percentiles, histogram_percentiles, percentiles
 from bench.evenflow import JITTER, Evenflow, evenflow
@@ -67,13 +68,14 @@ async def _step(plan: Plan, server: Evenflow, connections: Sequence[Connection])
     streams = Streams(connections, seconds=seconds, token_ms=TOKEN_MS)
     for connection in connections:
         connection.forget()
-    await streams.begin(SPREAD_SECONDS)
-    await asyncio.sleep(SETTLE_SECONDS)
-    before = await scrape(server.http_url)
-    usage, opened = server.process.usage(), monotonic()
-    await asyncio.sleep(plan.jitter_seconds)
-    used, closed = server.process.usage() - usage, monotonic()
-    after = await scrape(server.http_url)
+    async with awake():
+        await streams.begin(SPREAD_SECONDS)
+        await asyncio.sleep(SETTLE_SECONDS)
+        before = await scrape(server.http_url)
+        usage, opened = server.process.usage(), monotonic()
+        await asyncio.sleep(plan.jitter_seconds)
+        used, closed = server.process.usage() - usage, monotonic()
+        after = await scrape(server.http_url)
     await all_idle(connections, FINISH_SECONDS)
     arrivals = [connection.delta_arrivals(opened, closed) for connection in connections]
     return Step(
@@ -90,11 +92,13 @@ async def _bare_jitter(plan: Plan, count: int) -> Percentiles:
     port = free_port()
     async with child(["bench.bare_sender", str(port)], ports=(port,)):
         connections = await open_connections(f"ws://127.0.0.1:{port}/ws", [""] * count)
-        connections[0].transport.send(WSMsgType.TEXT, str(INTERVAL_MS).encode())
-        await asyncio.sleep(SPREAD_SECONDS + SETTLE_SECONDS)
-        opened = monotonic()
-        await asyncio.sleep(plan.jitter_seconds)
-        return _jitter([connection.delta_arrivals(opened, monotonic()) for connection in connections])
+        async with awake():
+            connections[0].transport.send(WSMsgType.TEXT, str(INTERVAL_MS).encode())
+            await asyncio.sleep(SPREAD_SECONDS + SETTLE_SECONDS)
+            opened = monotonic()
+            await asyncio.sleep(plan.jitter_seconds)
+            closed = monotonic()
+        return _jitter([connection.delta_arrivals(opened, closed) for connection in connections])
 
 
 def _jitter(arrivals: Sequence[NDArray[np.float64]]) -> Percentiles:

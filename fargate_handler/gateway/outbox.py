@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from picows import WSMsgType, WSTransport
 
+from fargate_handler.gateway.delivery_measures import DeliveryMeasures
+
 _TEXT = WSMsgType.TEXT
 # Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next frame: what a socket doesn't
 # take at once would go out with another frame's length. Below, and for a buffer of ours, it copies.
@@ -31,11 +33,13 @@ class Outbox(list[tuple[WSTransport, bytes]]):
 
     Args:
         call_soon: the event loop's; it flushes what nobody else does.
+        measures: where its frames are counted, each a delta delivered in its own interval.
     """
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], measures: DeliveryMeasures) -> None:
         super().__init__()
         self._call_soon = call_soon
+        self._measures = measures
 
     def flush_soon(self) -> None:
         """Flush at the end of the event loop's turn at the latest."""
@@ -46,5 +50,7 @@ class Outbox(list[tuple[WSTransport, bytes]]):
         if self:
             frames = self.copy()
             self.clear()
+            self._measures.frames.value += len(frames)
+            self._measures.due.whole += len(frames)
             for transport, frame in frames:
                 send_text(transport, frame)

@@ -9,7 +9,8 @@ from typing import cast
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox, send_text
 from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent

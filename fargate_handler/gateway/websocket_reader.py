@@ -27,12 +27,12 @@ class WebSocketReader(Cursor):
 
     __slots__ = (
         "_connection",
+        "_counted",
         "_encoder",
         "_flow",
         "_flows",
         "_measures",
         "_outbox",
-        "_seen",
         "_steady",
         "_transport",
         "number",
@@ -58,7 +58,7 @@ class WebSocketReader(Cursor):
         self._flows = not connection.blocked  # the short form of: current, and the socket takes more
         self._measures = connection.measures
         self._outbox = connection.outbox
-        self._seen = stream.log.next_index
+        self._counted = 0  # how many deltas were counted as due while it was behind
         self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
 
     @property
@@ -72,19 +72,17 @@ class WebSocketReader(Cursor):
         return self._flow.state is FlowState.CURRENT
 
     def deliver(self, now: float, jitter: float | None) -> None:
-        """See `Reader.deliver`. A hundred thousand times a second: what is written out here saves a call a frame."""
-        entries, measures = self._entries, self._measures
-        head = len(entries)
-        measures.due.whole += head - self._seen
+        """See `Reader.deliver`. A hundred thousand times a second: what is written out here saves calls."""
         if not self._flows:
-            self._deliver_late(now, head - self._seen)
+            self._deliver_late(now)
             return
-        self._seen = head
-        index = self.next_index
+        entries, index = self._entries, self.next_index
+        head = len(entries)
         if index < head:
-            if self._steady and jitter is not None:
-                measures.jitter.record(jitter * 1000)
-            self._steady = True
+            if not self._steady:
+                self._steady = True
+            elif jitter is not None:
+                self._measures.jitter.record(jitter * 1000)
             entry = entries[index]
             if index + 1 == head and isinstance(entry, str):
                 self.next_index = head
@@ -92,9 +90,9 @@ class WebSocketReader(Cursor):
                 outbox.append((self._transport, self._encoder.delta(entry, index, index)))
                 if len(outbox) == 1:
                     outbox.flush_soon()
-                measures.frames.value += 1
             else:
                 self._give_all()
+                self._measures.due.whole += self.next_index - index
                 if self.behind:
                     self._fell_behind(now)
                     return
@@ -155,12 +153,15 @@ class WebSocketReader(Cursor):
             if self._connection.blocked:
                 return
 
-    def _deliver_late(self, now: float, new: int) -> None:
+    def _deliver_late(self, now: float) -> None:
         """What came in doesn't go out in its own interval: wait for the socket, or catch up if it is ready now."""
-        self._seen += new
         self._steady = False
         if not self._flow.may_send:
             return
+        head = len(self._entries)
+        new = head - max(self._counted, self.next_index)
+        self._counted = head
+        self._measures.due.whole += new
         if self._connection.blocked:
             self._measures.due.part += new
         else:

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -24,12 +25,18 @@ _STOP_SECONDS = 20.0
 _DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0"}
 
 
+def free_ports(count: int) -> list[int]:
+    """Different ports of 127.0.0.1 that nobody listened on a moment ago."""
+    with ExitStack() as probes:
+        sockets = [probes.enter_context(socket.socket()) for _ in range(count)]
+        for probe in sockets:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in sockets]
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One such port."""
+    return free_ports(1)[0]
 
 
 def clean_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -52,7 +59,7 @@ class ServerProcess:
     """
 
     def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
-        self.http_port, self.ws_port = free_port(), free_port()
+        self.http_port, self.ws_port = free_ports(2)
         self.http_url = f"http://127.0.0.1:{self.http_port}"
         self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
         self._log = log

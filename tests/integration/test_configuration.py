@@ -9,14 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.server_process import ROOT, clean_environment, free_port, server_command
+from tests.integration.server_process import ROOT, clean_environment, free_port, free_ports, server_command
 
 _SECRET = "hush-hush-hush"
 
 
 def _refusal(**variables: str) -> str:
     """The one line on stderr with which a start is refused."""
-    ports = {"EVENFLOW_HTTP_PORT": str(free_port()), "EVENFLOW_WS_PORT": str(free_port())}
+    http_port, ws_port = free_ports(2)
+    ports = {"EVENFLOW_HTTP_PORT": str(http_port), "EVENFLOW_WS_PORT": str(ws_port)}
     ended = subprocess.run(
         server_command(),
         cwd=ROOT,

@@ -42,7 +42,7 @@ async def _bystander(opened: OpenSession, server: ServerProcess) -> AsyncIterato
     """While this is open another client reads an answer, and at the end it has it byte for byte."""
     session = await opened(server)
     async with session.connect() as connection:
-        start = await connection.message("m1", None, demo(tokens=60, gap_ms=8, seed=21))
+        start = await connection.message("m1", None, demo(tokens=40, gap_ms=8, seed=21))
         reading = asyncio.create_task(connection.whole(start["response_id"]))
         await asyncio.sleep(0.05)
         try:
@@ -50,7 +50,7 @@ async def _bystander(opened: OpenSession, server: ServerProcess) -> AsyncIterato
             answer = await reading
         finally:
             reading.cancel()
-        assert answer.text == "".join(demo_tokens(21, 60))
+        assert answer.text == "".join(demo_tokens(21, 40))
         assert (await session.poll(start["response_id"])).json["full_text"] == answer.text
 
 
@@ -213,7 +213,7 @@ def _fragments(payload: bytes, chance: random.Random) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 async def test_fragments_and_segments_anywhere(opened: OpenSession, server: ServerProcess, seed: int) -> None:
     chance = random.Random(seed)
     session = await opened(server)
@@ -294,21 +294,26 @@ _CLOSING = {
 }
 
 
-@pytest.mark.parametrize("what", _CLOSING)
-async def test_a_broken_protocol_closes_only_its_own_connection(
-    opened: OpenSession, server: ServerProcess, what: str
-) -> None:
-    data, codes = _CLOSING[what]
+async def test_a_broken_protocol_closes_only_its_own_connection(opened: OpenSession, server: ServerProcess) -> None:
     session = await opened(server)
+    wrong = {}
     async with _bystander(opened, server), session.connect() as sibling:
-        async with _raw(session, server) as raw:
-            raw.write(data)
-            assert await raw.close_code(seconds=3) in codes
-            # Answered with our close frame, the socket ends.
-            raw.write(client_frame(CLOSE, (1000).to_bytes(2, "big")))
-            await raw.ended()
+        for what, (data, codes) in _CLOSING.items():
+            async with _raw(session, server) as raw:
+                raw.write(data)
+                try:
+                    code = await raw.close_code(seconds=2)
+                except TimeoutError:
+                    code = 0
+                if code not in codes:
+                    wrong[what] = code
+                    continue
+                # Answered with our close frame, the socket ends.
+                raw.write(client_frame(CLOSE, (1000).to_bytes(2, "big")))
+                await raw.ended()
         answer = await sibling.ask("m1", None, demo(tokens=3, gap_ms=1))
         assert answer.finish_reason == "stop"
+    assert not wrong
 
 
 async def test_a_message_of_exactly_the_limit(opened: OpenSession, server: ServerProcess) -> None:

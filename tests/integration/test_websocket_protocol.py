@@ -30,19 +30,19 @@ def server(serve_module: Serve) -> ServerProcess:
 async def test_an_answer_comes_in_order_and_is_what_a_poll_says(opened: OpenSession, protocol: str) -> None:
     session = await opened()
     async with session.connect(protocol) as connection:
-        start = await connection.message("m1", None, demo(tokens=60, gap_ms=10, seed=5))
+        start = await connection.message("m1", None, demo(tokens=40, gap_ms=10, seed=5))
         answer = await connection.whole(start["response_id"])
     assert start["next_index"] == 0
     assert start["duplicate"] is False
     assert start["status"] in ("queued", "streaming")
     assert ("stream" in start) == (protocol == COMPACT)
     polled = (await session.poll(start["response_id"])).json
-    assert answer.text == polled["full_text"] == "".join(demo_tokens(5, 60))
-    assert answer.deltas > 5
+    assert answer.text == polled["full_text"] == "".join(demo_tokens(5, 40))
+    assert answer.deltas > 3
     assert answer.end is not None
     assert answer.end["message_id"] == "m1"
     assert answer.finish_reason == "stop"
-    assert answer.end["usage"]["completion_tokens"] == 60
+    assert answer.end["usage"]["completion_tokens"] == 40
     assert answer.end["degraded"] is False
 
 
@@ -329,12 +329,12 @@ async def test_a_pause_holds_only_its_own_connection(opened: OpenSession) -> Non
 async def test_a_pause_holds_the_model_past_its_window(opened: OpenSession, server: ServerProcess) -> None:
     session = await opened(server)
     async with session.connect() as connection:
-        start = await connection.message("m1", None, demo(tokens=1200, gap_ms=1, seed=12))
+        start = await connection.message("m1", None, demo(tokens=1200, gap_ms=0.5, seed=12))
         response_id = start["response_id"]
         await connection.reach(response_id, 1)
         await connection.send("response.pause", response_id=response_id)
-        # 1,200 tokens take 1.2 s; the window of 2,000 bytes holds a third of them.
-        await asyncio.sleep(1.8)
+        # 1,200 tokens take 0.6 s; the window of 2,000 bytes holds a third of them.
+        await asyncio.sleep(1.1)
         assert await server.metric("generations_running") == 1
         async with session.connect() as other:
             (row,) = [row for row in other.ready["responses"] if row["response_id"] == response_id]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from picows import WSFrame, WSMsgType, WSTransport
 
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.context import DeliveryMeasures, GatewayContext
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.metrics import Metrics
@@ -46,12 +47,13 @@ class Gateway:
             fallback_text="",
             monotonic=self.clock.monotonic,
         )
+        measures = DeliveryMeasures(self.metrics)
         self.context = GatewayContext(
             limits=self.limits,
             clock=self.clock.delivery,
             metrics=self.metrics,
-            measures=DeliveryMeasures(self.metrics),
-            outbox=Outbox(lambda flush: flush()),
+            measures=measures,
+            outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
             tokens=SessionTokens({"k": b"secret--" * 4}),
