@@ -20,8 +20,8 @@ from bench.streams import Streams
 from bench.verify import Tally
 
 INTERVAL_MS = 100
-TOKEN_MS = 50
-SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
+TOKEN_MS = 100
+SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
 MARGIN_SECONDS = 3.0  # streams run so much longer than the set-up
 FINISH_SECONDS = 60.0
 
@@ -48,7 +48,7 @@ async def measure(plan: Plan) -> Outcome:
 
 
 async def _storm(plan: Plan, beside: int) -> Storm:
-    count = min(round(plan.setup_rate * plan.setup_seconds), plan.most_connections - beside)
+    count = min(round(plan.setup_rate * plan.setup_seconds), (plan.most_connections - beside) // 2)
     tokens = session_tokens(count)
     async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
         streaming = await open_connections(server.ws_url, session_tokens(beside))

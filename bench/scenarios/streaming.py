@@ -50,24 +50,26 @@ class Step:
 
 
 async def measure(plan: Plan) -> Outcome:
-    steps: list[Step] = []
-    connections: list[Connection] = []
-    async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
-        for count in plan.jitter_counts:
-            plan.say(f"streaming: {count:,} connections, a frame each every {INTERVAL_MS} ms")
-            connections += await open_connections(server.ws_url, session_tokens(count - len(connections)))
-            await all_ready(connections)
-            steps.append(await _step(plan, server, connections))
-            plan.say(f"streaming: {count:,} connections: {steps[-1]}")
+    steps = [await _step(plan, count) for count in plan.jitter_counts]
+    count = plan.jitter_counts[-1]
     plan.say(f"streaming: the bare sender at the same rate to {count:,} connections")
     return _outcome(steps, await _bare_jitter(plan, count))
 
 
-async def _step(plan: Plan, server: Evenflow, connections: Sequence[Connection]) -> Step:
+async def _step(plan: Plan, count: int) -> Step:
+    """One count, on a server of its own: what it held of earlier answers would be in the way of the next."""
+    plan.say(f"streaming: {count:,} connections, a frame each every {INTERVAL_MS} ms")
+    async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
+        connections = await open_connections(server.ws_url, session_tokens(count))
+        await all_ready(connections)
+        step = await _streamed(plan, server, connections)
+    plan.say(f"streaming: {count:,} connections: {step}")
+    return step
+
+
+async def _streamed(plan: Plan, server: Evenflow, connections: Sequence[Connection]) -> Step:
     seconds = SPREAD_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
     streams = Streams(connections, seconds=seconds, token_ms=TOKEN_MS)
-    for connection in connections:
-        connection.forget()
     async with awake():
         await streams.begin(SPREAD_SECONDS)
         await asyncio.sleep(SETTLE_SECONDS)

@@ -53,4 +53,7 @@ class Outbox(list[tuple[WSTransport, bytes]]):
             self._measures.frames.value += len(frames)
             self._measures.due.whole += len(frames)
             for transport, frame in frames:
-                send_text(transport, frame)
+                if len(frame) <= _COPIED_BYTES:
+                    transport.send(_TEXT, frame)
+                else:
+                    send_text(transport, frame)

@@ -10,7 +10,7 @@ import orjson
 from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.listening_socket import listening_socket
+from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
@@ -19,6 +19,9 @@ from stream_core.subprotocols import SUBPROTOCOLS, V1
 
 # Bursts of thousands of connections wait here instead of a second on SYN retry.
 _BACKLOG = 8192
+# libuv accepts one connection from each listening socket in a turn of the loop. On a saturated node, where a turn takes
+# milliseconds, one socket would let in two hundred a second.
+_LISTENING_SOCKETS = 32
 _BEARER = "bearer."
 # Larger frames are refused by the session machine with a reason; far larger ones never enter memory.
 _FRAME_SLACK = 2
@@ -33,7 +36,7 @@ class WebSocketListener:
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def start(self, host: str, port: int) -> None:
         """Listen.
@@ -42,23 +45,25 @@ class WebSocketListener:
             OSError: the address can't be had.
         """
         limits = self._context.limits
-        listening = listening_socket(host, port, limits.write_buffer_bytes)
-        self._server = await ws_create_server(
-            self._upgrade,
-            sock=listening,
-            backlog=_BACKLOG,
-            logger_name=_picows_logger,
-            use_aiofastnet=False,
-            read_buffer_init_size=512,
-            max_frame_size=limits.message_bytes * _FRAME_SLACK,
-            enable_auto_pong=False,
-            disconnect_on_exception=True,
-        )
+        for listening in listening_sockets(host, port, limits.write_buffer_bytes, _LISTENING_SOCKETS):
+            self._servers.append(
+                await ws_create_server(
+                    self._upgrade,
+                    sock=listening,
+                    backlog=_BACKLOG,
+                    logger_name=_picows_logger,
+                    use_aiofastnet=False,
+                    read_buffer_init_size=512,
+                    max_frame_size=limits.message_bytes * _FRAME_SLACK,
+                    enable_auto_pong=False,
+                    disconnect_on_exception=True,
+                )
+            )
 
     def stop_accepting(self) -> None:
         """New connections are refused from now on; those that are open stay."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     def close_all(self, code: int, reason: str) -> None:
         """Close every connection."""

@@ -22,7 +22,9 @@ from stream_core.response_stream import ResponseFull, ResponseStream
 
 _logger = logging.getLogger(__name__)
 
-_LOOK_EVERY_SECONDS = 1.0
+# The end of the grace period is noticed this share of it late, within these bounds (deadlines are looked at when due).
+_LOOKS_PER_GRACE = 10
+_LOOK_SECONDS = (0.1, 3.0)
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 
 
@@ -71,7 +73,9 @@ class Generation:
         self._first_token_by = 0.0
         self._finish_by = 0.0
         self._tokens_before = 0
-        self._look_slot = clock.put_after(self, min(_LOOK_EVERY_SECONDS, grace_seconds))
+        shortest, longest = _LOOK_SECONDS
+        self._look_every = min(longest, max(shortest, grace_seconds / _LOOKS_PER_GRACE))
+        self._look_slot = clock.put_after(self, self._look_every)
 
     def start(self) -> None:
         """A worker is free: begin."""
@@ -205,7 +209,7 @@ class Generation:
             self._attempt.cancel()
 
     def _next_look(self, now: float) -> float:
-        times = [now + _LOOK_EVERY_SECONDS, self._finish_by]
+        times = [now + self._look_every, self._finish_by]
         if self.stream.tokens == self._tokens_before:
             times.append(self._first_token_by)
         if self.stream.unread_since is not None:
