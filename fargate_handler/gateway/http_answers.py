@@ -56,6 +56,15 @@ async def errors_in_shape(request: web.Request, handler: Handler) -> web.StreamR
         )
 
 
+async def expectation(request: web.Request) -> web.StreamResponse | None:
+    """What `Expect` asks for: a go-ahead, or a refusal in the contract's shape."""
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        return _refused_by_http(request, web.HTTPExpectationFailed())
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return None
+
+
 def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
     path = request.path[:200]
     if isinstance(refused, web.HTTPNotFound):

@@ -8,13 +8,14 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
-from fargate_handler.gateway.http_answers import errors_in_shape, json_answer
+from fargate_handler.gateway.http_answers import errors_in_shape, expectation, json_answer
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from stream_core.errors import NotFound, UpgradeRequired
 
 _BACKLOG = 4096
+_UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
 
 
 class HttpListener:
@@ -27,6 +28,7 @@ class HttpListener:
     def __init__(self, context: GatewayContext, page: Path) -> None:
         self._context = context
         self._page = page
+        self._assets = {asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()}
         app = web.Application(middlewares=[errors_in_shape], client_max_size=context.limits.message_bytes)
         app.add_routes(self._routes())
         # A request whose client has left is cancelled, so that it is no reader any more.
@@ -49,10 +51,10 @@ class HttpListener:
         await self._runner.cleanup()
 
     def _routes(self) -> list[web.AbstractRouteDef]:
-        messages, assets = MessageEndpoint(self._context), self._page / "assets"
-        routes: list[web.AbstractRouteDef] = [
-            web.post("/session", SessionEndpoint(self._context).post),
-            web.post("/chat/message", messages.post),
+        messages = MessageEndpoint(self._context)
+        return [
+            web.post("/session", SessionEndpoint(self._context).post, expect_handler=expectation),
+            web.post("/chat/message", messages.post, expect_handler=expectation),
             web.get("/chat/message/{response_id}", messages.poll),
             web.delete("/chat/message/{response_id}", messages.delete),
             web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
@@ -60,10 +62,8 @@ class HttpListener:
             web.get("/metrics", self._metrics),
             web.get("/ws", self._ws),
             web.get("/", self._index),
+            web.get("/assets/{name}", self._asset),
         ]
-        if assets.is_dir():
-            routes.append(web.static("/assets", assets))
-        return routes
 
     async def _health(self, _request: web.Request) -> web.Response:
         context = self._context
@@ -80,6 +80,13 @@ class HttpListener:
             "the WebSocket has a port of its own; POST /session names its address as ws_url", code="upgrade_required"
         )
 
+    async def _asset(self, request: web.Request) -> web.StreamResponse:
+        # Only what stood in the folder at the start, by its plain name: there is no path to walk.
+        asset = self._assets.get(request.match_info["name"])
+        if asset is None:
+            raise NotFound(f"there is no {request.path[:200]}", code="path_not_found")
+        return web.FileResponse(asset, headers={"Cache-Control": "public, max-age=3600", **_UNSNIFFED})
+
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"
         if not index.is_file():
@@ -91,7 +98,7 @@ class HttpListener:
         )
         headers = {
             "Content-Security-Policy": policy,
-            "X-Content-Type-Options": "nosniff",
+            **_UNSNIFFED,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",
         }

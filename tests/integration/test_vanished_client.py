@@ -53,6 +53,7 @@ async def test_one_whose_socket_takes_nothing_is_deregistered(opened: OpenSessio
 
 async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, server: ServerProcess) -> None:
     session = await opened(server)
+    together = asyncio.Barrier(3)
 
     async def keep_saying(answer: bytes) -> None:
         async with await RawWebSocket.connect(server.ws_port) as raw:
@@ -60,7 +61,9 @@ async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, se
             for _ in range(5):
                 raw.write(answer)
                 await asyncio.sleep(0.4)
+            await together.wait()
             assert await server.metric("ws_active_connections") == 3
+            await together.wait()
 
     await asyncio.gather(
         *(keep_saying(answer) for answer in (client_frame(PONG), client_frame(TEXT, b"?"), client_frame(PING)))
