@@ -45,17 +45,25 @@ class TimerWheel:
         """
         slots = self._slots
         while self.position <= target:
-            slot = self.position
-            entries = slots.get(slot)
+            entries = slots.get(self.position)
             if entries is not None:
-                # The list may grow while it is walked.
-                while self._done < len(entries):
-                    if most <= 0:
-                        return False
-                    most -= 1
-                    self._done += 1
-                    entries[self._done - 1].on_due(slot)
-                del slots[slot]
+                most -= self._empty(entries, most)
+                if self._done < len(entries):
+                    return False
+                del slots[self.position]
                 self._done = 0
             self.position += 1
         return True
+
+    def _empty(self, entries: list[Due], most: int) -> int:
+        """Call the current slot's entries, at most so many; how many were called."""
+        slot, done, began = self.position, self._done, self._done
+        try:
+            # The list may grow while it is walked.
+            while done < len(entries) and done - began < most:
+                entry = entries[done]
+                done += 1
+                entry.on_due(slot)
+        finally:
+            self._done = done
+        return done - began

@@ -81,11 +81,12 @@ class _Playback:
             self._at = slot + _HELD_SLOTS
         try:
             while self._at < slot + 1:
-                if self._left:
+                left = self._left
+                if left:
                     sink.push(next(self._tokens))
-                    self._left -= 1
+                    self._left = left = left - 1
                 # After the last token there is nothing to wait for.
-                if not self._left:
+                if not left:
                     self._end()
                     return
                 self._at += next(self._gaps) / SLOT_MS
