@@ -39,6 +39,11 @@ class EvenflowError(Exception):
         self.retry_after_ms = retry_after_ms
         self.extra = extra
 
+    @property
+    def retry_after_seconds(self) -> int | None:
+        """What a `Retry-After` header says: whole seconds, rounded up."""
+        return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
+
     def to_object(self) -> dict[str, Any]:
         """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, …}`."""
         error: dict[str, Any] = {"type": self.type, "code": self.code, "message": self.message}

@@ -10,9 +10,9 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import requested_stream, whole_number
 from fargate_handler.gateway.waking_reader import WakingReader, reading
 from stream_core.errors import InvalidRequest
-from stream_core.messages import ResponseRestarted
 from stream_core.response_log import Cursor
 from stream_core.response_stream import ResponseStream
+from stream_core.restart_frame import restart_frame
 from stream_core.subprotocols import V1Encoder
 from stream_core.terminal_frame import terminal_frame
 
@@ -102,14 +102,7 @@ class _Events:
                     )
                 )
                 continue
-            frame = ResponseRestarted(
-                type="chat.response.restarted",
-                session_id=stream.channel.session,
-                response_id=stream.response_id,
-                from_index=taken.from_index,
-                attempt=taken.attempt,
-                index=cursor.last,
-            )
+            frame = restart_frame(stream, taken, cursor.last)
             parts.append(_event(frame.type, str(cursor.last), frame.to_json()))
         if cursor.at_end:
             self.ended = True

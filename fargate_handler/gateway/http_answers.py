@@ -29,8 +29,8 @@ def json_answer(body: dict[str, Any], status: int = 200, headers: dict[str, str]
 def error_answer(error: EvenflowError) -> web.Response:
     """The error shape, with `Retry-After` where the error knows it."""
     headers = {}
-    if error.retry_after_ms is not None:
-        headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))
+    if error.retry_after_seconds is not None:
+        headers["Retry-After"] = str(error.retry_after_seconds)
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status == 426:

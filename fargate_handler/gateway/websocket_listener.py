@@ -15,6 +15,7 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
 from stream_core.session import CloseCode, Session
+from stream_core.session_init import bearer
 from stream_core.subprotocols import SUBPROTOCOLS, V1
 
 # Bursts of thousands of connections wait here instead of a second on SYN retry.
@@ -109,8 +110,7 @@ def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
     for name in offered:
         if name.startswith(_BEARER):
             return name.removeprefix(_BEARER)
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else None
+    return bearer(request.headers.get("Authorization"))
 
 
 def _select(offered: list[str]) -> tuple[str, dict[str, str]]:
@@ -129,7 +129,7 @@ def _select(offered: list[str]) -> tuple[str, dict[str, str]]:
 
 def _refusal(error: EvenflowError) -> WSUpgradeResponseWithListener:
     headers = {"Content-Type": "application/json; charset=utf-8"}
-    if error.retry_after_ms is not None:
-        headers["Retry-After"] = str(-(-error.retry_after_ms // 1000))
+    if error.retry_after_seconds is not None:
+        headers["Retry-After"] = str(error.retry_after_seconds)
     response = WSUpgradeResponse.create_error_response(error.status, orjson.dumps(error.to_body()), headers)
     return WSUpgradeResponseWithListener(response, None)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from fargate_handler.gateway.outbox import send_text
 from stream_core.flow_control import FlowEvent, FlowState, ReaderFlow
 from stream_core.limits import Limits
-from stream_core.messages import LagNotice, ResponseRestarted
-from stream_core.response_log import Cursor, Restart
+from stream_core.messages import LagNotice
+from stream_core.response_log import Cursor
 from stream_core.response_stream import ResponseStream
+from stream_core.restart_frame import restart_frame
 from stream_core.subprotocols import DeltaEncoder
 from stream_core.terminal_frame import terminal_frame
 
@@ -148,7 +149,7 @@ class WebSocketReader(Cursor):
             if isinstance(taken, str):
                 send_text(self._transport, self._encoder.delta(taken, self.first, self.last))
             else:
-                self._send_restart(taken)
+                send_text(self._transport, restart_frame(self.stream, taken, self.last).to_json())
             self._measures.frames.value += 1
             if self._connection.blocked:
                 return
@@ -185,17 +186,6 @@ class WebSocketReader(Cursor):
         self.stream.paused_readers -= 1
         self.stream.hold_or_release()
         return True
-
-    def _send_restart(self, restart: Restart) -> None:
-        frame = ResponseRestarted(
-            type="chat.response.restarted",
-            session_id=self.stream.channel.session,
-            response_id=self.stream.response_id,
-            from_index=restart.from_index,
-            attempt=restart.attempt,
-            index=self.last,
-        )
-        send_text(self._transport, frame.to_json())
 
     def _finish(self) -> None:
         self._connection.send(terminal_frame(self.stream).to_json())
