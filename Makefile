@@ -5,6 +5,10 @@ PYTHON ?= python3
 PY := .venv/bin/python
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
+LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade
+# Lambda's run time brings boto3 and what that needs.
+IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check lint types web-check e2e bench docs docs-check lock clean
 
@@ -43,11 +47,11 @@ docs-check: .venv/.runtime
 	$(PY) -m docs.generate --check
 
 lock: .venv/.dev ## resolve the hashed requirement files again
-	for group in runtime dev bench; do \
+	for group in runtime aws infra dev bench; do \
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
-	  .venv/bin/uv pip compile -q pyproject.toml $$extra --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements/$$group.txt || exit 1; \
+	  $(LOCK) $$extra pyproject.toml --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
+	$(LOCK) --group pyproject.toml:functions --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
 
 clean: ## remove what was installed and built
 	rm -rf .venv web/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

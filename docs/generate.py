@@ -52,7 +52,7 @@ def limits_page() -> str:
 def metrics_page() -> str:
     """Every metric of the catalogue."""
     rows = (
-        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | {m.alarm or ''} |"
+        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | {m.alarm.text if m.alarm else ''} |"
         for m in CATALOGUE
     )
     return "\n".join(

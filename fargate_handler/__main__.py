@@ -10,7 +10,9 @@ import sys
 
 import uvloop
 
+from fargate_handler.adapters import open_adapters
 from fargate_handler.handler import Handler
+from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
 
 _logger = logging.getLogger("evenflow")
@@ -36,7 +38,13 @@ async def _serve(settings: HandlerSettings) -> None:
     _raise_file_limit(settings.connections_per_node)
     loop = asyncio.get_running_loop()
     leave = _Signals(loop)
-    handler = Handler(settings, loop)
+    metrics = Metrics()
+    async with open_adapters(settings, metrics) as adapters:
+        await _run(settings, Handler(settings, loop, metrics, adapters), leave)
+
+
+async def _run(settings: HandlerSettings, handler: Handler, leave: _Signals) -> None:
+    loop = asyncio.get_running_loop()
     try:
         await handler.start()
         _logger.info(

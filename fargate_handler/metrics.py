@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from stream_core import metric_catalogue as catalogue
 from stream_core.distribution import Distribution
 from stream_core.metric_catalogue import Metric, MetricKind
+from stream_core.metric_snapshot import MetricSnapshot
 
 _T = TypeVar("_T")
 
@@ -86,6 +87,17 @@ class Metrics:
         if self._minute_began is not None and now > self._minute_began:
             self._frames_per_second = (self.frames_sent.value - self._frames_then) / (now - self._minute_began)
         self._frames_then, self._minute_began = self.frames_sent.value, now
+
+    def snapshot(self) -> MetricSnapshot:
+        """What was measured until now."""
+        by_the_second = catalogue.MESSAGES_PER_SECOND.name
+        return MetricSnapshot(
+            distributions={name: distribution.copy() for name, distribution in self._distributions.items()},
+            counters={name: counter.value for name, counter in self._counters.items()},
+            ratios={name: (ratio.part, ratio.whole) for name, ratio in self._ratios.items()},
+            levels={name: read() for name, read in self._gauges.items() if name != by_the_second},
+            events={by_the_second: self.frames_sent.value},
+        )
 
     def prometheus_page(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -50,17 +50,43 @@ class HandlerSettings(Limits, BaseSettings):
     public_ws_url: AnyUrl | None = Field(
         None, description="the WebSocket's public address, when it isn't ws_port of the host"
     )
-    model: Literal["demo", "openai"] = Field("demo", description="where tokens come from")
+    model: Literal["demo", "openai", "bedrock", "sagemaker"] = Field("demo", description="where tokens come from")
     model_url: AnyHttpUrl | None = Field(
         None, description="base of an OpenAI-compatible server, up to /v1 (model=openai)"
     )
-    model_name: str = Field("default", description="the model's name there")
+    model_name: str = Field(
+        "default",
+        description="the model's name there: for bedrock a model or an inference profile, for sagemaker the endpoint",
+    )
+    model_max_tokens: int | None = Field(
+        None, ge=1, description="the longest answer, in the model's tokens (model=bedrock or sagemaker)"
+    )
     model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
     fallback_text: str = Field(
         "The model cannot be reached at the moment. Your message is kept; please ask again in a minute.",
         description="the answer, marked degraded, when every attempt failed; empty for an error instead",
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
+    store: Literal["memory", "dynamodb"] = Field(
+        "memory",
+        description="where sessions and responses are kept: this process' memory, or tables that all tasks share",
+    )
+    sessions_table: str | None = Field(None, description="table of sessions (store=dynamodb)")
+    ledger_table: str | None = Field(None, description="table of accepted messages (store=dynamodb)")
+    responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
+    metrics: Literal["prometheus", "cloudwatch"] = Field(
+        "prometheus", description="where metrics go: /metrics only, or CloudWatch once a minute as well"
+    )
+    metrics_environment: str = Field(
+        "local", min_length=1, max_length=64, description="the dimension Environment of what CloudWatch is given"
+    )
+    cookie_secure: bool = Field(
+        False, description="whether the cookie WSID is for HTTPS only; true wherever clients come by HTTPS"
+    )
+    token_keys_secret: str | None = Field(
+        None,
+        description="name or ARN of the secret of Secrets Manager with the signing keys, in the place of token_keys",
+    )
     token_keys: Annotated[SecretStr, NoDecode] = Field(
         default_factory=lambda: SecretStr(f"local:{secrets.token_urlsafe(32)}"),
         description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
@@ -90,9 +116,25 @@ class HandlerSettings(Limits, BaseSettings):
     def _model_has_url(self) -> Self:
         if self.model == "openai" and self.model_url is None:
             raise ValueError("model_url must be set when model is openai, e.g. http://127.0.0.1:8000/v1")
+        if self.model in ("bedrock", "sagemaker") and self.model_name == "default":
+            what = "an inference profile or a model" if self.model == "bedrock" else "an endpoint"
+            raise ValueError(f"model_name must be set when model is {self.model}: the name of {what}")
         if self.http_port == self.ws_port and self.http_host == self.ws_host:
             raise ValueError("http_port and ws_port must differ")
         return self
+
+    @model_validator(mode="after")
+    def _store_has_tables(self) -> Self:
+        tables = {name: getattr(self, name) for name in ("sessions_table", "ledger_table", "responses_table")}
+        missing = [name for name, table in tables.items() if not table]
+        if self.store == "dynamodb" and missing:
+            raise ValueError(f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table")
+        return self
+
+    @property
+    def uses_aws(self) -> bool:
+        """Whether anything but the model is AWS'."""
+        return self.store == "dynamodb" or self.metrics == "cloudwatch" or self.token_keys_secret is not None
 
     @property
     def signing_keys(self) -> dict[str, bytes]:

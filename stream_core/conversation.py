@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stream_core.errors import Conflict, RateLimited
 from stream_core.limits import Limits
+from stream_core.session_store import StoredConversation
 from stream_core.token_bucket import TokenBucket
 
 
@@ -83,11 +84,20 @@ class Conversation:
                 retry_after_ms=int(wait * 1000) + 1,
             )
 
+    def catch_up(self, stored: StoredConversation) -> None:
+        """Take over what the store knows: other tasks may have accepted messages of this session."""
+        self._history.clear()
+        self._history_bytes = 0
+        for entry in stored.entries:
+            self._know(entry.message_id, entry.response_id)
+            self._remember(Turn("user", entry.text))
+            if entry.answer:
+                self._remember(Turn("assistant", entry.answer))
+        self.last_message_id = stored.last_message_id
+
     def accept(self, message_id: str, response_id: str, text: str, now: float) -> tuple[Turn, ...]:
         """Take the message in and return what the model should see: the history and this message."""
-        self._responses[message_id] = response_id
-        if len(self._responses) > self._limits.messages_remembered_per_session:
-            self._responses.popitem(last=False)
+        self._know(message_id, response_id)
         self.last_message_id = message_id
         self.in_flight += 1
         self.used_at = now
@@ -102,6 +112,11 @@ class Conversation:
         self.used_at = now
         if text:
             self._remember(Turn("assistant", text))
+
+    def _know(self, message_id: str, response_id: str) -> None:
+        self._responses[message_id] = response_id
+        if len(self._responses) > self._limits.messages_remembered_per_session:
+            self._responses.popitem(last=False)
 
     def _remember(self, turn: Turn) -> None:
         self._history.append(turn)

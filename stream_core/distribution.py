@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
+from typing import Self
 
-# 3 buckets an octave keep a percentile within 26 % of the truth; 64 stay below CloudWatch's 100 values an array.
-_LOWEST = 0.1
-_BUCKETS_PER_OCTAVE = 3
-_BUCKETS = 64
+# Preferred numbers (ISO 3, series R20), at most 14.3 % apart. Thresholds are round numbers and so are these: a percentile
+# told from the buckets is on the same side of a threshold as the true one.
+_R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
+# Above the last bound nothing is known: taken as wide as the next bucket would be.
+_LAST_EDGE = 1_000_000.0
+# A bucket does not hold its lower bound, so no value may be told to stand on it.
+_LEAST_FRACTION = 1e-6
 
 
 class Distribution:
     """Counts values by bucket. Values below the first bound fall in it, values above the last in an open bucket.
 
-    `bounds[i]` is the inclusive upper bound of `counts[i]`; `counts[-1]` has none. The unit is the caller's.
+    `bounds[i]` is the inclusive upper bound of `counts[i]`; `counts[-1]` has none. The unit is the caller's. 141 buckets:
+    CloudWatch takes 150 values of a metric in a request.
     """
 
     __slots__ = ("_bounds", "counts", "total")
 
     BOUNDS: tuple[float, ...] = tuple(
-        round(_LOWEST * 2 ** (i / _BUCKETS_PER_OCTAVE), 3) for i in range(_BUCKETS)
-    )  # 0.1 … 209,715 (at milliseconds: 0.1 ms to three and a half minutes)
+        round(number * scale, 3) for scale in (0.1, 1, 10, 100, 1_000, 10_000, 100_000) for number in _R20
+    )  # 0.1 … 900,000 (at milliseconds: 0.1 ms to a quarter of an hour)
 
     def __init__(self) -> None:
         self._bounds = self.BOUNDS
@@ -47,3 +52,30 @@ class Distribution:
                 return low + (high - low) * (rank - seen) / count
             seen += count
         return 0.0
+
+    def copy(self) -> Self:
+        """What was recorded until now."""
+        return self.since(type(self)())
+
+    def since(self, earlier: Distribution) -> Self:
+        """What was recorded after `earlier`, which is a copy of this one."""
+        recorded = type(self)()
+        recorded.counts = [now - then for now, then in zip(self.counts, earlier.counts, strict=True)]
+        recorded.total = self.total - earlier.total
+        return recorded
+
+    def weighted_values(self) -> list[tuple[float, int]]:
+        """Each bucket that is not empty as one value and its count, rising: what a percentile can be computed from.
+
+        All values stand inside their buckets, at the same fraction of the width, chosen so that the sum of value x count
+        is the true total. So a percentile is in the bucket of the true one, and the average is the true one (but where
+        values lie above the last bound: they are told as at most 1,000,000).
+        """
+        edges = pairwise((0.0, *self.BOUNDS, _LAST_EDGE))
+        buckets = [(low, high, count) for (low, high), count in zip(edges, self.counts, strict=True) if count]
+        if not buckets:
+            return []
+        least = sum(low * count for low, _, count in buckets)
+        width = sum((high - low) * count for low, high, count in buckets)
+        fraction = min(max((self.total - least) / width, _LEAST_FRACTION), 1.0)
+        return [(min(low + (high - low) * fraction, high), count) for low, high, count in buckets]

@@ -72,6 +72,13 @@ class Limits(BaseModel):
     session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
     sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line")
+    lease_seconds: float = _limit(10, 0.5, 600, "another task may take over what a silent one was answering")
+    store_interval_ms: int = _limit(
+        150, 10, 10_000, "what has grown is written to the response buffer (the first and the last delta at once)"
+    )
+    store_backlog_bytes: int = _limit(
+        67_108_864, 1_024, 2**40, "503 store_behind: text waiting for the response buffer; running answers go on"
+    )
     drain_seconds: float = _limit(110, 0, 3_600, "what is still running is ended with an error that says so")
 
     @model_validator(mode="after")

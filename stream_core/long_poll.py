@@ -1,6 +1,16 @@
-"""When a long-poll answers. Stateless, so that any task or Lambda function decides alike."""
+"""When a long-poll answers, and with what. Stateless, so that any task or Lambda function decides alike."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stream_core.errors import InvalidRequest
+from stream_core.response_log import LogSlice
+from stream_core.response_state import ResponseState
+
+DEFAULT_TIMEOUT_MS = 10_000
 
 _FIRST_LINGER_SECONDS = 1.0
 
@@ -27,3 +37,56 @@ def answer_at(*, linger_until: float, timeout_at: float, has_news: bool, ended: 
     if ended:
         return 0.0
     return min(linger_until, timeout_at) if has_news else timeout_at
+
+
+def check_from_index(from_index: int, next_index: int) -> None:
+    """Whether a poll may ask from there on.
+
+    Raises:
+        InvalidRequest: it is behind the end of what there is.
+    """
+    if from_index > next_index:
+        raise InvalidRequest(
+            f"from_index is {from_index}, but the response's next index is {next_index}",
+            code="invalid_field",
+            param="from_index",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a poll found. `full_text` is there once the response has ended."""
+
+    response_id: str
+    message_id: str
+    status: ResponseState
+    part: LogSlice
+    finish_reason: str | None = None
+    usage: Mapping[str, int] | None = None
+    error: Mapping[str, Any] | None = None
+    degraded: bool = False
+    full_text: str | None = None
+
+    def to_body(self) -> dict[str, Any]:
+        """The contract's answer to a poll."""
+        restarted = self.part.restarted
+        metadata: dict[str, Any] = {
+            "message_id": self.message_id,
+            "next_index": self.part.last_index + 1,
+            "finish_reason": self.finish_reason,
+            "degraded": self.degraded,
+            "usage": self.usage,
+            "restarted": {"from_index": restarted.from_index, "attempt": restarted.attempt} if restarted else None,
+        }
+        if self.error is not None:
+            metadata["error"] = self.error
+        body: dict[str, Any] = {
+            "response_id": self.response_id,
+            "new_text": self.part.text,
+            "chunk_index": self.part.last_index,
+            "status": self.status,
+            "metadata": metadata,
+        }
+        if self.full_text is not None:
+            body["full_text"] = self.full_text
+        return body

@@ -17,16 +17,61 @@ class MetricKind(StrEnum):
     RATIO = "ratio"  # percent of one count in another, over the last minute
 
 
+class Statistic(StrEnum):
+    """What is made of a minute's values; the value is CloudWatch's name for it."""
+
+    P95 = "p95"
+    AVERAGE = "Average"
+    MAXIMUM = "Maximum"
+    SUM = "Sum"
+
+
+_SAID = {Statistic.P95: "p95 ", Statistic.AVERAGE: "avg "}
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """When a metric calls somebody.
+
+    Args:
+        statistic: of each minute, over all tasks of an environment.
+        above: the threshold, in the metric's unit; of a sudden drop, the percent by which the metric falls.
+        suffix: what stands behind the number in the contract's words.
+        datapoints, minutes: so many of so many minutes must be above it.
+        silence_is_bad: whether minutes without data count as above it; otherwise they count as in order.
+        silence: what a minute without data means.
+        felt_by_readers: whether it goes into the one alarm that says "users are hurting".
+    """
+
+    statistic: Statistic
+    above: float
+    suffix: str
+    silence: str
+    datapoints: int = 3
+    minutes: int = 5
+    silence_is_bad: bool = False
+    sudden_drop: bool = False
+    felt_by_readers: bool = True
+
+    @property
+    def text(self) -> str:
+        """The contract's words: `p95 > 100 ms`."""
+        if self.sudden_drop:
+            return f"sudden drop > {self.above:g}{self.suffix}"
+        said = "" if self.suffix.startswith((" per", " %")) else _SAID.get(self.statistic, "")
+        return f"{said}> {self.above:,g}{self.suffix}"
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row of the catalogue. `target` and `alarm` are in the contract's words, None where only the trend matters."""
+    """One row of the catalogue. `target` is in the contract's words; None where only the trend matters."""
 
     name: str
     kind: MetricKind
     unit: str
     meaning: str
     target: str | None = None
-    alarm: str | None = None
+    alarm: Alarm | None = None
 
     @property
     def prometheus_name(self) -> str:
@@ -43,7 +88,7 @@ DELIVERY_JITTER = Metric(
     "|gap between two consecutive deltas of a response - that stream's current interval|, per connection, where the frame "
     "is handed to the socket. The current interval is the delivery clock's, or the model's own recent pace where slower",
     "p95 < 50 ms",
-    "p95 > 100 ms",
+    Alarm(Statistic.P95, 100, " ms", silence="nothing is streaming"),
 )
 CONNECTION_SETUP = Metric(
     "ws.connection_setup_ms",
@@ -51,7 +96,7 @@ CONNECTION_SETUP = Metric(
     "ms",
     "from the upgrade request to session.ready handed to the socket, plus how late the event loop was",
     "p95 < 100 ms",
-    "p95 > 200 ms",
+    Alarm(Statistic.P95, 200, " ms", silence="nobody has connected"),
 )
 ACTIVE_CONNECTIONS = Metric(
     "ws.active_connections",
@@ -59,7 +104,14 @@ ACTIVE_CONNECTIONS = Metric(
     "connections",
     "open WebSocket connections of this node",
     "< 10,000 per node",
-    "> 10,000 per node",
+    Alarm(
+        Statistic.MAXIMUM,
+        10_000,
+        " per node",
+        silence="no task is running, or none can publish: every task says its number each minute, zero included",
+        silence_is_bad=True,
+        felt_by_readers=False,
+    ),
 )
 DEAD_CONNECTIONS_RATE = Metric(
     "ws.dead_connections_rate",
@@ -67,7 +119,7 @@ DEAD_CONNECTIONS_RATE = Metric(
     "%",
     "connections closed for a lost heartbeat in the last minute, of those open",
     "< 1 %/min",
-    "> 5 %/min",
+    Alarm(Statistic.AVERAGE, 5, " %/min", silence="nobody is connected"),
 )
 MESSAGES_PER_SECOND = Metric(
     "ws.messages_per_second",
@@ -75,7 +127,16 @@ MESSAGES_PER_SECOND = Metric(
     "frames/s",
     "frames sent over WebSockets, mean of the last minute",
     "watch the trend",
-    "sudden drop > 50 %",
+    Alarm(
+        Statistic.SUM,
+        50,
+        " %",
+        silence="no task is running, or none can publish: the deepest drop there is",
+        datapoints=1,
+        minutes=1,
+        silence_is_bad=True,
+        sudden_drop=True,
+    ),
 )
 BACKPRESSURE_DROPS = Metric(
     "ws.backpressure_drops",
@@ -84,7 +145,7 @@ BACKPRESSURE_DROPS = Metric(
     "deltas that could not be delivered in their own interval (they are joined later) or whose reader was disconnected for "
     "being too slow, of the deltas due in the last minute. Nothing is lost, but the reader felt it",
     "< 0.1 %",
-    "> 1 %",
+    Alarm(Statistic.AVERAGE, 1, " %", silence="nothing is streaming"),
 )
 POLL_LATENCY = Metric(
     "fallback.poll_latency_ms",
@@ -92,7 +153,7 @@ POLL_LATENCY = Metric(
     "ms",
     "from the moment a long-poll could answer (its text was there and its linger over, or the response ended) to its answer",
     "p95 < 200 ms",
-    "p95 > 500 ms",
+    Alarm(Statistic.P95, 500, " ms", silence="nobody uses the fallback"),
 )
 POLL_COUNT = Metric(
     "fallback.poll_count_per_response",
@@ -100,7 +161,7 @@ POLL_COUNT = Metric(
     "polls",
     "polls that a response took, counted when one of them returns its end",
     "avg < 5",
-    "avg > 10",
+    Alarm(Statistic.AVERAGE, 10, "", silence="nobody uses the fallback"),
 )
 FIRST_TOKEN = Metric("model.first_token_ms", _D, "ms", "from accepting the message to its first delta")
 TOKEN_GAP = Metric("model.token_gap_ms", _D, "ms", "mean gap between two tokens of a response, as the model gave them")
@@ -127,5 +188,29 @@ CONNECTIONS_REFUSED = Metric("ws.connections_refused", _C, "handshakes", "handsh
 RESUME = Metric("ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket")
 CLOCK_LATENESS = Metric("clock.lateness_ms", _G, "ms", "smoothed time by which the delivery clock is late")
 CLOCK_INTERVAL = Metric("clock.interval_ms", _G, "ms", "the current delivery interval of all streams")
+
+STORE_WRITE_DELAY = Metric(
+    "store.write_delay_ms",
+    _D,
+    "ms",
+    "from the moment a delta was due to be written to the response buffer until the buffer had it",
+    "p95 < 500 ms",
+    Alarm(Statistic.P95, 2_000, " ms", silence="nothing is streaming"),
+)
+STORE_BACKLOG = Metric(
+    "store.backlog_bytes", _G, "bytes", "text in the logs of this node that the response buffer does not have yet"
+)
+STORE_RETRIES = Metric("store.retries", _C, "writes", "writes repeated because the store throttled or failed")
+STORE_REFUSED = Metric(
+    "store.refused", _C, "messages", "messages refused because the store could not take them, or was too far behind"
+)
+STORE_DELTAS_LOST = Metric(
+    "store.deltas_lost",
+    _C,
+    "deltas",
+    "deltas that this node had to forget before the store took them: readers of the fallback are told of the gap",
+    "0 a minute",
+    Alarm(Statistic.SUM, 0, " a minute", silence="no task is running", datapoints=1, minutes=1),
+)
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

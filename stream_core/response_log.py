@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Union
 
 from stream_core.response_state import ResponseState
+
+LogEntry = Union["str", "Restart"]
+"""One index of a log: a delta's text, or the marker of a restart."""
 
 
 class LogClosed(Exception):
@@ -31,13 +36,28 @@ class LogSlice:
     restarted: Restart | None
 
 
+def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
+    """`entries`, the first of which is `first_index`, as one text without what a restart replaced."""
+    standing: list[tuple[int, str]] = []
+    outer: Restart | None = None
+    for index, entry in enumerate(entries, first_index):
+        if isinstance(entry, Restart):
+            while standing and standing[-1][0] > entry.from_index:
+                standing.pop()
+            if entry.from_index < (outer.from_index if outer else first_index - 1):
+                outer = entry
+        else:
+            standing.append((index, entry))
+    return LogSlice("".join(text for _, text in standing), first_index + len(entries) - 1, outer)
+
+
 class ResponseLog:
     """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one terminal event."""
 
     __slots__ = ("entries", "state", "text_bytes")
 
     def __init__(self) -> None:
-        self.entries: list[str | Restart] = []
+        self.entries: list[LogEntry] = []
         self.text_bytes = 0
         """UTF-8 bytes of all deltas, replaced ones included."""
         self.state: ResponseState | None = None
@@ -60,17 +80,7 @@ class ResponseLog:
 
     def read(self, from_index: int) -> LogSlice:
         """Everything from `from_index` on, as one text without what a restart replaced."""
-        standing: list[tuple[int, str]] = []
-        outer: Restart | None = None
-        for index, entry in enumerate(self.entries[from_index:], from_index):
-            if isinstance(entry, Restart):
-                while standing and standing[-1][0] > entry.from_index:
-                    standing.pop()
-                if entry.from_index < (outer.from_index if outer else from_index - 1):
-                    outer = entry
-            else:
-                standing.append((index, entry))
-        return LogSlice("".join(text for _, text in standing), len(self.entries) - 1, outer)
+        return slice_of(self.entries[from_index:], from_index)
 
     def append(self, text: str) -> None:
         """Add a delta.

@@ -15,6 +15,8 @@ from stream_core.response_state import ResponseEvent, ResponseState, next_respon
 
 # Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
 _PACE_SMOOTHING = 0.25
+# Characters. What a source gives in one piece is cut, so that a delta fits into a frame and into an item of any store.
+_LONGEST_DELTA = 4_096
 
 
 class ResponseFull(Exception):
@@ -68,6 +70,7 @@ class ResponseStream:
         "held",
         "log",
         "message_id",
+        "on_urgent",
         "paused_readers",
         "polls",
         "readers",
@@ -108,6 +111,8 @@ class ResponseStream:
         self.polls = 0
         self.acknowledged = -1
         """The last index that a client said it has."""
+        self.on_urgent: Callable[[], None] | None = None
+        """Called when what there is should be on record at once: at the first delta, and at the end."""
         self.created_at = monotonic()
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
@@ -133,6 +138,10 @@ class ResponseStream:
         if self.log.text_bytes >= self._full_at:
             raise ResponseFull
         if not token:
+            return
+        if len(token) > _LONGEST_DELTA:
+            for first in range(0, len(token), _LONGEST_DELTA):
+                self.push(token[first : first + _LONGEST_DELTA])
             return
         self.tokens += 1
         if not self._scheduled and self._clock.position >= self._due:
@@ -243,6 +252,8 @@ class ResponseStream:
         self._delivered_at = now
         for reader in self.readers:
             reader.deliver(now, jitter)
+        if jitter is None and self.on_urgent is not None:
+            self.on_urgent()
         if self.paused_readers:
             self.hold_or_release()
 
@@ -258,6 +269,8 @@ class ResponseStream:
         # A reader that has everything leaves the list while we walk it.
         for reader in tuple(self.readers):
             reader.deliver(now, None)
+        if self.on_urgent is not None:
+            self.on_urgent()
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)

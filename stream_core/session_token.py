@@ -49,6 +49,10 @@ class SessionTokens:
     """
 
     def __init__(self, keys: dict[str, bytes]) -> None:
+        self.replace_keys(keys)
+
+    def replace_keys(self, keys: dict[str, bytes]) -> None:
+        """Use these from now on; tokens of a key that is not among them are no longer valid."""
         self._keys = keys
         self._signing_kid = next(iter(keys))
 

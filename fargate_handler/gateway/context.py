@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fargate_handler.background import Background
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
@@ -20,7 +21,8 @@ class GatewayContext:
     """The gateway's surroundings.
 
     `monotonic` and `wall_time` are in seconds. `tenant_keys`: the tenants that need a key. `ws_url` is set when the
-    public WebSocket address isn't simply `ws_port` of the host that the client called.
+    public WebSocket address isn't simply `ws_port` of the host that the client called. `node_id` names this task in the
+    cookie by which a load balancer sends a client back to it.
     """
 
     limits: Limits
@@ -30,6 +32,7 @@ class GatewayContext:
     outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
+    background: Background
     tokens: SessionTokens
     tenant_keys: dict[str, str]
     monotonic: Callable[[], float]
@@ -37,3 +40,5 @@ class GatewayContext:
     http_url: str | None
     ws_url: str | None
     ws_port: int
+    node_id: str
+    cookie_secure: bool

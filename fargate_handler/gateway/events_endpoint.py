@@ -7,7 +7,7 @@ import asyncio
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import requested_stream, whole_number
+from fargate_handler.gateway.http_answers import number_of_query, requested_stream
 from fargate_handler.gateway.waking_reader import WakingReader, reading
 from stream_core.errors import InvalidRequest
 from stream_core.response_log import Cursor
@@ -117,7 +117,7 @@ def _event(kind: str, event_id: str, data: bytes) -> bytes:
 
 def _after(request: web.Request, last_event: str) -> int:
     if not last_event:
-        return whole_number(request, "after", -1, lowest=-1)
+        return number_of_query(request, "after", -1, lowest=-1)
     if last_event.isascii() and last_event.isdigit():
         return int(last_event)
     raise InvalidRequest(

@@ -11,7 +11,17 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from stream_core.channel import Channel
-from stream_core.errors import EvenflowError, InternalError, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
+from stream_core.errors import EvenflowError
+from stream_core.http_contract import (
+    NEVER_CACHED,
+    allow_header,
+    body_too_large,
+    error_headers,
+    internal_error,
+    method_not_allowed,
+    path_not_found,
+    whole_number,
+)
 from stream_core.response_stream import ResponseStream
 from stream_core.session_init import bearer
 
@@ -22,20 +32,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def json_answer(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
     """A JSON answer that nobody caches."""
-    all_headers = {"Cache-Control": "no-store", **(headers or {})}
+    all_headers = {**NEVER_CACHED, **(headers or {})}
     return web.Response(body=orjson.dumps(body), status=status, headers=all_headers, content_type="application/json")
 
 
 def error_answer(error: EvenflowError) -> web.Response:
-    """The error shape, with `Retry-After` where the error knows it."""
-    headers = {}
-    if error.retry_after_seconds is not None:
-        headers["Retry-After"] = str(error.retry_after_seconds)
-    if error.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    if error.status == 426:
-        headers["Upgrade"] = "websocket"
-    return json_answer(error.to_body(), error.status, headers)
+    """The error shape, with the headers that belong to it."""
+    return json_answer(error.to_body(), error.status, error_headers(error))
 
 
 @web.middleware
@@ -51,9 +54,7 @@ async def errors_in_shape(request: web.Request, handler: Handler) -> web.StreamR
         return _refused_by_http(request, refused)
     except Exception:
         _logger.exception("%s %s failed", request.method, request.path)
-        return error_answer(
-            InternalError("something failed here; nothing is known to be lost, try again", code="internal_error")
-        )
+        return error_answer(internal_error())
 
 
 async def expectation(request: web.Request) -> web.StreamResponse | None:
@@ -66,39 +67,25 @@ async def expectation(request: web.Request) -> web.StreamResponse | None:
 
 
 def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
-    path = request.path[:200]
     if isinstance(refused, web.HTTPNotFound):
-        return error_answer(NotFound(f"there is no {path}", code="path_not_found"))
+        return error_answer(path_not_found(request.path))
     if isinstance(refused, web.HTTPRequestEntityTooLarge):
-        message = "the body is larger than a message may be; nothing was accepted"
-        return error_answer(TooLarge(message, code="message_too_large"))
+        return error_answer(body_too_large())
     if isinstance(refused, web.HTTPMethodNotAllowed):
-        message = f"{path} doesn't take {request.method[:16]}"
-        answer = error_answer(MethodNotAllowed(message, code="method_not_allowed"))
-        answer.headers["Allow"] = ", ".join(sorted(refused.allowed_methods))
+        answer = error_answer(method_not_allowed(request.method, request.path))
+        answer.headers.update(allow_header(refused.allowed_methods))
         return answer
     body = {"type": "invalid_request_error", "code": "bad_request", "message": refused.reason}
     return json_answer({"error": body}, refused.status)
 
 
-def whole_number(request: web.Request, name: str, default: int, lowest: int = 0) -> int:
+def number_of_query(request: web.Request, name: str, default: int, lowest: int = 0) -> int:
     """A query parameter that is a whole number.
 
     Raises:
         InvalidRequest: it isn't, or is below `lowest`.
     """
-    text = request.query.get(name)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = lowest - 1
-    if value < lowest:
-        raise InvalidRequest(
-            f"{name} must be a whole number from {lowest} on, not {text[:32]!r}", code="invalid_field", param=name
-        )
-    return value
+    return whole_number(name, request.query.get(name), default, lowest)
 
 
 def authenticated(request: web.Request, context: GatewayContext) -> Channel:

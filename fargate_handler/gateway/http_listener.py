@@ -12,9 +12,11 @@ from fargate_handler.gateway.http_answers import errors_in_shape, expectation, j
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.sticky_cookie import sticky_cookie
 from stream_core.errors import NotFound, UpgradeRequired
 
 _BACKLOG = 4096
+_NOT_FOR_CLIENTS = ("/health", "/metrics")
 _UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -31,6 +33,7 @@ class HttpListener:
         self._assets = {asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()}
         app = web.Application(middlewares=[errors_in_shape], client_max_size=context.limits.message_bytes)
         app.add_routes(self._routes())
+        app.on_response_prepare.append(self._bind_to_this_node)
         # A request whose client has left is cancelled, so that it is no reader any more.
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
@@ -56,7 +59,7 @@ class HttpListener:
             web.post("/session", SessionEndpoint(self._context).post, expect_handler=expectation),
             web.post("/chat/message", messages.post, expect_handler=expectation),
             web.get("/chat/message/{response_id}", messages.poll),
-            web.delete("/chat/message/{response_id}", messages.delete),
+            web.post("/chat/message/{response_id}/cancel", messages.cancel, expect_handler=expectation),
             web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
@@ -64,6 +67,10 @@ class HttpListener:
             web.get("/", self._index),
             web.get("/assets/{name}", self._asset),
         ]
+
+    async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
+        if request.path not in _NOT_FOR_CLIENTS:
+            answer.headers.add("Set-Cookie", sticky_cookie(self._context))
 
     async def _health(self, _request: web.Request) -> web.Response:
         context = self._context

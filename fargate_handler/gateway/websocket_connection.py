@@ -212,7 +212,7 @@ class WebSocketConnection(WSListener):
     def _act(self, message: ClientMessage, now: float) -> None:
         try:
             if isinstance(message, ChatMessageFrame):
-                self._submit(message)
+                self._context.background.run(self._submit(message))
             elif isinstance(message, ResponseResume):
                 self._resume(message, now)
             elif isinstance(message, ResponsePause):
@@ -224,11 +224,17 @@ class WebSocketConnection(WSListener):
             else:
                 self._acknowledge(message)
         except EvenflowError as error:
-            message_id = message.message_id if isinstance(message, ChatMessageFrame) else None
             response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
-            self.send(self.session.refuse(error, message_id=message_id, response_id=response_id))
+            self.send(self.session.refuse(error, message_id=None, response_id=response_id))
 
-    def _submit(self, message: ChatMessageFrame) -> None:
+    async def _submit(self, message: ChatMessageFrame) -> None:
+        try:
+            await self._submit_and_read(message)
+        except EvenflowError as error:
+            if self.session.state is not SessionState.CLOSED:
+                self.send(self.session.refuse(error, message_id=message.message_id, response_id=None))
+
+    async def _submit_and_read(self, message: ChatMessageFrame) -> None:
         context = self._context
         event = IngestEvent(
             self.channel,
@@ -237,7 +243,9 @@ class WebSocketConnection(WSListener):
             message.payload.text,
             context.limits.grace_seconds,
         )
-        stream, duplicate = context.orchestrator.submit(event)
+        stream, duplicate = await context.orchestrator.submit(event)
+        if self.session.state is SessionState.CLOSED:
+            return  # the client left while its message was accepted: the answer waits for it
         if stream.response_id in self._readers:
             reader = self._readers[stream.response_id]
             self.send(self._start(stream, reader.next_index, duplicate, reader.number).to_json())

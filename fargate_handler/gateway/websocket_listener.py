@@ -11,6 +11,7 @@ from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithLis
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.listening_socket import listening_sockets
+from fargate_handler.gateway.sticky_cookie import sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
@@ -103,6 +104,7 @@ class WebSocketListener:
                 older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")
         session = Session(claims, context.limits, expires_in=claims.expires_at - now, now=asked_at)
         connection = WebSocketConnection(context, session, protocol, asked_at)
+        answer_headers["Set-Cookie"] = sticky_cookie(context)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from weakref import WeakValueDictionary
 
 from stream_core.channel import Channel
 from stream_core.conversation import Conversation
@@ -16,6 +18,14 @@ class Conversations:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._known: OrderedDict[Channel, Conversation] = OrderedDict()
+        self._turns: WeakValueDictionary[Channel, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, channel: Channel) -> asyncio.Lock:
+        """Held while a message of the channel is accepted, so that its messages are accepted one after another."""
+        lock = self._turns.get(channel)
+        if lock is None:
+            self._turns[channel] = lock = asyncio.Lock()
+        return lock
 
     def get(self, channel: Channel) -> Conversation | None:
         """The conversation, if it has begun here."""

@@ -1,4 +1,4 @@
-"""Takes messages in and sees each to its end. Nothing here waits for a model: the gateway's calls return at once."""
+"""Takes messages in and sees each to its end. Nothing here waits for a model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from fargate_handler.orchestrator.conversations import Conversations
 from fargate_handler.orchestrator.fair_queue import FairQueue
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
+from stream_core.conversation import Conversation, Turn
 from stream_core.delivery_clock import DeliveryClock
-from stream_core.errors import EvenflowError, Overloaded, RateLimited
+from stream_core.errors import Conflict, EvenflowError, NotFound, Overloaded, RateLimited
 from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
+from stream_core.session_store import NotAccepted
 
 
 class Submission(NamedTuple):
@@ -36,6 +39,7 @@ class Orchestrator:
     Args:
         fallback_text: the answer when the model cannot; empty for an error instead.
         monotonic: seconds.
+        ledger: where accepted messages are kept for other tasks; without one, this task is the only one.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class Orchestrator:
         metrics: Metrics,
         fallback_text: str,
         monotonic: Callable[[], float],
+        ledger: MessageLedger | None = None,
     ) -> None:
         self.responses = Responses(limits)
+        self._ledger = ledger
         self._source = source
         self._clock = clock
         self._limits = limits
@@ -60,6 +66,7 @@ class Orchestrator:
         self._running: dict[str, Generation] = {}
         self._waiting: dict[str, Generation] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
+        self._being_accepted = 0
         self.draining = False
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
@@ -70,23 +77,47 @@ class Orchestrator:
         """Whether any response has not ended."""
         return bool(self._running or self._waiting)
 
-    def submit(self, event: IngestEvent) -> Submission:
+    async def submit(self, event: IngestEvent) -> Submission:
         """Accept a message, or return the response that it has already.
 
         Raises:
-            Conflict: it doesn't follow the session's last message.
+            Conflict: it doesn't follow the session's last message, or another task answers it.
             RateLimited: a quota, a rate, or the queue is full.
-            Overloaded: this node is leaving.
+            Overloaded: this node is leaving, or the ledger can't be written.
             Gone: it was answered, too long ago.
         """
-        now = self._monotonic()
-        conversation = self._conversations.open(event.channel, now)
+        async with self._conversations.turn(event.channel):
+            conversation = await self._conversation(event.channel)
+            try:
+                return await self._accept(conversation, event)
+            except (Conflict, NotAccepted):
+                if self._ledger is None:
+                    raise
+            # Another task may have accepted messages of this session since we looked.
+            conversation.catch_up(await self._ledger.load(event.channel))
+            try:
+                return await self._accept(conversation, event)
+            except NotAccepted:
+                raise Overloaded(
+                    "this session's messages are being accepted elsewhere at the same time; this one was not, send it again",
+                    code="session_contended",
+                    retry_after_ms=500,
+                ) from None
+
+    async def _conversation(self, channel: Channel) -> Conversation:
+        unknown = self._conversations.get(channel) is None
+        conversation = self._conversations.open(channel, self._monotonic())
+        if unknown and self._ledger is not None:
+            conversation.catch_up(await self._ledger.load(channel))
+        return conversation
+
+    async def _accept(self, conversation: Conversation, event: IngestEvent) -> Submission:
         known = conversation.known_response(event.message_id)
         if known is not None:
-            return Submission(self.responses.get(known, event.channel), duplicate=True)
-        self._check_node(event.channel.tenant)
+            return Submission(self._held(known, event.channel), duplicate=True)
+        now, tenant = self._monotonic(), event.channel.tenant
+        self._check_node(tenant)
         conversation.check(event.message_id, event.previous_message_id, now)
-
         stream = ResponseStream(
             response_id=f"rsp_{secrets.token_hex(16)}",
             message_id=event.message_id,
@@ -95,9 +126,33 @@ class Orchestrator:
             limits=self._limits,
             monotonic=self._monotonic,
         )
-        turns = conversation.accept(event.message_id, stream.response_id, event.text, now)
+        self._in_flight_of_tenant[tenant] += 1
+        self._being_accepted += 1
+        try:
+            if self._ledger is not None:
+                await self._ledger.accept(event, stream)
+        except BaseException:
+            self._no_longer_in_flight(tenant)
+            raise
+        finally:
+            self._being_accepted -= 1
+        self._begin(stream, conversation.accept(event.message_id, stream.response_id, event.text, now), event)
+        return Submission(stream, duplicate=False)
+
+    def _held(self, response_id: str, channel: Channel) -> ResponseStream:
+        try:
+            return self.responses.get(response_id, channel)
+        except NotFound:
+            if self._ledger is None:
+                raise
+            raise Conflict(
+                f"this message was accepted by another task: GET /chat/message/{response_id} has its answer",
+                code="response_elsewhere",
+                response_id=response_id,
+            ) from None
+
+    def _begin(self, stream: ResponseStream, turns: tuple[Turn, ...], event: IngestEvent) -> None:
         self.responses.add(stream)
-        self._in_flight_of_tenant[event.channel.tenant] += 1
         self._run_or_queue(
             Generation(
                 stream=stream,
@@ -112,7 +167,6 @@ class Orchestrator:
                 on_end=self._ended,
             )
         )
-        return Submission(stream, duplicate=False)
 
     def last_message_id(self, channel: Channel) -> str | None:
         """The session's last accepted message, if there is one."""
@@ -150,7 +204,8 @@ class Orchestrator:
                 code="tenant_in_flight",
                 retry_after_ms=1000,
             )
-        if self._full and len(self._queue) >= self._limits.queue_depth:
+        taken = len(self._running) + len(self._queue) + self._being_accepted
+        if taken >= self._limits.generations_per_node + self._limits.queue_depth:
             self._metrics.counter(catalogue.QUEUE_REFUSED).value += 1
             raise RateLimited(
                 "the queue is full; the message was not accepted, send it again later",
@@ -192,15 +247,17 @@ class Orchestrator:
             self._start(waiting)
 
     def _release(self, stream: ResponseStream) -> None:
-        tenant = stream.channel.tenant
-        self._in_flight_of_tenant[tenant] -= 1
-        if not self._in_flight_of_tenant[tenant]:
-            del self._in_flight_of_tenant[tenant]
+        self._no_longer_in_flight(stream.channel.tenant)
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state is ResponseState.COMPLETED and not stream.degraded
             conversation.response_ended(stream.log.text if answered else "", self._monotonic())
         self.responses.ended(stream)
+
+    def _no_longer_in_flight(self, tenant: str) -> None:
+        self._in_flight_of_tenant[tenant] -= 1
+        if not self._in_flight_of_tenant[tenant]:
+            del self._in_flight_of_tenant[tenant]
 
     def _measure(self, generation: Generation) -> None:
         stream, metrics = generation.stream, self._metrics

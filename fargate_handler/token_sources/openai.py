@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import Any
 
 import aiohttp
 import orjson
 
+from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.errors import ModelRefused, UpstreamFailed, UpstreamRejected
-from stream_core.messages import Usage
 
 _logger = logging.getLogger(__name__)
 
-_DONE = b"[DONE]"
-_HELD_SECONDS = 0.05
 _MOST_ERROR_BYTES = 65_536
 
 
@@ -72,77 +69,19 @@ class OpenAIModel:
 
 async def _relay(content: aiohttp.StreamReader, sink: TokenSink) -> ModelFinish:
     decoder = SseDecoder()
-    answer = _Answer(sink)
+    answer = OpenAIAnswer(sink)
     async for chunk in content.iter_any():
         for data in decoder.feed(chunk):
-            if data == _DONE:
+            if data == DONE:
                 return answer.finish()
             answer.take(data)
-        while sink.held:  # noqa: ASYNC110 - a pause is rare and long; not reading holds the server back meanwhile
-            await asyncio.sleep(_HELD_SECONDS)
+        await while_held(sink)
     return answer.finish()
-
-
-class _Answer:
-    """What the chunks of one answer add up to."""
-
-    def __init__(self, sink: TokenSink) -> None:
-        self._sink = sink
-        self._reason: str | None = None
-        self._usage: Usage | None = None
-
-    def take(self, data: bytes) -> None:
-        """One chunk.
-
-        Raises:
-            UpstreamFailed: it is an error, or no chunk at all.
-        """
-        try:
-            chunk = orjson.loads(data)
-            text = self._read(chunk)
-        except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError, ValueError) as wrong:
-            raise UpstreamFailed(
-                "the model's server sent something that is no chunk; what came before was kept", code="upstream_failed"
-            ) from wrong
-        if chunk.get("error"):
-            raise UpstreamFailed(
-                f"the model's server ended with an error: {_message(chunk['error'])}; what came before was kept",
-                code="upstream_failed",
-            )
-        if text:
-            self._sink.push(text)
-
-    def _read(self, chunk: dict[str, Any]) -> str | None:
-        # Servers differ in what they leave out or set to null.
-        usage = chunk.get("usage") or {}
-        if "prompt_tokens" in usage and "completion_tokens" in usage:
-            self._usage = Usage(prompt_tokens=usage["prompt_tokens"], completion_tokens=usage["completion_tokens"])
-        choices = chunk.get("choices")
-        if not choices:
-            return None
-        self._reason = choices[0].get("finish_reason") or self._reason
-        text = (choices[0].get("delta") or {}).get("content")
-        if text is not None and not isinstance(text, str):
-            raise TypeError("content is not text")
-        return text
-
-    def finish(self) -> ModelFinish:
-        """The end of the stream.
-
-        Raises:
-            UpstreamFailed: the stream broke off before the model had finished.
-        """
-        if self._reason is None:
-            raise UpstreamFailed(
-                "the model's server broke off in the middle of its answer; what came before was kept",
-                code="upstream_failed",
-            )
-        return ModelFinish("length" if self._reason == "length" else "stop", self._usage)
 
 
 def _refusal(status: int, body: bytes) -> UpstreamFailed | ModelRefused:
     try:
-        message = _message(orjson.loads(body)["error"])
+        message = error_message(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         message = body[:200].decode("utf-8", "replace")
     if status in (400, 413, 422):
@@ -155,7 +94,3 @@ def _refusal(status: int, body: bytes) -> UpstreamFailed | ModelRefused:
         )
         return UpstreamRejected("the model cannot be reached; what was delivered was kept", code="upstream_failed")
     return UpstreamFailed(f"the model's server answered {status}: {message}", code="upstream_failed")
-
-
-def _message(error: object) -> str:
-    return str(error.get("message", error))[:200] if isinstance(error, dict) else str(error)[:200]

@@ -102,7 +102,7 @@ async def test_an_ended_stream_is_closed(opened: OpenSession) -> None:
     async with session.events(response_id) as stream:
         reading = asyncio.create_task(read_answer(stream, answer))
         await asyncio.sleep(0.2)
-        await session.call("DELETE", f"/chat/message/{response_id}")
+        await session.call("POST", f"/chat/message/{response_id}/cancel")
         await asyncio.wait_for(reading, 5)
     assert answer.finish_reason == "cancelled"
 

@@ -182,7 +182,7 @@ async def test_quotas_over_http(opened: OpenSession, serve: Serve) -> None:
     elsewhere = await opened(server, tenant="another")
     assert (await elsewhere.post("m0", None, _QUICK)).status == 202
     for response_id in running:
-        assert (await session.call("DELETE", f"/chat/message/{response_id}")).json["status"] == "cancelled"
+        assert (await session.call("POST", f"/chat/message/{response_id}/cancel")).json["status"] == "cancelled"
     await server.until_metric("generations_running", 1)
     # A burst of twice the rate is allowed, and then the rate.
     statuses = []
@@ -205,7 +205,7 @@ async def test_quotas_over_http(opened: OpenSession, serve: Serve) -> None:
 _PROTECTED = [
     ("POST", "/chat/message"),
     ("GET", "/chat/message/rsp_x"),
-    ("DELETE", "/chat/message/rsp_x"),
+    ("POST", "/chat/message/rsp_x/cancel"),
     ("GET", "/chat/message/rsp_x/events"),
 ]
 
@@ -248,9 +248,10 @@ async def test_another_sessions_response_is_not_found(opened: OpenSession, metho
         ("GET", "/session", {"POST"}),
         ("PUT", "/chat/message", {"POST"}),
         ("GET", "/chat/message", {"POST"}),
-        ("POST", "/chat/message/x", {"GET", "DELETE", "HEAD"}),
-        ("PATCH", "/chat/message/x", {"GET", "DELETE", "HEAD"}),
+        ("POST", "/chat/message/x", {"GET", "HEAD"}),
+        ("PATCH", "/chat/message/x", {"GET", "HEAD"}),
         ("DELETE", "/chat/message/x/events", {"GET", "HEAD"}),
+        ("GET", "/chat/message/x/cancel", {"POST"}),
         ("POST", "/health", {"GET", "HEAD"}),
         ("POST", "/metrics", {"GET", "HEAD"}),
         ("PROPFIND", "/session", {"POST"}),
@@ -321,7 +322,7 @@ async def test_a_forgotten_response_is_gone(opened: OpenSession, serve: Serve) -
     response_id = posted.json["response_id"]
     assert (await session.poll_whole(response_id))[0]["status"] == "completed"
     await server.until_metric("responses_held", 0)
-    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/events")):
+    for method, path in (("GET", ""), ("POST", "/cancel"), ("GET", "/events")):
         gone = await session.call(method, f"/chat/message/{response_id}{path}")
         assert (gone.status, gone.error["type"], gone.error["code"]) == (410, "not_found_error", "response_expired")
     again = await session.post("m1", None, _QUICK)
@@ -364,7 +365,7 @@ async def test_the_first_poll_returns_with_the_first_delta_and_the_next_lingers(
     # A poll that begins later lingers longer; one that ends with the response returns with it.
     third = (await session.poll(response_id, second["metadata"]["next_index"])).json
     assert third["chunk_index"] - second["chunk_index"] > second["chunk_index"] - first["chunk_index"]
-    await session.call("DELETE", f"/chat/message/{response_id}")
+    await session.call("POST", f"/chat/message/{response_id}/cancel")
 
 
 async def test_a_poll_returns_at_once_when_the_response_ends(opened: OpenSession) -> None:
@@ -395,7 +396,7 @@ async def test_timeout_ms_is_honoured(opened: OpenSession, serve: Serve) -> None
         assert (answer["new_text"], answer["chunk_index"], answer["status"]) == ("", -1, "streaming")
         assert answer["metadata"]["next_index"] == 0
         assert wanted - 0.02 <= passed < wanted + 1
-    await session.call("DELETE", f"/chat/message/{response_id}")
+    await session.call("POST", f"/chat/message/{response_id}/cancel")
 
 
 @pytest.mark.parametrize("query", ["from_index=999", "from_index=-1", "from_index=x", "from_index=1.5", "timeout_ms=x",
@@ -415,24 +416,24 @@ async def test_polls_may_overlap(opened: OpenSession) -> None:
     assert {text for _, text, _ in answers} == {"".join(demo_tokens(6, 40))}
 
 
-async def test_delete_cancels(opened: OpenSession) -> None:
+async def test_cancel_stops_it(opened: OpenSession) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, demo(tokens=3000, gap_ms=20))).json["response_id"]
     waiting = asyncio.create_task(session.poll(response_id, 0, 30_000))
     first = (await waiting).json
     waiting = asyncio.create_task(session.poll(response_id, first["metadata"]["next_index"], 30_000))
     await asyncio.sleep(0.1)
-    deleted = await session.call("DELETE", f"/chat/message/{response_id}")
-    assert (deleted.status, deleted.json) == (200, {"response_id": response_id, "status": "cancelled"})
+    cancelled = await session.call("POST", f"/chat/message/{response_id}/cancel")
+    assert (cancelled.status, cancelled.json) == (200, {"response_id": response_id, "status": "cancelled"})
     ended = (await waiting).json
     assert ended["status"] == "cancelled"
     assert ended["metadata"]["finish_reason"] == "cancelled"
     assert ended["full_text"] == first["new_text"] + ended["new_text"]
-    again = await session.call("DELETE", f"/chat/message/{response_id}")
+    again = await session.call("POST", f"/chat/message/{response_id}/cancel")
     assert again.json["status"] == "cancelled"
     completed = (await session.post("m2", "m1", _QUICK)).json["response_id"]
     await session.poll_whole(completed)
-    assert (await session.call("DELETE", f"/chat/message/{completed}")).json["status"] == "completed"
+    assert (await session.call("POST", f"/chat/message/{completed}/cancel")).json["status"] == "completed"
 
 
 # -- health, metrics, page ---------------------------------------------------------------------------------------

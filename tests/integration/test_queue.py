@@ -15,7 +15,7 @@ _LONG = demo(tokens=3000, gap_ms=20)
 
 
 async def _cancel(session: ChatSession, response_id: str) -> None:
-    assert (await session.call("DELETE", f"/chat/message/{response_id}")).json["status"] == "cancelled"
+    assert (await session.call("POST", f"/chat/message/{response_id}/cancel")).json["status"] == "cancelled"
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def imported(source: str, package: str) -> Iterator[str]:
 
 
 def files_of(place: str) -> list[Path]:
-    return sorted((ROOT / place).rglob("*.py"))
+    return sorted(path for path in (ROOT / place).rglob("*.py") if "node_modules" not in path.parts)
 
 
 def imports_of(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ import { ConnectionError, ProtocolError, RefusedError } from "./errors.ts";
 import { JsonFields } from "./json-fields.ts";
 
 export interface HttpCall {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST";
   readonly url: string;
   /** The session token or tenant key, sent as `Authorization: Bearer`. */
   readonly bearer: string | undefined;

@@ -52,7 +52,7 @@ export class LongPollTransport implements Transport {
 
   async cancel(answer: Answer): Promise<void> {
     if (answer.responseId === undefined) return;
-    await this.#session.call(path(answer.responseId), { method: "DELETE", timeoutMs: LIMITS.stopMs });
+    await this.#session.call(`${path(answer.responseId)}/cancel`, { method: "POST", timeoutMs: LIMITS.stopMs });
   }
 
   async *#submit(answer: Answer): AsyncGenerator<AnswerEvent, string, void> {

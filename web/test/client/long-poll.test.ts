@@ -6,7 +6,7 @@ import { FakeNetwork, json, poll, refusal } from "./fake-network.ts";
 
 const MESSAGE = "POST /chat/message";
 const RESPONSE = "GET /chat/message/rsp_1";
-const CANCEL = "DELETE /chat/message/rsp_1";
+const CANCEL = "POST /chat/message/rsp_1/cancel";
 
 let network: FakeNetwork;
 

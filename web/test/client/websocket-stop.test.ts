@@ -32,18 +32,18 @@ describe("stopping an answer over a WebSocket", () => {
   });
 
   it("does not wait for a server that says nothing", async () => {
-    network.on("DELETE /chat/message/rsp_1", () => json(200, { response_id: "rsp_1", status: "cancelled" }));
+    network.on("POST /chat/message/rsp_1/cancel", () => json(200, { response_id: "rsp_1", status: "cancelled" }));
     const client = newClient();
     const asked = await asking(client);
     client.stop();
     await pass(3_000);
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
     expect(network.socket.closedByClient).toBe(true);
-    expect(network.callsTo("DELETE /chat/message/rsp_1")).toHaveLength(1);
+    expect(network.callsTo("POST /chat/message/rsp_1/cancel")).toHaveLength(1);
   });
 
   it("ends at once, and by HTTP, while there is no connection", async () => {
-    network.on("DELETE /chat/message/rsp_1", () => json(200, { response_id: "rsp_1", status: "cancelled" }));
+    network.on("POST /chat/message/rsp_1/cancel", () => json(200, { response_id: "rsp_1", status: "cancelled" }));
     const client = newClient();
     const asked = await asking(client);
     network.socket.drop();
@@ -51,7 +51,7 @@ describe("stopping an answer over a WebSocket", () => {
     client.stop();
     await pass();
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
-    expect(network.callsTo("DELETE /chat/message/rsp_1")).toHaveLength(1);
+    expect(network.callsTo("POST /chat/message/rsp_1/cancel")).toHaveLength(1);
     await pass(10_000);
     expect(network.sockets).toHaveLength(1);
   });

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from picows import WSFrame, WSMsgType, WSTransport
 
+from fargate_handler.background import Background
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
@@ -56,6 +58,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
             tenant_keys={},
             monotonic=self.clock.monotonic,
@@ -63,6 +66,8 @@ class Gateway:
             http_url=None,
             ws_url=None,
             ws_port=8081,
+            node_id="node",
+            cookie_secure=False,
         )
 
     def connect(self, protocol: str = V1) -> Client:
@@ -98,8 +103,9 @@ class Client:
     def send(self, kind: str, **fields: object) -> None:
         self.receive(ClientFrame(json.dumps({"type": kind, **fields}).encode()))
 
-    def say(self, message_id: str = "m1", previous: str | None = None) -> None:
+    async def say(self, message_id: str = "m1", previous: str | None = None) -> None:
         self.send("chat.message", message_id=message_id, previous_message_id=previous, payload={"text": "hi"})
+        await asyncio.sleep(0)  # accepting a message is a task of its own
 
     def text(self) -> str:
         """What the user sees, and whether every index came once is checked on the way."""
@@ -143,7 +149,7 @@ async def test_a_connection_is_greeted_registered_and_its_token_forgotten() -> N
 async def test_who_comes_back_is_told_what_can_be_resumed() -> None:
     gateway = Gateway()
     first = gateway.connect()
-    first.say()
+    await first.say()
     await settle()
     gateway.call.push("a")
     ready = gateway.connect().frames[0]
@@ -161,7 +167,7 @@ async def test_who_comes_back_is_told_what_can_be_resumed() -> None:
 async def test_a_message_is_answered_with_its_start_its_deltas_and_its_end(protocol: str) -> None:
     gateway = Gateway()
     client = gateway.connect(protocol)
-    client.say()
+    await client.say()
     start = client.frames[1]
     assert (start["type"], start["message_id"], start["next_index"], start["duplicate"]) == (
         "chat.response.start",
@@ -186,17 +192,17 @@ async def test_a_message_is_answered_with_its_start_its_deltas_and_its_end(proto
 async def test_the_same_message_again_starts_nothing_anew() -> None:
     gateway = Gateway()
     client = gateway.connect(COMPACT)
-    client.say()
+    await client.say()
     await settle()
     gateway.call.push("a")
-    client.say()
+    await client.say()
     first, second = client.transport.of_type("chat.response.start")
     assert (second["duplicate"], second["next_index"]) == (True, 1)
     assert (second["response_id"], second["stream"]) == (first["response_id"], first["stream"])
     gateway.call.finish()
     await settle()
     assert client.text() == "a"
-    client.say()
+    await client.say()
     assert client.transport.of_type("chat.response.start")[2]["next_index"] == 0
     assert len(gateway.source.calls) == 1
 
@@ -204,7 +210,7 @@ async def test_the_same_message_again_starts_nothing_anew() -> None:
 async def test_a_restart_is_told_with_an_index_of_its_own() -> None:
     gateway = Gateway(Limits(model_retries=1))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     gateway.call.push("wrong")
     gateway.stream(client).restart()
@@ -219,7 +225,7 @@ async def test_a_restart_is_told_with_an_index_of_its_own() -> None:
 async def test_a_failed_answer_ends_with_its_error() -> None:
     gateway = Gateway(Limits(model_retries=0))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     gateway.call.push("half")
     gateway.call.fail(UpstreamFailed("x", code="upstream_failed"))
@@ -233,7 +239,7 @@ async def test_a_failed_answer_ends_with_its_error() -> None:
 async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list[str]) -> None:
     gateway = Gateway(Limits(batch_tokens=2))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     stream, sent = gateway.stream(client), ""
     for number, step in enumerate(steps):
@@ -272,7 +278,7 @@ async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list
 async def test_a_response_is_resumed_behind_any_index() -> None:
     gateway = Gateway(Limits(batch_tokens=1))
     first = gateway.connect()
-    first.say()
+    await first.say()
     await settle()
     gateway.call.push(*"abcdef")
     gateway.call.finish()
@@ -292,7 +298,7 @@ async def test_a_response_is_resumed_behind_any_index() -> None:
 async def test_nobody_resumes_what_is_not_there_yet() -> None:
     gateway = Gateway()
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     gateway.call.push("a")
     client.send("response.resume", response_id=gateway.stream(client).response_id, after=1)
@@ -311,7 +317,7 @@ async def test_a_response_that_is_not_there_is_refused_by_name(kind: str) -> Non
 async def test_while_paused_nothing_is_sent_and_a_cancel_is_answered_all_the_same() -> None:
     gateway = Gateway()
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     response_id = gateway.stream(client).response_id
     gateway.call.push("a")
@@ -329,7 +335,7 @@ async def test_while_paused_nothing_is_sent_and_a_cancel_is_answered_all_the_sam
 async def test_a_paused_reader_holds_the_model_once_it_is_the_window_ahead() -> None:
     gateway = Gateway(Limits(pause_window_bytes=100))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     response_id = gateway.stream(client).response_id
     client.send("response.pause", response_id=response_id)
@@ -347,7 +353,7 @@ async def test_a_paused_reader_holds_the_model_once_it_is_the_window_ahead() -> 
 async def test_acknowledged_deltas_are_counted_once_and_only_those_that_exist() -> None:
     gateway = Gateway(Limits(batch_tokens=1))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     gateway.call.push(*"abc")
     response_id = gateway.stream(client).response_id
@@ -363,7 +369,7 @@ async def test_acknowledged_deltas_are_counted_once_and_only_those_that_exist() 
 
 async def blocked_reader(gateway: Gateway) -> Client:
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     client.connection.pause_writing()
     gateway.call.push("x")
@@ -410,7 +416,7 @@ async def test_a_reader_that_catches_up_is_not_looked_at_any_more() -> None:
 async def test_a_pause_that_lasts_too_long_ends_the_connection() -> None:
     gateway = Gateway(Limits(grace_seconds=3600, model_deadline_seconds=3600, first_token_deadline_seconds=3600))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     client.send("response.pause", response_id=gateway.stream(client).response_id)
     for _ in range(299):
@@ -439,7 +445,7 @@ async def test_deltas_that_missed_their_interval_are_counted_once_each() -> None
 async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_it_stays(last: str) -> None:
     gateway = Gateway(Limits(protocol_errors_per_minute=1))
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     gateway.call.push("x")
     stream = gateway.stream(client)
@@ -451,7 +457,7 @@ async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_
     client.transport.underlying_transport.waiting = 100_000_000
     match last:
         case "chat.message":
-            client.say("m2", "m1")
+            await client.say("m2", "m1")
         case "response.resume":
             client.send(last, response_id=stream.response_id, after=-1)
         case "response.ack":
@@ -525,7 +531,7 @@ async def test_what_breaks_the_protocol_closes_the_connection_once(frame: Client
     client = gateway.connect()
     client.receive(frame)
     client.receive(frame)
-    client.say()
+    await client.say()
     assert client.transport.close is not None
     assert client.transport.close[0] == code
     assert len(gateway.registry) == 0
@@ -536,7 +542,7 @@ async def test_what_breaks_the_protocol_closes_the_connection_once(frame: Client
 async def test_a_closed_tab_is_no_cancel() -> None:
     gateway = Gateway()
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     client.receive(ClientFrame(msg_type=WSMsgType.CLOSE))
     assert client.transport.disconnected
@@ -555,11 +561,11 @@ async def test_a_closed_tab_is_no_cancel() -> None:
 async def test_a_draining_node_asks_to_reconnect_and_running_answers_go_on() -> None:
     gateway = Gateway()
     client = gateway.connect()
-    client.say()
+    await client.say()
     await settle()
     client.connection.ask_to_reconnect("leaving", 1234)
     assert client.frames[-1] == {"type": "reconnect", "reason": "leaving", "after_ms": 1234}
-    client.say("m2", "m1")
+    await client.say("m2", "m1")
     assert client.last_code() == "draining"
     gateway.call.push("goes on")
     gateway.call.finish()

@@ -52,15 +52,17 @@ class Node:
             monotonic=self.clock.monotonic,
         )
 
-    def send(
+    async def send(
         self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t", text: str = "hi"
     ) -> Submission:
         event = IngestEvent(Channel(tenant, "demo", session), message_id, previous, text, grace_seconds=30.0)
-        return self.orchestrator.submit(event)
+        return await self.orchestrator.submit(event)
 
-    def refusal(self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t") -> str:
+    async def refusal(
+        self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t"
+    ) -> str:
         with pytest.raises(EvenflowError) as refused:
-            self.send(message_id, previous, session=session, tenant=tenant)
+            await self.send(message_id, previous, session=session, tenant=tenant)
         return refused.value.code
 
     def count(self, metric: Metric) -> int:
@@ -78,7 +80,7 @@ class Node:
 
 async def test_a_message_is_answered_and_counted() -> None:
     node = Node()
-    submission = node.send("m1")
+    submission = await node.send("m1")
     assert not submission.duplicate
     assert submission.stream.state is ResponseState.STREAMING
     assert node.orchestrator.busy
@@ -98,13 +100,13 @@ async def test_a_message_is_answered_and_counted() -> None:
 
 async def test_submitting_returns_before_the_model_was_even_asked() -> None:
     node = Node()
-    node.send("m1")
+    await node.send("m1")
     assert node.source.calls == []
 
 
 async def test_responses_have_ids_that_nobody_guesses() -> None:
     node = Node(Limits(messages_in_flight_per_session=100, messages_per_second=1000))
-    ids = {node.send(f"m{n}", f"m{n - 1}" if n else None).stream.response_id for n in range(50)}
+    ids = {(await node.send(f"m{n}", f"m{n - 1}" if n else None)).stream.response_id for n in range(50)}
     assert len(ids) == 50
     assert all(len(response_id) == len("rsp_") + 32 for response_id in ids)
     node.orchestrator.interrupt_all(LEAVING)
@@ -113,7 +115,7 @@ async def test_responses_have_ids_that_nobody_guesses() -> None:
 
 async def test_failures_retries_and_degraded_answers_are_counted() -> None:
     node = Node(fallback_text="Later, please.")
-    stream = node.send("m1").stream
+    stream = (await node.send("m1")).stream
     for number in range(2):
         await settle()
         node.source.calls[number].fail(BROKEN)
@@ -130,39 +132,39 @@ async def test_failures_retries_and_degraded_answers_are_counted() -> None:
 
 async def test_the_same_message_again_is_the_same_response_at_any_time_and_nothing_is_generated_twice() -> None:
     node = Node()
-    first = node.send("m1")
-    assert node.send("m1") == Submission(first.stream, duplicate=True)
+    first = await node.send("m1")
+    assert await node.send("m1") == Submission(first.stream, duplicate=True)
     await settle()
-    assert node.send("m1", "something else") == Submission(first.stream, duplicate=True)
+    assert await node.send("m1", "something else") == Submission(first.stream, duplicate=True)
     node.source.calls[0].finish()
     await settle()
-    assert node.send("m1") == Submission(first.stream, duplicate=True)
+    assert await node.send("m1") == Submission(first.stream, duplicate=True)
     assert len(node.source.calls) == 1
 
 
 async def test_the_same_message_id_in_another_session_is_another_message() -> None:
     node = Node()
-    assert node.send("m1", session="a").stream is not node.send("m1", session="b").stream
+    assert (await node.send("m1", session="a")).stream is not (await node.send("m1", session="b")).stream
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
 
 
 async def test_a_message_known_for_too_long_is_gone() -> None:
     node = Node()
-    node.send("m1")
+    await node.send("m1")
     await settle()
     node.source.calls[0].finish()
     await settle()
     node.orchestrator.sweep(node.clock.now + 301.0)
     with pytest.raises(Gone):
-        node.send("m1")
+        await node.send("m1")
 
 
 async def test_a_message_out_of_order_is_refused_with_what_is_expected() -> None:
     node = Node()
-    node.send("m1")
+    await node.send("m1")
     with pytest.raises(Conflict) as refusal:
-        node.send("m3", "m2")
+        await node.send("m3", "m2")
     assert refusal.value.to_object()["expected"] == "m1"
     assert node.orchestrator.last_message_id(Channel("t", "demo", "s")) == "m1"
     assert node.orchestrator.last_message_id(Channel("t", "demo", "nobody")) is None
@@ -172,17 +174,17 @@ async def test_a_message_out_of_order_is_refused_with_what_is_expected() -> None
 
 async def test_the_model_is_told_what_was_said_before_but_not_what_failed_or_stood_in() -> None:
     node = Node(Limits(model_retries=0), fallback_text="Later, please.")
-    node.send("m1", text="one?")
+    await node.send("m1", text="one?")
     await settle()
     node.source.calls[0].push("one.")
     node.source.calls[0].finish()
     await settle()
-    node.send("m2", "m1", text="two?")
+    await node.send("m2", "m1", text="two?")
     await settle()
     node.source.calls[1].push("tw")
     node.source.calls[1].fail(BROKEN)
     await settle()
-    node.send("m3", "m2", text="three?")
+    await node.send("m3", "m2", text="three?")
     await settle()
     assert node.source.calls[2].request.turns == (
         Turn("user", "one?"),
@@ -199,23 +201,23 @@ async def test_the_model_is_told_what_was_said_before_but_not_what_failed_or_sto
 
 async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affected() -> None:
     node = Node(Limits(messages_in_flight_per_tenant=2))
-    streams = [node.send("m1", session=f"s{n}").stream for n in range(2)]
-    assert node.refusal("m1", session="s2") == "tenant_in_flight"
-    assert node.send("m1", session="s2", tenant="other").stream
+    streams = [(await node.send("m1", session=f"s{n}")).stream for n in range(2)]
+    assert await node.refusal("m1", session="s2") == "tenant_in_flight"
+    assert (await node.send("m1", session="s2", tenant="other")).stream
     node.orchestrator.cancel(streams[0])
     await settle()
-    assert node.send("m1", session="s2").stream
+    assert (await node.send("m1", session="s2")).stream
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
 
 
 async def test_beyond_the_generations_at_once_messages_wait_and_beyond_the_queue_they_are_refused() -> None:
     node = Node(Limits(generations_per_node=1, queue_depth=2))
-    running = node.send("m1", session="a").stream
-    waiting = [node.send("m1", session=name).stream for name in ("b", "c")]
+    running = (await node.send("m1", session="a")).stream
+    waiting = [(await node.send("m1", session=name)).stream for name in ("b", "c")]
     assert [stream.state for stream in waiting] == [ResponseState.QUEUED] * 2
     assert node.page["queue.depth"] == 2
-    assert node.refusal("m1", session="d") == "queue_full"
+    assert await node.refusal("m1", session="d") == "queue_full"
     assert node.count(catalogue.QUEUE_REFUSED) == 1
     await settle()
     node.clock.turn(1.5)
@@ -230,22 +232,22 @@ async def test_beyond_the_generations_at_once_messages_wait_and_beyond_the_queue
 
 async def test_a_refused_message_leaves_nothing_behind_and_can_come_again() -> None:
     node = Node(Limits(generations_per_node=1, queue_depth=0))
-    node.send("m1", session="a")
-    assert node.refusal("m1", session="b") == "queue_full"
+    await node.send("m1", session="a")
+    assert await node.refusal("m1", session="b") == "queue_full"
     await settle()
     node.source.calls[0].finish()
     await settle()
-    assert not node.send("m1", session="b").duplicate
+    assert not (await node.send("m1", session="b")).duplicate
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
 
 
 async def test_waiting_messages_of_several_tenants_take_turns() -> None:
     node = Node(Limits(generations_per_node=1))
-    node.send("m1", session="first", text="first")
+    await node.send("m1", session="first", text="first")
     for number in range(3):
-        node.send("m1", session=f"loud{number}", tenant="loud", text=f"loud{number}")
-    node.send("m1", session="quiet", tenant="quiet", text="quiet")
+        await node.send("m1", session=f"loud{number}", tenant="loud", text=f"loud{number}")
+    await node.send("m1", session="quiet", tenant="quiet", text="quiet")
     begun = []
     for _ in range(5):
         await settle()
@@ -259,20 +261,20 @@ async def test_waiting_messages_of_several_tenants_take_turns() -> None:
 
 async def test_a_waiting_message_can_be_cancelled_and_frees_its_place() -> None:
     node = Node(Limits(generations_per_node=1, queue_depth=1))
-    node.send("m1", session="a")
-    waiting = node.send("m1", session="b").stream
+    await node.send("m1", session="a")
+    waiting = (await node.send("m1", session="b")).stream
     node.orchestrator.cancel(waiting)
     assert waiting.state is ResponseState.CANCELLED
     assert node.page["queue.depth"] == 0
-    assert node.send("m1", session="c").stream.state is ResponseState.QUEUED
+    assert (await node.send("m1", session="c")).stream.state is ResponseState.QUEUED
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
 
 
 async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
     node = Node(Limits(generations_per_node=1, model_deadline_seconds=3600, first_token_deadline_seconds=3600))
-    node.send("m1", session="a")
-    waiting = node.send("m1", session="b").stream
+    await node.send("m1", session="a")
+    waiting = (await node.send("m1", session="b")).stream
     node.clock.turn(31.0)
     await settle()
     assert waiting.state is ResponseState.CANCELLED
@@ -282,10 +284,10 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
 
 async def test_a_response_begun_and_cancelled_in_the_same_moment_frees_its_place() -> None:
     node = Node(Limits(generations_per_node=1))
-    node.orchestrator.cancel(node.send("m1", session="a").stream)
+    node.orchestrator.cancel((await node.send("m1", session="a")).stream)
     await settle()
     assert not node.orchestrator.busy
-    assert node.send("m1", session="b").stream.state is ResponseState.STREAMING
+    assert (await node.send("m1", session="b")).stream.state is ResponseState.STREAMING
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
     assert not node.orchestrator.busy
@@ -293,7 +295,7 @@ async def test_a_response_begun_and_cancelled_in_the_same_moment_frees_its_place
 
 async def test_cancelling_what_has_ended_changes_nothing() -> None:
     node = Node()
-    stream = node.send("m1").stream
+    stream = (await node.send("m1")).stream
     await settle()
     node.source.calls[0].finish()
     await settle()
@@ -307,10 +309,10 @@ async def test_cancelling_what_has_ended_changes_nothing() -> None:
 
 async def test_while_draining_new_messages_are_refused_and_known_ones_answered() -> None:
     node = Node()
-    known = node.send("m1")
+    known = await node.send("m1")
     node.orchestrator.draining = True
-    assert node.refusal("m2", "m1") == "draining"
-    assert node.send("m1") == Submission(known.stream, duplicate=True)
+    assert await node.refusal("m2", "m1") == "draining"
+    assert await node.send("m1") == Submission(known.stream, duplicate=True)
     await settle()
     node.source.calls[0].push("goes on")
     node.source.calls[0].finish()
@@ -321,7 +323,7 @@ async def test_while_draining_new_messages_are_refused_and_known_ones_answered()
 
 async def test_when_the_drain_is_over_everything_ends_with_its_error() -> None:
     node = Node(Limits(generations_per_node=1))
-    streams = [node.send("m1", session=name).stream for name in ("a", "b", "c")]
+    streams = [(await node.send("m1", session=name)).stream for name in ("a", "b", "c")]
     await settle()
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
@@ -354,21 +356,21 @@ class Traffic:
     async def do(self, action: str, which: int) -> None:
         match action:
             case "send":
-                self._send(which)
+                await self._send(which)
             case "push" | "finish" | "fail":
                 self._model(action, which)
             case "cancel" | "repeat" if self.accepted:
-                self._ask_again(action, self.accepted[which % len(self.accepted)].stream)
+                await self._ask_again(action, self.accepted[which % len(self.accepted)].stream)
             case "loop":
                 await settle()
             case "time":
                 self.node.clock.turn(0.1 * which)
 
-    def _send(self, which: int) -> None:
+    async def _send(self, which: int) -> None:
         session, tenant, message_id = f"s{which % 4}", f"t{which % 3}", f"m{len(self.accepted)}"
         line = tenant + session
         try:
-            submission = self.node.send(message_id, self._last.get(line), session=session, tenant=tenant)
+            submission = await self.node.send(message_id, self._last.get(line), session=session, tenant=tenant)
         except RateLimited:
             return
         self.accepted.append(submission)
@@ -387,11 +389,11 @@ class Traffic:
             case _:
                 call.fail(BROKEN)
 
-    def _ask_again(self, action: str, stream: ResponseStream) -> None:
+    async def _ask_again(self, action: str, stream: ResponseStream) -> None:
         if action == "cancel":
             self.node.orchestrator.cancel(stream)
             return
-        again = self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi", 30.0))
+        again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi", 30.0))
         assert again == Submission(stream, duplicate=True)
 
 
@@ -429,7 +431,7 @@ async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_
 
 async def test_after_a_cancel_no_task_is_left() -> None:
     node = Node()
-    node.send("m1")
+    await node.send("m1")
     await settle()
     node.orchestrator.cancel(node.orchestrator.responses.of(Channel("t", "demo", "s"))[0])
     await settle()

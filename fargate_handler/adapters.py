@@ -1,0 +1,52 @@
+"""What the handler has of the outside world beside its sockets and its model, opened by the settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.settings import HandlerSettings
+from stream_core.response_store import ResponseStore
+from stream_core.session_store import SessionStore
+
+if TYPE_CHECKING:
+    from stream_aws.metric_publication import MetricPublication
+    from stream_aws.signing_key_secret import SigningKeySecret
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where sessions and responses are kept for all tasks."""
+
+    sessions: SessionStore
+    responses: ResponseStore
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """None is what this node does without."""
+
+    signing_keys: dict[str, bytes]
+    signing_key_secret: SigningKeySecret | None = None
+    stores: Stores | None = None
+    publication: MetricPublication | None = None
+
+
+@asynccontextmanager
+async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIterator[Adapters]:
+    """Open what the settings ask for; it is closed at the end.
+
+    Raises:
+        ConfigurationError: the signing keys can't be read.
+    """
+    if not settings.uses_aws:
+        yield Adapters(settings.signing_keys)
+        return
+    # Only now: a node on its own doesn't have AWS' SDK installed.
+    from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415
+
+    async with open_aws_adapters(settings, metrics) as adapters:
+        yield adapters

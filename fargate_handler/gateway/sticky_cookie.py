@@ -1,0 +1,18 @@
+"""The cookie by which a load balancer sends a client back to the task that it was with."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+from fargate_handler.gateway.context import GatewayContext
+
+NAME = "WSID"
+LIFETIME_SECONDS = 3_600
+"""As long as the load balancer's stickiness."""
+
+
+def sticky_cookie(context: GatewayContext) -> str:
+    """The value of a `Set-Cookie` header. It says `Expires`, since an ALB doesn't read `Max-Age`."""
+    expires = formatdate(context.wall_time() + LIFETIME_SECONDS, usegmt=True)
+    secure = "; Secure" if context.cookie_secure else ""
+    return f"{NAME}={context.node_id}; Path=/; Expires={expires}; HttpOnly; SameSite=Lax{secure}"

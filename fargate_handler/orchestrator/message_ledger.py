@@ -1,0 +1,75 @@
+"""Accepted messages on record: what makes an acceptance survive this task, and lets other tasks go on with a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fargate_handler.metrics import Counter
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from stream_core.channel import Channel
+from stream_core.errors import Overloaded
+from stream_core.response_store import StoreUnavailable
+from stream_core.response_stream import ResponseStream
+from stream_core.session_store import LedgerEntry, SessionStore, StoredConversation
+
+_RETRY_AFTER_MS = 2_000
+
+
+class MessageLedger:
+    """The session store and the recorder, as the orchestrator uses them.
+
+    Args:
+        owner: this task's name.
+        wall_time: seconds since the epoch.
+        refused: counts messages that could not be put on record.
+    """
+
+    def __init__(
+        self,
+        sessions: SessionStore,
+        recorder: ResponseRecorder,
+        owner: str,
+        wall_time: Callable[[], float],
+        refused: Counter,
+    ) -> None:
+        self._sessions = sessions
+        self._recorder = recorder
+        self._owner = owner
+        self._wall_time = wall_time
+        self._refused = refused
+
+    async def load(self, channel: Channel) -> StoredConversation:
+        """What all tasks know of a session.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        try:
+            return await self._sessions.load(channel, self._wall_time())
+        except StoreUnavailable as error:
+            raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
+
+    async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
+        """Put the message on record, and have its response written as it grows.
+
+        Raises:
+            NotAccepted: another task has accepted this message, or another one in its place.
+            Overloaded: the store can't be written, or is too far behind.
+        """
+        if self._recorder.behind:
+            raise self._refusal("store_behind", "the response buffer is too far behind")
+        entry = LedgerEntry(event.message_id, event.previous_message_id, event.text, stream.response_id, self._owner)
+        try:
+            lease = await self._sessions.accept(event.channel, entry, self._wall_time())
+        except StoreUnavailable as error:
+            raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
+        self._recorder.record(stream, lease)
+
+    def _refusal(self, code: str, what: str) -> Overloaded:
+        self._refused.value += 1
+        return Overloaded(
+            f"{what}; the message was not accepted, running answers go on, send it again later",
+            code=code,
+            retry_after_ms=_RETRY_AFTER_MS,
+        )

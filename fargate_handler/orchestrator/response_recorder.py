@@ -1,0 +1,313 @@
+"""Writes responses to the store while they are generated: one more cursor over each log, so there is no queue to overflow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from fargate_handler.background import Background
+from fargate_handler.metrics import Metrics
+from stream_core import metric_catalogue as catalogue
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.limits import Limits
+from stream_core.response_log import LogEntry
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
+from stream_core.response_stream import ResponseStream
+from stream_core.session_store import SessionStore
+
+_logger = logging.getLogger(__name__)
+
+# What DynamoDB takes in one request.
+_CHUNKS_PER_WRITE = 25
+_WRITES_AT_ONCE = 16
+# An item may have 400 KB, and a character take six bytes there.
+_CHUNK_CHARACTERS = 16_384
+_RENEWALS_PER_LEASE = 3.3
+_LOOKS_PER_GRACE = 3.0
+_LONGEST_PAUSE_SECONDS = 1.0
+_DRAIN_STEP_SECONDS = 0.01
+
+
+class Recording:
+    """One response's way into the store."""
+
+    __slots__ = (
+        "due_at",
+        "failures",
+        "lease",
+        "polls",
+        "stored_bytes",
+        "stream",
+        "waiting_since",
+        "writing",
+        "written",
+    )
+
+    def __init__(self, stream: ResponseStream, lease: Lease, now: float) -> None:
+        self.stream = stream
+        self.lease = lease
+        self.written = 0
+        """The next index that the store does not have."""
+        self.stored_bytes = 0
+        self.writing = False
+        self.due_at = now
+        """Not before, after a write that was not taken."""
+        self.waiting_since: float | None = None
+        """Since when the store should have had what it hasn't."""
+        self.failures = 0
+        self.polls = 0
+
+    def next_entries(self) -> Sequence[LogEntry]:
+        """What to write next: all that is new, up to the size of a chunk."""
+        entries = self.stream.log.entries[self.written :]
+        size = 0
+        for count, entry in enumerate(entries):
+            size += len(entry) if isinstance(entry, str) else 0
+            if count and size > _CHUNK_CHARACTERS:
+                return entries[:count]
+        return entries
+
+    def take_note(self, chunk: Chunk) -> None:
+        """The store has this chunk."""
+        self.failures = 0
+        self.written = chunk.last_index + 1
+        self.stored_bytes += sum(len(entry.encode()) for entry in chunk.entries if isinstance(entry, str))
+
+
+class ResponseRecorder:
+    """The write-behind between the logs of this node and the store.
+
+    The first delta and the end of a response are written at once, everything between about every `store_interval_ms`,
+    longer while the delivery clock is stretched. A response has at most one write on its way, so a slow store makes for
+    larger chunks rather than more of them, and order keeps itself. What the store does not take is written again with
+    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting, `behind` is true and new
+    messages are refused. A response that could not be written until it expires is given up, and counted.
+
+    Args:
+        owner: this task's name in leases.
+        wall_time: seconds since the epoch, for what other machines read; `monotonic` for everything else.
+        on_lost: called with a response that another task has taken over.
+    """
+
+    def __init__(
+        self,
+        *,
+        responses: ResponseStore,
+        sessions: SessionStore,
+        owner: str,
+        clock: DeliveryClock,
+        limits: Limits,
+        metrics: Metrics,
+        monotonic: Callable[[], float],
+        wall_time: Callable[[], float],
+        on_lost: Callable[[ResponseStream], None],
+    ) -> None:
+        self._responses = responses
+        self._sessions = sessions
+        self._owner = owner
+        self._clock = clock
+        self._limits = limits
+        self._monotonic = monotonic
+        self._wall_time = wall_time
+        self._on_lost = on_lost
+        self._recordings: dict[str, Recording] = {}
+        self._background = Background()
+        self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._urgent: list[Recording] = []
+        self.backlog_bytes = 0
+        """Text in the logs that the store does not have."""
+        self._look_at = 0.0
+        self._renew_at = 0.0
+        self._delays = metrics.distribution(catalogue.STORE_WRITE_DELAY)
+        self._retries = metrics.counter(catalogue.STORE_RETRIES)
+        self._lost = metrics.counter(catalogue.STORE_DELTAS_LOST)
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits for the store that nothing new should be accepted."""
+        return self.backlog_bytes > self._limits.store_backlog_bytes
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is not in the store yet."""
+        return bool(self._recordings)
+
+    async def start(self) -> None:
+        """Take the lease of this task, and begin.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        await self._renew()
+        self._clock.put_after(self, self._interval)
+
+    def record(self, stream: ResponseStream, lease: Lease) -> None:
+        """From now on `stream` is written as it grows, until its end is."""
+        self._recordings[stream.response_id] = recording = Recording(stream, lease, self._monotonic())
+        stream.on_urgent = partial(self._hurry, recording)
+
+    async def drain(self, deadline: float) -> None:
+        """Return when everything is written, or at `deadline` on the monotonic clock."""
+        while self._recordings and self._monotonic() < deadline:
+            self._write_out(tuple(self._recordings.values()))
+            await asyncio.sleep(_DRAIN_STEP_SECONDS)
+        if self._recordings:
+            _logger.error("%d responses could not be written to the store before leaving", len(self._recordings))
+
+    def on_due(self, _slot: int) -> None:
+        """Write what has grown, keep the lease, look for readers elsewhere."""
+        self._clock.put_after(self, self._interval)
+        now = self._monotonic()
+        recordings = tuple(self._recordings.values())
+        self._write_out(recordings)
+        self.backlog_bytes = sum(recording.stream.log.text_bytes - recording.stored_bytes for recording in recordings)
+        if now >= self._renew_at:
+            self._renew_at = now + self._limits.lease_seconds / _RENEWALS_PER_LEASE
+            self._background.run(self._keep_lease())
+        if now >= self._look_at:
+            self._look_at = now + max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
+            for recording in recordings:
+                if recording.stream.unread_since is not None and not recording.stream.state.terminal:
+                    self._background.run(self._look_for_readers(recording))
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    @property
+    def _interval(self) -> float:
+        stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
+        return self._limits.store_interval_ms / 1000 * stretch
+
+    def _hurry(self, recording: Recording) -> None:
+        # Many responses may begin or end in one turn of the loop: they share requests.
+        if not self._urgent:
+            asyncio.get_running_loop().call_soon(self._write_urgent)
+        self._urgent.append(recording)
+
+    def _write_urgent(self) -> None:
+        urgent, self._urgent = self._urgent, []
+        self._write_out(urgent)
+
+    def _write_out(self, recordings: Sequence[Recording]) -> None:
+        now = self._monotonic()
+        growing: list[Recording] = []
+        for recording in recordings:
+            if recording.writing or now < recording.due_at:
+                continue
+            log = recording.stream.log
+            if recording.written < log.next_index:
+                recording.writing = True
+                growing.append(recording)
+            elif log.closed:
+                recording.writing = True
+                self._background.run(self._finish(recording))
+        for first in range(0, len(growing), _CHUNKS_PER_WRITE):
+            self._background.run(self._write(growing[first : first + _CHUNKS_PER_WRITE]))
+
+    async def _write(self, recordings: Sequence[Recording]) -> None:
+        due = self._monotonic()
+        async with self._slots:
+            # Made only now: what has come while it waited goes along.
+            chunks = [self._chunk(recording, due) for recording in recordings]
+            left = await self._responses.append(chunks)
+        now = self._monotonic()
+        not_taken = {chunk.lease.response_id for chunk in left}
+        for recording, chunk in zip(recordings, chunks, strict=True):
+            recording.writing = False
+            if recording.stream.response_id in not_taken:
+                self._try_later(recording, now)
+                continue
+            recording.take_note(chunk)
+            self._delays.record((now - (recording.waiting_since or due)) * 1000)
+            recording.waiting_since = None
+            if recording.stream.log.closed:
+                self._hurry(recording)
+
+    def _chunk(self, recording: Recording, due: float) -> Chunk:
+        if recording.waiting_since is None:
+            recording.waiting_since = due
+        began_at = self._wall_time() - self._ago(recording.stream.first_delta_at)
+        return Chunk(recording.lease, recording.written, recording.next_entries(), began_at)
+
+    def _ago(self, moment: float | None) -> float:
+        return self._monotonic() - moment if moment is not None else 0.0
+
+    async def _finish(self, recording: Recording) -> None:
+        stream, limits = recording.stream, self._limits
+        ended_at = self._wall_time() - self._ago(stream.ended_at)
+        try:
+            ending = _ending(stream, ended_at)
+            await self._responses.finish(recording.lease, ending, ended_at + limits.response_ttl_seconds)
+            await self._sessions.answered(stream.channel, stream.message_id, _answer(stream, limits.history_bytes))
+        except LeaseLost:
+            _logger.warning("response %s was taken over by another task while it was written", stream.response_id)
+            self._on_lost(stream)
+        except Exception as error:
+            if not isinstance(error, StoreUnavailable):
+                _logger.exception("the store refused the end of a response")
+            recording.writing = False
+            self._try_later(recording, self._monotonic())
+            return
+        self._forget(recording)
+
+    def _try_later(self, recording: Recording, now: float) -> None:
+        stream = recording.stream
+        self._retries.value += 1
+        if stream.ended_at is not None and now - stream.ended_at > self._limits.response_ttl_seconds:
+            lost = stream.log.next_index - recording.written
+            self._lost.value += lost
+            _logger.error("response %s expired before the store took its last %d deltas", stream.response_id, lost)
+            self._forget(recording)
+            return
+        recording.failures += 1
+        longest = min(_LONGEST_PAUSE_SECONDS, self._interval * 2 ** min(recording.failures, 8))
+        recording.due_at = now + random.uniform(0, longest)
+
+    def _forget(self, recording: Recording) -> None:
+        recording.stream.on_urgent = None
+        self._recordings.pop(recording.stream.response_id, None)
+
+    # -- lease and readers ---------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        await self._responses.renew(self._owner, self._wall_time() + self._limits.lease_seconds)
+
+    async def _keep_lease(self) -> None:
+        try:
+            await self._renew()
+        except StoreUnavailable:
+            _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
+
+    async def _look_for_readers(self, recording: Recording) -> None:
+        """Polls are answered elsewhere: a count that grows is a reader, and the grace period begins anew."""
+        try:
+            head = await self._responses.head(recording.stream.response_id, self._wall_time())
+        except StoreUnavailable:
+            return
+        if head is not None and head.polls > recording.polls:
+            recording.polls = head.polls
+            if recording.stream.unread_since is not None:
+                recording.stream.unread_since = self._monotonic()
+
+
+def _ending(stream: ResponseStream, ended_at: float) -> Ending:
+    return Ending(
+        state=stream.state,
+        next_index=stream.log.next_index,
+        ended_at=ended_at,
+        finish_reason=stream.finish_reason,
+        usage=stream.usage.model_dump() if stream.usage else None,
+        error=stream.error,
+        degraded=stream.degraded,
+    )
+
+
+def _answer(stream: ResponseStream, most_bytes: int) -> str | None:
+    """What the conversation should remember of it."""
+    if stream.state is not ResponseState.COMPLETED or stream.degraded:
+        return None
+    text = stream.log.text
+    return text if len(text.encode()) <= most_bytes else None

@@ -1,0 +1,109 @@
+"""One SDK client of an AWS service that streams: hundreds of calls at once, each closed when it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any
+
+import aiohttp
+from aiobotocore.config import AioConfig
+from aiobotocore.session import get_session
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.parsers import ResponseParserError
+
+from fargate_handler.token_sources.aws_failures import NOT_READABLE, failure_of, unreadable_event
+from stream_core.errors import EvenflowError
+
+Event = dict[str, Any]
+
+_FAILURES = (BotoCoreError, ClientError, aiohttp.ClientError, OSError)
+_CALL_FAILURES = (*_FAILURES, ResponseParserError, ValueError)
+
+
+class AwsClient:
+    """Region, endpoint and credentials come from where the SDK finds them, and from AWS_REGION.
+
+    Args:
+        service: the SDK's name of it.
+        most_calls: how many calls run at once; more would wait for a connection.
+        check: what we should look at when the service will not have us, for the log.
+    """
+
+    def __init__(self, service: str, most_calls: int, check: str) -> None:
+        self._service = service
+        self._check = check
+        self._config = AioConfig(
+            max_pool_connections=most_calls,
+            connect_timeout=10,
+            read_timeout=None,  # deadlines are the worker's, and so are retries
+            retries={"total_max_attempts": 1},
+            warm_up_loader_caches=True,  # in a thread: the service's description is a megabyte of JSON
+        )
+        self._opening = asyncio.Lock()
+        self._open = AsyncExitStack()
+        self._client: Any = None
+
+    async def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Make a call whose answer holds an event stream; read it within `hanging_up`.
+
+        Raises:
+            EvenflowError: the call failed, see `failure_of`.
+        """
+        try:
+            client = self._client or await self._opened()
+            answer: dict[str, Any] = await getattr(client, operation)(**arguments)
+        except NoCredentialsError as error:
+            await self.close()  # no call can run on it; the next one looks for credentials anew
+            raise self._failure(error) from error
+        except _CALL_FAILURES as error:
+            raise self._failure(error) from error
+        return answer
+
+    async def next_event(self, events: AsyncIterator[Event]) -> Event | None:
+        """The stream's next event, None at its end. Types of event that the SDK doesn't know are passed over.
+
+        Raises:
+            EvenflowError: the stream broke, ended with an exception, or held what is no event.
+        """
+        try:
+            return await anext(events, None)
+        except _FAILURES as error:
+            raise self._failure(error) from error
+        except NOT_READABLE as error:
+            raise unreadable_event() from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._client = None
+        await self._open.aclose()
+
+    def _failure(self, error: Exception) -> EvenflowError:
+        return failure_of(error, self._service, self._check)
+
+    async def _opened(self) -> Any:
+        async with self._opening:
+            if self._client is None:
+                # The SDK itself reads AWS_DEFAULT_REGION only.
+                region = os.environ.get("AWS_REGION")
+                client = get_session().create_client(self._service, region_name=region, config=self._config)
+                self._client = await self._open.enter_async_context(client)
+        return self._client
+
+
+@contextmanager
+def hanging_up(stream: Any) -> Iterator[AsyncIterator[Event]]:
+    """The events of an answer. Leaving before their end breaks the connection off, which is what stops the model.
+
+    At their end the connection is kept for another call. `stream.close()` alone would be polite: under TLS and uvloop it
+    waits half a minute for the farewell of a server that only writes.
+    """
+    try:
+        yield aiter(stream)
+    finally:
+        connection = stream._raw_stream.connection  # noqa: SLF001 - the SDK has no call for it
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        stream.close()

@@ -1,0 +1,114 @@
+"""What the failure of a model on AWS means by the contract."""
+
+from __future__ import annotations
+
+import logging
+import re
+import struct
+
+import aiohttp
+import orjson
+from botocore.eventstream import ParserError
+from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as NotConnected
+from botocore.parsers import ResponseParserError
+
+from fargate_handler.token_sources.openai_answer import error_message
+from stream_core.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected
+
+_logger = logging.getLogger(__name__)
+
+NOT_READABLE = (ParserError, ResponseParserError, struct.error, AttributeError, LookupError, TypeError, ValueError)
+"""What the SDK and we stumble over when an event is not what the service's model says."""
+
+# Quotas are per minute and fill up all the time: a few seconds give room again.
+_THROTTLED_MS = 5_000
+_THROTTLED = frozenset(
+    ["ThrottlingException", "ThrottledException", "TooManyRequestsException", "ServiceQuotaExceededException"]
+)
+# These come with 401, 403 or 404, or with 400.
+_NOT_FOR_US = frozenset(
+    [
+        "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature",
+        "InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "OptInRequired",
+        "ResourceNotFoundException", "UnrecognizedClientException",
+        "ValidationError", # SageMaker's own: the endpoint doesn't exist; a model's refusal is a ModelError
+    ]
+)  # fmt: skip
+# Bedrock has one name for a message that is too long and for a model that doesn't exist.
+_ABOUT_OUR_SETTINGS = re.compile(
+    r"model ?id|on-demand throughput|the model that you provided|maximum tokens you requested|(does|is)n.t support"
+    r"|endpointName",
+    re.IGNORECASE,
+)
+_LOGGED_CHARACTERS = 300
+
+
+def failure_of(error: Exception, service: str, check: str) -> EvenflowError:
+    """The contract's error for what the SDK raised.
+
+    Args:
+        service: its name, for the log.
+        check: what we should look at when the service will not have us.
+    """
+    if isinstance(error, ClientError):
+        return _answered(error, service, check)
+    if isinstance(error, HTTPClientError | NotConnected | ResponseParserError | aiohttp.ClientError | OSError):
+        return UpstreamFailed(
+            f"the connection to the model failed ({type(error).__name__}); what it had sent was kept",
+            code="upstream_failed",
+        )
+    # No credentials, no region, an endpoint that is no URL: what stops a call before it is made.
+    return _rejected(service, str(error), check)
+
+
+def unreadable_event() -> UpstreamFailed:
+    """The error for a stream that holds what is no event."""
+    return UpstreamFailed(
+        "the model sent an event that cannot be read; what came before was kept", code="upstream_failed"
+    )
+
+
+def _answered(error: ClientError, service: str, check: str) -> EvenflowError:
+    answer = error.response
+    told = answer.get("Error", {})
+    name, message = str(told.get("Code", "")), str(told.get("Message", ""))
+    # The same failure is `throttlingException` inside a stream.
+    name = name[:1].upper() + name[1:]
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if name == "ModelError":
+        status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
+    if status == 429 or name in _THROTTLED:
+        return UpstreamFailed(
+            "the model has too much to do at the moment; what it had sent was kept, ask again in a few seconds",
+            code="upstream_throttled",
+            retry_after_ms=_THROTTLED_MS,
+        )
+    if status in (401, 403, 404) or name in _NOT_FOR_US:
+        return _rejected(service, f"{name}: {message}", check)
+    if name == "ValidationException":
+        if _ABOUT_OUR_SETTINGS.search(message):
+            return _rejected(service, f"{name}: {message}", check)
+        return _refused(message)
+    if name == "ModelError" and status in (400, 413, 422):
+        return _refused(message)
+    return UpstreamFailed(f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed")
+
+
+def _refused(message: str) -> ModelRefused:
+    return ModelRefused(f"the model refused the message: {message[:200]}", code="model_refused")
+
+
+def _rejected(service: str, told: str, check: str) -> UpstreamRejected:
+    # For us to mend, and nothing that a user should read. Behind a signature's first line stand the signed headers.
+    line = told.partition("\n")[0][:_LOGGED_CHARACTERS]
+    _logger.error("%s will not have us (%s): check %s", service, line, check)
+    return UpstreamRejected("the model cannot be reached; what was delivered was kept", code="upstream_failed")
+
+
+def _said(original: object) -> str:
+    """What the model's container said: an OpenAI-style error, or any text."""
+    try:
+        return error_message(orjson.loads(str(original))["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return str(original or "")

@@ -1,0 +1,46 @@
+"""A model on Amazon Bedrock, by ConverseStream."""
+
+from __future__ import annotations
+
+from fargate_handler.token_sources.alternating_turns import alternating_turns
+from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
+from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
+from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+
+_CHECK = (
+    "EVENFLOW_MODEL_NAME (a model or an inference profile of this region), AWS_REGION, the credentials and their permission "
+    "bedrock:InvokeModelWithResponseStream, and the account's access to the model"
+)
+
+
+class BedrockModel:
+    """See `TokenSource`.
+
+    Args:
+        model: a model's or an inference profile's id or ARN.
+        max_tokens: the longest answer; None for the model's own limit.
+        most_calls: how many answers are generated at once.
+    """
+
+    def __init__(self, model: str, max_tokens: int | None, most_calls: int) -> None:
+        self._call = {"modelId": model, "inferenceConfig": {} if max_tokens is None else {"maxTokens": max_tokens}}
+        self._client = AwsClient("bedrock-runtime", most_calls, _CHECK)
+
+    async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`."""
+        messages = [
+            {"role": role, "content": [{"text": text} for text in texts]}
+            for role, texts in alternating_turns(request.turns)
+        ]
+        reply = BedrockAnswer(sink)
+        answer = await self._client.call("converse_stream", messages=messages, **self._call)
+        with hanging_up(answer["stream"]) as events:
+            while (event := await self._client.next_event(events)) is not None:
+                reply.take(event)
+                await while_held(sink)
+        return reply.finish()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()

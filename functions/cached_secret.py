@@ -1,0 +1,83 @@
+"""A secret of Secrets Manager, read again every few minutes, so that a rotation is seen; the last good one is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stream_aws.key_object import KeysUnreadable
+from stream_core.errors import Overloaded
+
+MAX_AGE_SECONDS = 300.0
+_PAUSE_SECONDS = 10.0
+_RETRY_AFTER_MS = 2_000
+
+T = TypeVar("T")
+
+
+class CachedSecret(Generic[T]):
+    """One secret, as `parse` understands it.
+
+    When a new value cannot be had or read, the last one goes on being used, and Secrets Manager is asked again after
+    `_PAUSE_SECONDS`: no request waits for an outage that another one has just seen.
+
+    Args:
+        client: a Secrets Manager client of boto3.
+        parse: makes the value of the secret's string, or raises `KeysUnreadable`.
+        wall_time: seconds since the epoch. Not the monotonic clock: that may stand still while Lambda has the
+            environment frozen, and the secret would grow old unseen.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        secret_id: str,
+        parse: Callable[[str], T],
+        logger: Logger,
+        wall_time: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._secret_id = secret_id
+        self._parse = parse
+        self._logger = logger
+        self._wall_time = wall_time
+        self._value: T | None = None
+        self._ask_at = 0.0
+
+    def get(self) -> T:
+        """The value, at most a few minutes old unless Secrets Manager fails.
+
+        Raises:
+            Overloaded: `keys_unavailable`; it fails, and there is no earlier value.
+        """
+        now = self._wall_time()
+        if self._value is None or now >= self._ask_at:
+            self._refresh(now)
+        if self._value is None:
+            raise Overloaded(
+                "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
+                code="keys_unavailable",
+                retry_after_ms=_RETRY_AFTER_MS,
+            )
+        return self._value
+
+    def _refresh(self, now: float) -> None:
+        try:
+            answer = self._client.get_secret_value(SecretId=self._secret_id, VersionStage="AWSCURRENT")
+            self._value = self._parse(answer["SecretString"])
+        except (BotoCoreError, ClientError, KeysUnreadable, KeyError) as error:
+            self._ask_at = now + _PAUSE_SECONDS
+            kept = "none is held, so calls are refused" if self._value is None else "the last good one stays in use"
+            self._logger.error(
+                f"a secret could not be read; {kept}", extra={"secret_id": self._secret_id, "reason": _reason(error)}
+            )
+        else:
+            self._ask_at = now + MAX_AGE_SECONDS
+
+
+def _reason(error: Exception) -> str:
+    return "it has no SecretString" if isinstance(error, KeyError) else str(error)

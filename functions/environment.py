@@ -1,0 +1,43 @@
+"""What a function is told by its environment variables, read once when it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stream_core.limits import Limits
+
+_PREFIX = "EVENFLOW_"
+
+
+class ConfigurationError(Exception):
+    """A variable is missing or wrong. The message names it."""
+
+
+def required(environment: Mapping[str, str], name: str) -> str:
+    """The variable `EVENFLOW_<NAME>`.
+
+    Raises:
+        ConfigurationError: it is not set, or empty.
+    """
+    variable = _PREFIX + name.upper()
+    value = environment.get(variable)
+    if not value:
+        raise ConfigurationError(f"{variable} must be set")
+    return value
+
+
+def limits(environment: Mapping[str, str]) -> Limits:
+    """The limits, by the same variables and with the same defaults as the handler's.
+
+    Raises:
+        ConfigurationError: one of them is out of its range, or two contradict each other.
+    """
+    given = {
+        name: environment[_PREFIX + name.upper()]
+        for name in Limits.model_fields
+        if _PREFIX + name.upper() in environment
+    }
+    try:
+        return Limits.model_validate(given)
+    except ValueError as error:
+        raise ConfigurationError(f"{_PREFIX} limits: {error}") from None

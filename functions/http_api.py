@@ -1,0 +1,130 @@
+"""HTTP API events (payload format 2.0) as requests, and answers in the contract's shape."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import orjson
+from aws_lambda_powertools import Logger
+
+from stream_core.errors import EvenflowError
+from stream_core.http_contract import (
+    NEVER_CACHED,
+    allow_header,
+    body_too_large,
+    error_headers,
+    internal_error,
+    method_not_allowed,
+    path_not_found,
+)
+
+Event = Mapping[str, Any]
+
+
+class HttpApiAnswer(TypedDict):
+    """What a function returns to the HTTP API."""
+
+    statusCode: int
+    headers: dict[str, str]
+    body: str
+    isBase64Encoded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HttpApiRequest:
+    """One request.
+
+    Args:
+        path_names: what stands in the place of the route's `{names}`.
+        query: parameter → value; of one given twice, the values joined by commas, as the HTTP API has it.
+        headers: by their names in lower case.
+        domain: the host name by which the HTTP API was called.
+    """
+
+    path_names: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    domain: str
+
+
+Endpoint = Callable[[HttpApiRequest], HttpApiAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The one method and path that a function answers; `{name}` in the path stands for one segment."""
+
+    method: str
+    path: str
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """The values of the names; None where it is another path."""
+        ours, given = self.path.split("/"), path.split("/")
+        if len(ours) != len(given):
+            return None
+        names = {}
+        for our, segment in zip(ours, given, strict=True):
+            if our.startswith("{") and segment:
+                names[our.strip("{}")] = segment
+            elif our != segment:
+                return None
+        return names
+
+
+def answer_event(event: Event, route: Route, endpoint: Endpoint, *, body_limit: int, logger: Logger) -> HttpApiAnswer:
+    """Let `endpoint` answer, and answer for it what it refuses or fails at.
+
+    Args:
+        endpoint: may raise `EvenflowError`; anything else is a defect, is logged and becomes 500 `internal_error`.
+        body_limit: bytes; a larger body is answered with 413.
+    """
+    try:
+        http = event["requestContext"]["http"]
+        names = route.match(event["rawPath"])
+        if names is None:
+            raise path_not_found(event["rawPath"])
+        if http["method"] != route.method:
+            refusal = method_not_allowed(http["method"], event["rawPath"])
+            return _error_answer(refusal, allow_header([route.method]))
+        return endpoint(_request(event, names, body_limit))
+    except EvenflowError as error:
+        return _error_answer(error)
+    except Exception:
+        logger.exception("the request failed")
+        return _error_answer(internal_error())
+
+
+def json_answer(body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> HttpApiAnswer:
+    """A JSON answer that nobody caches."""
+    all_headers = {"Content-Type": "application/json", **NEVER_CACHED, **(headers or {})}
+    text = orjson.dumps(body).decode()
+    return {"statusCode": status, "headers": all_headers, "body": text, "isBase64Encoded": False}
+
+
+def _error_answer(error: EvenflowError, headers: Mapping[str, str] | None = None) -> HttpApiAnswer:
+    return json_answer(error.to_body(), error.status, {**error_headers(error), **(headers or {})})
+
+
+def _request(event: Event, path_names: Mapping[str, str], body_limit: int) -> HttpApiRequest:
+    body = _body(event)
+    if len(body) > body_limit:
+        raise body_too_large()
+    return HttpApiRequest(
+        path_names=path_names,
+        query=event.get("queryStringParameters") or {},
+        headers={name.lower(): value for name, value in (event.get("headers") or {}).items()},
+        body=body,
+        domain=event["requestContext"]["domainName"],
+    )
+
+
+def _body(event: Event) -> bytes:
+    text = event.get("body") or ""
+    if event.get("isBase64Encoded"):
+        return base64.b64decode(text)
+    # An escaped lone surrogate in the event's JSON is no UTF-8: it is left for the parser to refuse.
+    return str(text).encode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""`GET /chat/message/{response_id}`: the long-poll over the response buffer."""

@@ -1,0 +1,67 @@
+"""The Lambda function behind `GET /chat/message/{response_id}`."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.logging import correlation_paths
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from functions.aws_client import aws_client
+from functions.cached_secret import CachedSecret
+from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
+from functions.poll_response.long_poll import LongPoll, PollResult
+from functions.poll_response.settings import PollResponseSettings
+from functions.poll_response.stored_responses import StoredResponses
+from stream_aws.signing_keys import parse_signing_keys
+from stream_core.http_contract import whole_number
+from stream_core.long_poll import DEFAULT_TIMEOUT_MS
+from stream_core.metric_catalogue import POLL_COUNT, POLL_LATENCY
+from stream_core.session_init import bearer
+from stream_core.session_token import SessionTokens
+
+logger = Logger()
+tracer = Tracer()
+
+_ROUTE = Route("GET", "/chat/message/{response_id}")
+_settings = PollResponseSettings.from_environment(os.environ)
+_signing_keys = CachedSecret(aws_client("secretsmanager"), _settings.token_keys_secret, parse_signing_keys, logger)
+_responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
+
+# Without a service: it would be a second dimension, and the alarms look at the environment alone.
+metrics = Metrics(namespace="Evenflow", service="")
+metrics.set_default_dimensions(Environment=_settings.metrics_environment)
+
+
+@logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
+@tracer.capture_lambda_handler(capture_response=False)  # the response holds what a model said to somebody
+@metrics.log_metrics(raise_on_empty_metrics=False)
+def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
+    """Answer one HTTP API event."""
+    return answer_event(event, _ROUTE, _poll, body_limit=_settings.limits.message_bytes, logger=logger)
+
+
+def _poll(request: HttpApiRequest) -> HttpApiAnswer:
+    token = bearer(request.headers.get("authorization"))
+    claims = SessionTokens(_signing_keys.get()).verify(token, time.time())
+    timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
+    result = LongPoll(
+        _responses,
+        response_id=request.path_names["response_id"],
+        channel=str(claims.channel),
+        from_index=whole_number("from_index", request.query.get("from_index"), 0),
+        patience=min(timeout_ms, _settings.limits.poll_timeout_max_ms) / 1000,
+        wall_time=time.time,
+        sleep=time.sleep,
+    ).run()
+    _measure(result)
+    return json_answer(result.polled.to_body())
+
+
+def _measure(result: PollResult) -> None:
+    metrics.add_metric(POLL_LATENCY.name, MetricUnit.Milliseconds, result.late_ms)
+    if result.polls is not None:
+        metrics.add_metric(POLL_COUNT.name, MetricUnit.Count, result.polls)

@@ -1,0 +1,101 @@
+"""The response buffer, read by a blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stream_aws import response_requests as requests
+from stream_aws.response_items import Item, alive, is_head, read_chunk, read_head
+from stream_core.errors import Gone, NotFound, Overloaded
+from stream_core.response_store import Chunk, ResponseHead
+
+
+class StoredResponses:
+    """Reads responses of one table.
+
+    Args:
+        client: a DynamoDB client of boto3.
+
+    All methods raise Overloaded (`store_unavailable`) when DynamoDB doesn't answer as it should.
+    """
+
+    def __init__(self, client: Any, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
+        """Count a poll, by which the response's owner knows that somebody reads, and return the head.
+
+        Raises:
+            NotFound: there is no such response, or it is another session's.
+            Gone: it ended too long ago.
+        """
+        item = self._counted(response_id)
+        if item is None or item["channel"]["S"] != channel:
+            raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
+        return _unexpired(response_id, item, now)
+
+    def head(self, response_id: str, now: float) -> ResponseHead:
+        """The head as it is now.
+
+        Raises:
+            Gone: it ended too long ago.
+        """
+        with _in_shape():
+            answer = self._client.get_item(**requests.get_head(self._table, response_id))
+        return _unexpired(response_id, answer.get("Item"), now)
+
+    def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
+        """The chunks from the one with the entry before `from_index` on, and the head as it was at about that time.
+
+        Raises:
+            Gone: it ended too long ago.
+        """
+        items: list[Item] = []
+        request = requests.query_from(self._table, response_id, from_index)
+        while True:
+            with _in_shape():
+                answer = self._client.query(**request)
+            items += answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        head = next((item for item in items if is_head(item)), None)
+        chunks = [read_chunk(item) for item in items if not is_head(item) and alive(item, now)]
+        return chunks, _unexpired(response_id, head, now)
+
+    def _counted(self, response_id: str) -> Item | None:
+        try:
+            with _in_shape():
+                answer = self._client.update_item(**requests.note_read(self._table, response_id))
+        except self._client.exceptions.ConditionalCheckFailedException:
+            return None
+        item: Item = answer["Attributes"]
+        return item
+
+
+def _unexpired(response_id: str, item: Item | None, now: float) -> ResponseHead:
+    if item is None or not alive(item, now):
+        raise Gone(
+            f"response {response_id} ended too long ago and is no longer held; ask again with a new message",
+            code="response_expired",
+        )
+    return read_head(item)
+
+
+@contextmanager
+def _in_shape() -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            raise
+        raise Overloaded(
+            "the response buffer cannot be read at the moment; nothing is lost, poll again from the same index",
+            code="store_unavailable",
+            retry_after_ms=1_000,
+        ) from error

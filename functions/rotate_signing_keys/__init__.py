@@ -1,0 +1,1 @@
+"""Rotation of the keys that sign session tokens, as Secrets Manager calls it."""

@@ -1,0 +1,1 @@
+"""`POST /session`: a token for a session, new or continued."""

@@ -1,0 +1,76 @@
+"""The Lambda function behind `POST /session`."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from aws_lambda_powertools import Logger, Tracer
+from aws_lambda_powertools.logging import correlation_paths
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.aws_client import aws_client
+from functions.cached_secret import CachedSecret
+from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
+from functions.session_init.public_address import public_address
+from functions.session_init.session_table import SessionTable
+from functions.session_init.settings import SessionInitSettings
+from stream_aws.signing_keys import parse_signing_keys
+from stream_aws.tenant_keys import parse_tenant_keys
+from stream_core.channel import Channel
+from stream_core.messages import SESSION_REQUEST, parse
+from stream_core.session_init import bearer, open_session
+from stream_core.session_token import SessionTokens
+
+logger = Logger()
+tracer = Tracer()
+
+_ROUTE = Route("POST", "/session")
+_settings = SessionInitSettings.from_environment(os.environ)
+_secrets = aws_client("secretsmanager")
+_signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
+_tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
+_sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_table)  # nobody waits twice for a note
+
+
+@logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
+@tracer.capture_lambda_handler(capture_response=False)  # the response holds the token
+def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
+    """Answer one HTTP API event."""
+    return answer_event(event, _ROUTE, _open, body_limit=_settings.limits.message_bytes, logger=logger)
+
+
+def _open(request: HttpApiRequest) -> HttpApiAnswer:
+    wanted = parse(SESSION_REQUEST, request.body or b"{}")
+    now = time.time()
+    opened = open_session(
+        wanted,
+        bearer(request.headers.get("authorization")),
+        tenant_keys=_tenant_keys.get(),
+        tokens=SessionTokens(_signing_keys.get()),
+        now=now,
+        ttl=_settings.limits.session_token_ttl_seconds,
+    )
+    _note(Channel(wanted.tenant, wanted.agent, opened.session_id), now)
+    address = public_address(request)
+    return json_answer(
+        {
+            "session_id": opened.session_id,
+            "token": opened.token,
+            "expires_at": opened.expires_at,
+            "ws_url": address.ws_url,
+            "http_url": address.http_url,
+        },
+        status=201,
+    )
+
+
+def _note(channel: Channel, now: float) -> None:
+    # The token is whole without the row, and the session's first message writes one: DynamoDB's bad minute locks nobody out.
+    try:
+        _sessions.note_opened(channel, now)
+    except (BotoCoreError, ClientError) as error:
+        logger.error(
+            "the session's row was not written; the token was given all the same", extra={"reason": str(error)}
+        )

@@ -1,0 +1,1 @@
+"""Adapters of the core's ports to AWS."""

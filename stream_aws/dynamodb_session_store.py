@@ -1,0 +1,173 @@
+"""Sessions and their ledger in DynamoDB."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from botocore.exceptions import ClientError
+
+from stream_aws.dynamodb import Client, condition_failed, repeated
+from stream_aws.response_items import LIFETIME_SECONDS, Item, alive, head_item, number, seconds, text
+from stream_aws.tables import TTL_ATTRIBUTE, TableNames
+from stream_core.channel import Channel
+from stream_core.response_store import Lease, ResponseHead
+from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
+
+
+class DynamoDBSessionStore:
+    """See `stream_core.session_store.SessionStore`.
+
+    The causal rule is the condition of a write: a session's last message is replaced only by the one that names it. So
+    two tasks that both know a session can't both accept its next message.
+
+    Args:
+        client: aiobotocore's, made with `client_config`.
+        on_retry: called for each call that is made again.
+    """
+
+    def __init__(self, client: Client, tables: TableNames, on_retry: Callable[[], None]) -> None:
+        self._client = client
+        self._tables = tables
+        self._on_retry = on_retry
+
+    async def load(self, channel: Channel, now: float) -> StoredConversation:
+        """See the port."""
+        key = {"channel": text(str(channel))}
+        request = {"TableName": self._tables.sessions, "Key": key, "ConsistentRead": True}
+        answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
+        session = answer.get("Item")
+        if not alive(session, now) or "last_message_id" not in session:
+            return StoredConversation(None, ())
+        last_message_id = session["last_message_id"]["S"]
+        entries = [_read_entry(item) for item in await self._ledger(channel) if alive(item, now)]
+        return StoredConversation(last_message_id, in_causal_order(last_message_id, entries))
+
+    async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
+        """See the port."""
+        head = ResponseHead(
+            entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, now + LIFETIME_SECONDS
+        )
+        actions = [
+            {"Update": self._follow(channel, entry, now)},
+            {"Put": self._enter(channel, entry, now)},
+            {
+                "Put": {
+                    "TableName": self._tables.responses,
+                    "Item": head_item(head),
+                    "ConditionExpression": "attribute_not_exists(response_id)",
+                }
+            },
+        ]
+        # The token makes a repetition harmless: DynamoDB knows for ten minutes that it has done this already.
+        token = secrets.token_hex(16)
+        try:
+            await repeated(
+                lambda: self._client.transact_write_items(TransactItems=actions, ClientRequestToken=token),
+                self._on_retry,
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            if not _has_been_done(error, entry):
+                raise NotAccepted(
+                    f"message {entry.message_id} is in the ledger already, or doesn't follow the session's last one"
+                ) from error
+        return head.lease
+
+    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+        """See the port."""
+        values: Item = {":true": {"BOOL": True}}
+        update = "SET ended = :true"
+        if answer is not None:
+            values[":answer"] = text(answer)
+            update += ", answer = :answer"
+        request = {
+            "TableName": self._tables.ledger,
+            "Key": {"channel": text(str(channel)), "message_id": text(message_id)},
+            "UpdateExpression": update,
+            "ConditionExpression": "attribute_exists(message_id)",
+            "ExpressionAttributeValues": values,
+        }
+        try:
+            await repeated(lambda: self._client.update_item(**request), self._on_retry)
+        except ClientError as error:
+            if not condition_failed(error):  # where the entry has expired, there is nothing to add to
+                raise
+
+    def _follow(self, channel: Channel, entry: LedgerEntry, now: float) -> Item:
+        """The session's last message becomes this one, if it was the one that this one names."""
+        names = {"#expires": TTL_ATTRIBUTE}
+        values = {
+            ":message": text(entry.message_id),
+            ":now": number(now),
+            ":expires": seconds(now + LIFETIME_SECONDS),
+        }
+        if entry.previous_message_id is None:
+            condition = "attribute_not_exists(last_message_id) OR #expires <= :now"
+        else:
+            condition = "last_message_id = :previous AND #expires > :now"
+            values[":previous"] = text(entry.previous_message_id)
+        return {
+            "TableName": self._tables.sessions,
+            "Key": {"channel": text(str(channel))},
+            "UpdateExpression": "SET last_message_id = :message, #expires = :expires",
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+        }
+
+    def _enter(self, channel: Channel, entry: LedgerEntry, now: float) -> Item:
+        item = {
+            "channel": text(str(channel)),
+            "message_id": text(entry.message_id),
+            "text": text(entry.text),
+            "response_id": text(entry.response_id),
+            "owner": text(entry.owner),
+            "accepted_at": number(now),
+            "ended": {"BOOL": entry.ended},
+            TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
+        }
+        if entry.previous_message_id is not None:
+            item["previous_message_id"] = text(entry.previous_message_id)
+        return {
+            "TableName": self._tables.ledger,
+            "Item": item,
+            "ConditionExpression": "attribute_not_exists(message_id) OR #expires <= :now",
+            "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE},
+            "ExpressionAttributeValues": {":now": number(now)},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+    async def _ledger(self, channel: Channel) -> list[Item]:
+        request = {
+            "TableName": self._tables.ledger,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "channel = :channel",
+            "ExpressionAttributeValues": {":channel": text(str(channel))},
+        }
+        items: list[Item] = []
+        while True:
+            answer = await repeated(lambda: self._client.query(**request), self._on_retry)
+            items += answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return items
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:
+    """Whether the ledger has this very acceptance: an earlier call was done, and its answer lost."""
+    found = [reason["Item"] for reason in error.response.get("CancellationReasons", ()) if "Item" in reason]
+    return any(item["response_id"]["S"] == entry.response_id for item in found)
+
+
+def _read_entry(item: Item) -> LedgerEntry:
+    return LedgerEntry(
+        message_id=item["message_id"]["S"],
+        previous_message_id=item.get("previous_message_id", {}).get("S"),
+        text=item["text"]["S"],
+        response_id=item["response_id"]["S"],
+        owner=item["owner"]["S"],
+        answer=item.get("answer", {}).get("S"),
+        ended=item["ended"]["BOOL"],
+    )

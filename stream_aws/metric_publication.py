@@ -1,0 +1,122 @@
+"""Publishes every minute in the background, keeps what could not be sent, and never disturbs who measures."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from datetime import UTC, datetime
+from typing import NamedTuple, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stream_core.metric_snapshot import MetricPoint, MetricSnapshot
+
+_logger = logging.getLogger(__name__)
+
+# CloudWatch takes data two weeks old, but nobody waits for it: alarms have decided by then.
+_MINUTES_KEPT = 15
+# For the last minute of a task that leaves. Fargate ends the process 10 s after its drain has.
+_CLOSE_SECONDS = 5.0
+# The request itself is wrong and would be again.
+_REFUSED_FOR_GOOD = ("InvalidParameter", "Missing", "Validation", "Serialization")
+
+
+class Publisher(Protocol):
+    """What sends the points of the minute that began at `minute` (seconds since the epoch)."""
+
+    async def publish(self, points: list[MetricPoint], minute: int) -> None:
+        """Raises whatever kept it from being sent."""
+
+
+class _Minute(NamedTuple):
+    began: int
+    points: list[MetricPoint]
+
+    def __str__(self) -> str:
+        return f"{datetime.fromtimestamp(self.began, UTC):%H:%M} UTC"
+
+
+class MetricPublication:
+    """The minutes of one process, each published once, oldest first.
+
+    A minute that CloudWatch does not take is kept and sent with its own time when the next one ends; the last 15 are kept.
+    One whose answer is lost may be counted twice, which is better than silence: that is an alarm.
+
+    Args:
+        started: what was measured before the first minute: what is published begins here.
+    """
+
+    def __init__(self, publisher: Publisher, started: MetricSnapshot) -> None:
+        self._publisher = publisher
+        self._published = started
+        self._unsent: deque[_Minute] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    def minute_ended(self, snapshot: MetricSnapshot, began: int) -> None:
+        """Publish the minute that began at `began` (seconds since the epoch, whole minutes) and has just ended.
+
+        Returns at once. To be called once for each minute of the wall clock, the same at all tasks: CloudWatch adds up
+        what has the same minute, so a task that spoke twice in one would count twice.
+        """
+        self._keep(_Minute(began, snapshot.points_since(self._published)))
+        self._published = snapshot
+        self._send_soon()
+
+    async def close(self, snapshot: MetricSnapshot, began: int) -> None:
+        """Publish the minute in which the process leaves, as far as it has gone, and what is unsent; 5 s at most."""
+        self._keep(_Minute(began, snapshot.points_since(self._published, leaving=True)))
+        self._published = snapshot
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                if self._sending is not None:
+                    await self._sending
+                await self._send_soon()
+        except TimeoutError:
+            _logger.warning("CloudWatch did not answer within %g s: the last minute may be unpublished", _CLOSE_SECONDS)
+        if self._unsent:
+            _logger.warning("%d minutes of metrics are lost with this process", len(self._unsent))
+
+    def _send_soon(self) -> asyncio.Task[None]:
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send(), name="publish metrics")
+        return self._sending
+
+    async def _send(self) -> None:
+        while self._unsent:
+            minute = self._unsent.popleft()
+            try:
+                await self._publisher.publish(minute.points, minute.began)
+            except Exception as error:  # whatever it is, answers are streaming meanwhile
+                if _is_refused_for_good(error):
+                    _logger.error("CloudWatch refused the metrics of %s, they are dropped: %s", minute, error)
+                    continue
+                self._unsent.appendleft(minute)
+                self._drop_oldest()
+                _log_kept(minute, len(self._unsent), error)
+                return
+
+    def _keep(self, minute: _Minute) -> None:
+        self._unsent.append(minute)
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        while len(self._unsent) > _MINUTES_KEPT:
+            dropped = self._unsent.popleft()
+            _logger.error("the metrics of %s are dropped: CloudWatch has taken none for %d min", dropped, _MINUTES_KEPT)
+
+
+def _is_refused_for_good(error: Exception) -> bool:
+    return isinstance(error, ClientError) and error.response["Error"]["Code"].startswith(_REFUSED_FOR_GOOD)
+
+
+def _log_kept(minute: _Minute, kept: int, error: Exception) -> None:
+    known = isinstance(error, (BotoCoreError, ClientError))
+    _logger.warning(
+        "CloudWatch did not take the metrics of %s (%s: %s); %d minutes are kept and sent with the next",
+        minute,
+        type(error).__name__,
+        error,
+        kept,
+        exc_info=None if known else error,
+    )

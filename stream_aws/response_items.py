@@ -1,0 +1,138 @@
+"""Responses as DynamoDB items, both ways. Pure: the handler's store and the poll function share it.
+
+A response is one partition: a chunk's sort key begins with its last index, so that a query from an index begins with the
+chunk which holds it; the head sorts behind all chunks. The entries of a chunk are one JSON text, since what a store of
+many small lists costs is mostly their attribute values' encoding. An owner's lease is an item of its own, one for all
+responses of a task, so that renewing costs one write however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from stream_aws.tables import TTL_ATTRIBUTE
+from stream_core.response_log import LogEntry, Restart
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Chunk, Ending, Lease, ResponseHead
+
+Item = dict[str, Any]
+"""Attribute name → typed value, as the low-level client takes and gives them."""
+
+HEAD_POSITION = "~head"
+LEASE_POSITION = "lease"
+
+# A head that is never finished, and chunks, whose end isn't known when they are written, expire so long after they were
+# written: longer than any response runs. What a reader may see is decided by the head's own time.
+LIFETIME_SECONDS = 86_400.0
+
+
+def text(value: str) -> Item:
+    """A string attribute."""
+    return {"S": value}
+
+
+def number(value: float) -> Item:
+    """A number attribute; times keep their milliseconds."""
+    return {"N": repr(round(value, 3)) if isinstance(value, float) else str(value)}
+
+
+def seconds(value: float) -> Item:
+    """A TTL attribute: whole seconds."""
+    return {"N": str(int(value))}
+
+
+def head_key(response_id: str) -> Item:
+    """The key of a response's head."""
+    return {"response_id": text(response_id), "position": text(HEAD_POSITION)}
+
+
+def lease_key(owner: str) -> Item:
+    """The key of a task's lease."""
+    return {"response_id": text(f"owner#{owner}"), "position": text(LEASE_POSITION)}
+
+
+def first_position(from_index: int) -> str:
+    """The sort key at which a query for `from_index` and all that follows begins."""
+    return f"{from_index:08d}"
+
+
+def head_item(head: ResponseHead) -> Item:
+    """A head that has no ending yet."""
+    return {
+        **head_key(head.response_id),
+        "channel": text(head.channel),
+        "message_id": text(head.message_id),
+        "owner": text(head.owner),
+        "epoch": number(head.epoch),
+        "starts": {"M": {str(epoch): number(start) for epoch, start in head.starts.items()}},
+        "created_at": number(head.created_at),
+        "polls": number(head.polls),
+        TTL_ATTRIBUTE: seconds(head.expires_at),
+    }
+
+
+def read_head(item: Item) -> ResponseHead:
+    """The head that an item holds."""
+    return ResponseHead(
+        response_id=item["response_id"]["S"],
+        channel=item["channel"]["S"],
+        message_id=item["message_id"]["S"],
+        owner=item["owner"]["S"],
+        epoch=int(item["epoch"]["N"]),
+        created_at=float(item["created_at"]["N"]),
+        expires_at=float(item[TTL_ATTRIBUTE]["N"]),
+        starts={int(epoch): int(start["N"]) for epoch, start in item["starts"]["M"].items()},
+        polls=int(item["polls"]["N"]),
+        ending=_read_ending(item["ending"]["S"]) if "ending" in item else None,
+    )
+
+
+def ending_text(ending: Ending) -> str:
+    """An ending as the head keeps it."""
+    return orjson.dumps(ending).decode()
+
+
+def chunk_item(chunk: Chunk) -> Item:
+    """A chunk; writing it again writes the same."""
+    lease, began_at = chunk.lease, chunk.began_at
+    return {
+        "response_id": text(lease.response_id),
+        "position": text(f"{chunk.last_index:08d}#{lease.epoch:04d}#{chunk.first_index:08d}"),
+        "owner": text(lease.owner),
+        "epoch": number(lease.epoch),
+        "first": number(chunk.first_index),
+        "entries": text(_entries_text(chunk.entries)),
+        "began_at": number(began_at),
+        TTL_ATTRIBUTE: seconds(began_at + LIFETIME_SECONDS),
+    }
+
+
+def read_chunk(item: Item) -> Chunk:
+    """The chunk that an item holds."""
+    lease = Lease(item["response_id"]["S"], item["owner"]["S"], int(item["epoch"]["N"]))
+    entries = [entry if isinstance(entry, str) else Restart(*entry) for entry in orjson.loads(item["entries"]["S"])]
+    return Chunk(lease, int(item["first"]["N"]), entries, float(item["began_at"]["N"]))
+
+
+def is_head(item: Item) -> bool:
+    """Whether an item of a response is its head."""
+    return bool(item["position"]["S"] == HEAD_POSITION)
+
+
+def alive(item: Item | None, now: float) -> bool:
+    """Whether an item is there and has not expired, deleted or not."""
+    return item is not None and float(item[TTL_ATTRIBUTE]["N"]) > now
+
+
+def _entries_text(entries: Iterable[LogEntry]) -> str:
+    plain = [entry if isinstance(entry, str) else [entry.from_index, entry.attempt] for entry in entries]
+    return orjson.dumps(plain).decode()
+
+
+def _read_ending(stored: str) -> Ending:
+    ending = orjson.loads(stored)
+    ending["state"] = ResponseState(ending["state"])
+    return Ending(**ending)

@@ -1,0 +1,130 @@
+"""The stores in plain Python: what the ports mean, for tests of all that stands on them and for a process on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stream_core.channel import Channel
+from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseHead, StoredEntries, gapless
+from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
+
+_LIFETIME_SECONDS = 86_400.0
+
+
+class MemoryResponseStore:
+    """See `stream_core.response_store.ResponseStore`."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, ResponseHead] = {}
+        self._chunks: dict[str, list[Chunk]] = {}
+        self._owned_until: dict[str, float] = {}
+
+    def create(self, head: ResponseHead) -> None:
+        """Begin a response; part of accepting its message."""
+        self._heads[head.response_id] = head
+        self._chunks[head.response_id] = []
+
+    async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """See the port."""
+        for chunk in chunks:
+            self._chunks.setdefault(chunk.lease.response_id, []).append(chunk)
+        return ()
+
+    async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
+        """See the port."""
+        head = self._heads.get(lease.response_id)
+        if head is None or head.lease != lease:
+            raise LeaseLost(f"response {lease.response_id} is another owner's now; its ending was not written")
+        if head.ending is None:
+            self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
+
+    async def renew(self, owner: str, until: float) -> None:
+        """See the port."""
+        self._owned_until[owner] = max(until, self._owned_until.get(owner, until))
+
+    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+        """See the port."""
+        head = await self.head(response_id, now)
+        if head is None or head.ending is not None or self._owned_until.get(head.owner, 0.0) > now:
+            return None
+        start = gapless(head, self._chunks[response_id], 0).next_index
+        epoch = head.epoch + 1
+        self._heads[response_id] = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: start})
+        return Lease(response_id, owner, epoch)
+
+    async def head(self, response_id: str, now: float) -> ResponseHead | None:
+        """See the port."""
+        head = self._heads.get(response_id)
+        return head if head is not None and head.expires_at > now else None
+
+    async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
+        """See the port."""
+        head = await self.head(response_id, now)
+        if head is None:
+            return None
+        self._heads[response_id] = head = replace(head, polls=head.polls + 1)
+        return head
+
+    async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
+        """See the port."""
+        head = await self.head(response_id, now)
+        if head is None:
+            return StoredEntries(from_index, (), None)
+        read = (chunk for chunk in self._chunks[response_id] if chunk.last_index >= from_index - 1)
+        return gapless(head, read, from_index)
+
+
+@dataclass
+class _StoredSession:
+    expires_at: float
+    last_message_id: str | None = None
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)
+
+
+class MemorySessionStore:
+    """See `stream_core.session_store.SessionStore`.
+
+    Args:
+        responses: where the empty responses of accepted messages go.
+    """
+
+    def __init__(self, responses: MemoryResponseStore) -> None:
+        self._responses = responses
+        self._sessions: dict[Channel, _StoredSession] = {}
+
+    async def load(self, channel: Channel, now: float) -> StoredConversation:
+        """See the port."""
+        session = self._session(channel, now)
+        entries = in_causal_order(session.last_message_id, tuple(session.entries.values()))
+        return StoredConversation(session.last_message_id, entries)
+
+    async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
+        """See the port."""
+        session = self._session(channel, now)
+        known = session.entries.get(entry.message_id)
+        lease = Lease(entry.response_id, entry.owner, 1)
+        if known is not None and known.response_id == entry.response_id:
+            return lease
+        if known is not None or session.last_message_id != entry.previous_message_id:
+            raise NotAccepted(f"message {entry.message_id} is known already, or doesn't follow the session's last one")
+        session.entries[entry.message_id] = entry
+        session.last_message_id = entry.message_id
+        session.expires_at = now + _LIFETIME_SECONDS
+        self._sessions[channel] = session
+        self._responses.create(
+            ResponseHead(
+                entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, now + _LIFETIME_SECONDS
+            )
+        )
+        return lease
+
+    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+        """See the port."""
+        session = self._sessions.get(channel)
+        if session is not None and (entry := session.entries.get(message_id)) is not None:
+            session.entries[message_id] = replace(entry, answer=answer, ended=True)
+
+    def _session(self, channel: Channel, now: float) -> _StoredSession:
+        session = self._sessions.get(channel)
+        return session if session is not None and session.expires_at > now else _StoredSession(now)

@@ -1,0 +1,169 @@
+"""The port of the response buffer: responses as other processes see them.
+
+What its implementations owe their callers (tests/contract holds them to it):
+
+- An entry, once written under an epoch, is never written otherwise under it: that is the writer's duty.
+- A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the epoch; from then on
+  nothing that the earlier owner writes can be read by anyone, however late it arrives.
+- Readers get a gapless prefix of the log. A piece that has not arrived is a delay, never a gap.
+- What has expired is not there, whether or not it has been deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stream_core.response_log import LogEntry
+from stream_core.response_state import ResponseState
+
+
+class LeaseLost(Exception):
+    """Another task owns the response now. What was written under the lease before it was lost is kept."""
+
+
+class StoreUnavailable(Exception):
+    """The store did not take or give it, also when asked again. Nothing is known of its state: ask later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write one response. `epoch` counts its owners, from 1."""
+
+    response_id: str
+    owner: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a response ended and when (epoch seconds), and the index behind its last entry."""
+
+    state: ResponseState
+    next_index: int
+    ended_at: float
+    finish_reason: str | None = None
+    usage: Mapping[str, int] | None = None
+    error: Mapping[str, Any] | None = None
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive entries of a log, written at once; `began_at` is when the response's first delta came (epoch seconds)."""
+
+    lease: Lease
+    first_index: int
+    entries: Sequence[LogEntry]
+    began_at: float
+
+    @property
+    def last_index(self) -> int:
+        """The index of its last entry."""
+        return self.first_index + len(self.entries) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """What is known of a response beside its entries. Times are in seconds since the epoch.
+
+    `starts`: epoch → the index from which on its entries count; an epoch without one has not begun to write.
+    `polls` counts `note_read`, by which an owner sees that somebody reads elsewhere.
+    """
+
+    response_id: str
+    channel: str
+    message_id: str
+    owner: str
+    epoch: int
+    created_at: float
+    expires_at: float
+    starts: Mapping[int, int] = field(default_factory=lambda: {1: 0})
+    polls: int = 0
+    ending: Ending | None = None
+
+    @property
+    def lease(self) -> Lease:
+        """The lease that is in force."""
+        return Lease(self.response_id, self.owner, self.epoch)
+
+    def counts(self, epoch: int, index: int) -> bool:
+        """Whether the entry that was written as `index` under `epoch` is part of the response."""
+        start = self.starts.get(epoch)
+        if start is None or index < start:
+            return False
+        return all(index < self.starts[later] for later in self.starts if later > epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntries:
+    """A gapless run of entries from an index on.
+
+    `began_at`: when the first delta came (epoch seconds), as the entries from the one before `first_index` on tell it;
+    None where there are none.
+    """
+
+    first_index: int
+    entries: Sequence[LogEntry]
+    began_at: float | None
+
+    @property
+    def next_index(self) -> int:
+        """The index behind the run."""
+        return self.first_index + len(self.entries)
+
+
+class ResponseStore(Protocol):
+    """Where responses are kept for other processes. `now` is in seconds since the epoch.
+
+    Every method raises StoreUnavailable.
+    """
+
+    async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """Write chunks, of any responses, in any order; returns those that the store has not taken (yet)."""
+
+    async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
+        """Close a response whose entries have all been written. The first ending stays; a repetition changes nothing.
+
+        Raises:
+            LeaseLost: another owner has the response, or nobody knows it any more.
+        """
+
+    async def renew(self, owner: str, until: float) -> None:
+        """All responses of `owner` are its own until then; an earlier moment than one that was told before changes nothing."""
+
+    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+        """Become the owner of a response whose owner's lease has run out; None when that isn't so, or it has ended.
+
+        What the earlier owner had written counts up to the gapless prefix at that moment; `starts` of the head says where
+        the new epoch begins. Who was interrupted in doing this does it again.
+        """
+
+    async def head(self, response_id: str, now: float) -> ResponseHead | None:
+        """The response; None when there is none, or it has expired."""
+
+    async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
+        """Like `head`, and count a poll."""
+
+    async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
+        """The gapless run of entries from `from_index` on, all of them part of the response."""
+
+
+def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> StoredEntries:
+    """The run of entries from `from_index` on that `chunks` hold, by the rules of the port.
+
+    `head` must have been read after `chunks`: a chunk of an epoch that was in force when the head was read afterwards had
+    been written before anybody took over, and so the one who did saw it too.
+    """
+    entries: list[LogEntry] = []
+    next_index, began_at = from_index, None
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.first_index, chunk.lease.epoch)):
+        epoch, first = chunk.lease.epoch, chunk.first_index
+        if began_at is None and head.counts(epoch, first):
+            began_at = chunk.began_at
+        for index, entry in enumerate(chunk.entries, first):
+            if index == next_index and head.counts(epoch, index) and head.epoch in head.starts:
+                entries.append(entry)
+                next_index += 1
+    return StoredEntries(from_index, entries, began_at)

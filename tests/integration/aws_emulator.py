@@ -1,0 +1,96 @@
+"""An AWS that runs here: moto's server as a process of its own, called over HTTP by the real SDK clients."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, TableKeys, TableNames
+from tests.integration.server_process import free_port
+
+REGION = "us-east-1"
+_START_SECONDS = 30.0
+
+
+class AwsEmulator:
+    """A running emulator. `environment` is what points any SDK at it."""
+
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.port = port
+        self.process = process
+        # `localhost`, not the address: the CDK's template URL matches the name.
+        self.endpoint = f"http://localhost:{port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for a process that should call this AWS."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of it."""
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+
+    def create_tables(self, prefix: str) -> TableNames:
+        """The three tables, empty, named after `prefix`."""
+        dynamodb = self.client("dynamodb")
+        names = TableNames(f"{prefix}-sessions", f"{prefix}-ledger", f"{prefix}-responses")
+        for name, keys in ((names.sessions, SESSIONS), (names.ledger, LEDGER), (names.responses, RESPONSES)):
+            _create_table(dynamodb, name, keys)
+        return names
+
+
+@contextmanager
+def aws_emulator(log: Path) -> Iterator[AwsEmulator]:
+    """Run one on a free port; `log` takes what it prints."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            _wait_until_serving(port, process, log)
+            yield AwsEmulator(port, process)
+        finally:
+            process.terminate()
+
+
+def _wait_until_serving(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    give_up_at = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/"):
+                return
+        except urllib.error.URLError:
+            assert process.poll() is None, f"the emulator ended at its start:\n{log.read_text()}"
+            assert time.monotonic() < give_up_at, f"the emulator did not start:\n{log.read_text()}"
+            time.sleep(0.05)
+
+
+def _create_table(dynamodb: Any, name: str, keys: TableKeys) -> None:
+    schema = [(keys.partition, "HASH"), *([(keys.sort, "RANGE")] if keys.sort else [])]
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": attribute, "KeyType": kind} for attribute, kind in schema],
+        AttributeDefinitions=[{"AttributeName": attribute, "AttributeType": "S"} for attribute, _ in schema],
+    )

@@ -1,0 +1,37 @@
+"""What a model server sends for one call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+Ending = Literal["end", "break", "silence", "silence before the head"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Pieces of bytes, each after a gap; then the end of the body, a broken connection or silence.
+
+    `pieces`: seconds to wait, and the bytes to send then.
+    """
+
+    pieces: Iterable[tuple[float, bytes]] = ()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    then: Ending = "end"
+
+
+def sends(*pieces: bytes, gap: float = 0.0, then: Ending = "end", **headers: str) -> Reply:
+    """An event stream in these pieces, `gap` seconds apart. Underscores in header names stand for dashes."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply([(gap, piece) for piece in pieces], headers={"Content-Type": EVENT_STREAM} | named, then=then)
+
+
+def refuses(status: int, error: str, message: str, **members: object) -> Reply:
+    """An error answer as AWS writes it."""
+    body = json.dumps({"message": message, **members}).encode()
+    kind = f"{error}:http://internal.amazon.com/coral/com.amazonaws.models/"
+    return Reply([(0, body)], status, {"Content-Type": "application/json", "x-amzn-errortype": kind})

@@ -1,0 +1,126 @@
+"""What the tasks and functions of one environment publish in a window of minutes, and what alarms see of it.
+
+The handler's metrics go their whole way: a real `Metrics`, its snapshots, the real SDK, the emulator. The poll function's are
+log lines, which no emulator makes metrics of; `embedded_metric_format` does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from functools import partial
+from io import StringIO
+from typing import Any
+
+from aws_lambda_powertools import Metrics as EmfMetrics
+
+from fargate_handler.metrics import Metrics
+from stream_aws.cloudwatch_publisher import CloudWatchPublisher, cloudwatch_unit
+from stream_core import metric_catalogue as catalogue
+from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metric_snapshot import MetricSnapshot
+from tests.integration.alarm_evaluation import Selection, Series, is_raised, selections
+from tests.integration.embedded_metric_format import put_metric_data_requests
+
+ENVIRONMENT = "dev"
+# Two of the longest period of an alarm.
+WINDOW_MINUTES = 10
+FROM_FUNCTIONS = (catalogue.POLL_LATENCY, catalogue.POLL_COUNT)
+
+Alarms = Mapping[str, Mapping[str, Any]]
+"""Properties of alarms in a CloudFormation template, by their names."""
+
+
+class HandlerTask:
+    """One task's metrics, of which each minute is published."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.levels = {metric.name: 0.0 for metric in CATALOGUE if metric.kind is MetricKind.GAUGE}
+        for metric in CATALOGUE:
+            if metric.kind is MetricKind.GAUGE and metric is not catalogue.MESSAGES_PER_SECOND:
+                self.metrics.gauge(metric, partial(self.levels.__getitem__, metric.name))
+        self.published: MetricSnapshot = self.metrics.snapshot()
+
+
+class Service:
+    """Everything that publishes for one environment, and a window of minutes that have passed."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.publisher = CloudWatchPublisher(client, ENVIRONMENT)
+        # Behind the window nothing is, and it ends before now.
+        self.begins = (int(time.time()) // 300 - 3) * 300
+
+    async def publish(self, task: HandlerTask, minute: int, *, leaving: bool = False) -> None:
+        """What a task does at the end of a minute of the window."""
+        snapshot = task.metrics.snapshot()
+        points = snapshot.points_since(task.published, leaving=leaving)
+        task.published = snapshot
+        await self.publisher.publish(points, self.begins + 60 * minute)
+
+    async def poll(self, metric: Metric, values: Sequence[float], minute: int) -> None:
+        """What CloudWatch stores of the log of a poll function that measured these."""
+        for request in put_metric_data_requests(poll_function_log(metric, values, self.begins + 60 * minute)):
+            await self.client.put_metric_data(**request)
+
+    async def series(self, selection: Selection) -> Series:
+        """What an alarm sees of the window, by its own periods."""
+        answer = await self.client.get_metric_data(
+            StartTime=datetime.fromtimestamp(self.begins, UTC),
+            EndTime=datetime.fromtimestamp(self.begins + 60 * WINDOW_MINUTES, UTC),
+            MetricDataQueries=[
+                {
+                    "Id": "seen",
+                    "MetricStat": {
+                        "Metric": {
+                            "Namespace": selection.namespace,
+                            "MetricName": selection.name,
+                            "Dimensions": [{"Name": name, "Value": value} for name, value in selection.dimensions],
+                        },
+                        "Stat": selection.statistic,
+                        "Period": selection.period,
+                    },
+                }
+            ],
+        )
+        (result,) = answer["MetricDataResults"]
+        seen = {
+            int(moment.timestamp()): value for moment, value in zip(result["Timestamps"], result["Values"], strict=True)
+        }
+        return [seen.get(self.begins + at) for at in range(0, 60 * WINDOW_MINUTES, selection.period)]
+
+    async def units(self, selection: Selection) -> set[str]:
+        """The units that were stored with the metric."""
+        answer = await self.client.get_metric_statistics(
+            Namespace=selection.namespace,
+            MetricName=selection.name,
+            Dimensions=[{"Name": name, "Value": value} for name, value in selection.dimensions],
+            StartTime=datetime.fromtimestamp(self.begins, UTC),
+            EndTime=datetime.fromtimestamp(self.begins + 60 * WINDOW_MINUTES, UTC),
+            Period=60,
+            Statistics=["SampleCount"],
+        )
+        return {datapoint["Unit"] for datapoint in answer["Datapoints"]}
+
+    async def is_raised(self, alarm: Mapping[str, Any]) -> bool:
+        """Whether the alarm is raised at the end of the window."""
+        return is_raised(alarm, {name: await self.series(wanted) for name, wanted in selections(alarm).items()})
+
+    async def raised(self, alarms: Alarms) -> set[str]:
+        """The names of those that are."""
+        return {name for name, alarm in alarms.items() if await self.is_raised(alarm)}
+
+
+def poll_function_log(metric: Metric, values: Sequence[float], moment: int) -> str:
+    """The log line of a function that gives `service=""`: Powertools adds a dimension of that name otherwise."""
+    emf = EmfMetrics(namespace="Evenflow", service="")
+    emf.set_default_dimensions(Environment=ENVIRONMENT)
+    for value in values:
+        emf.add_metric(metric.name, cloudwatch_unit(metric.unit), value)
+    emf.set_timestamp(moment * 1000)
+    with redirect_stdout(StringIO()) as log:
+        emf.flush_metrics()
+    return log.getvalue()

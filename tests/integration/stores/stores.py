@@ -1,0 +1,65 @@
+"""The implementations of the store ports, as the contract tests see them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stream_core.channel import Channel
+from stream_core.response_log import LogEntry
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Chunk, Ending, Lease, ResponseStore
+from stream_core.session_store import LedgerEntry, SessionStore
+
+NOW = 1_800_000_000.0
+"""When the tests play, in seconds since the epoch."""
+
+LIFETIME = 86_400.0
+"""How long an unfinished response, and a session after its last message, are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Both stores of one implementation, and what makes tests with them short."""
+
+    responses: ResponseStore
+    sessions: SessionStore
+
+    async def begin(self, owner: str) -> Lease:
+        """A new response of a new session, accepted at `NOW`."""
+        return await self.sessions.accept(new_channel(), new_message(None, owner=owner), NOW)
+
+    async def write(self, lease: Lease, first_index: int, entries: Sequence[LogEntry]) -> None:
+        """Write one chunk, which must be taken."""
+        assert list(await self.responses.append([chunk(lease, first_index, entries)])) == []
+
+    async def read(self, response_id: str, from_index: int = 0, now: float = NOW) -> list[LogEntry]:
+        """What a reader gets."""
+        return list((await self.responses.entries(response_id, from_index, now)).entries)
+
+
+def new_name(prefix: str) -> str:
+    """A name that nothing else has."""
+    return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+
+def new_channel() -> Channel:
+    """A session that nobody has heard of."""
+    return Channel("tenant", "agent", new_name("session"))
+
+
+def new_message(previous: LedgerEntry | None, text: str = "hello", owner: str = "task-a") -> LedgerEntry:
+    """A message that follows `previous`."""
+    previous_id = previous.message_id if previous else None
+    return LedgerEntry(new_name("message"), previous_id, text, new_name("response"), owner)
+
+
+def chunk(lease: Lease, first_index: int, entries: Sequence[LogEntry], began_at: float = NOW) -> Chunk:
+    """A chunk of a response whose first delta came at `began_at`."""
+    return Chunk(lease, first_index, entries, began_at)
+
+
+def completed(next_index: int) -> Ending:
+    """The ending of an answer that went well."""
+    return Ending(ResponseState.COMPLETED, next_index, "stop")

@@ -1,0 +1,321 @@
+"""No alarm watches nothing: what is published, read back from CloudWatch the way the synthesized alarms select it.
+
+`published_minutes` publishes and reads, `alarm_evaluation` evaluates. The emulator is ministack's; what it and moto's skip is
+named in `cloudwatch_emulator`. The poll function's metrics are those of a log line that Powertools writes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aiobotocore.session import get_session
+from aws_cdk import assertions
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+
+from infra.settings import environment
+from infra.stacks.observability_stack import ObservabilityStack
+from stream_aws.cloudwatch_publisher import cloudwatch_unit
+from stream_core import metric_catalogue as catalogue
+from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+from tests.integration.alarm_evaluation import Selection, selections
+from tests.integration.aws_emulator import REGION, AwsEmulator
+from tests.integration.cloudwatch_emulator import cloudwatch_emulator
+from tests.integration.published_minutes import (
+    ENVIRONMENT,
+    FROM_FUNCTIONS,
+    WINDOW_MINUTES,
+    Alarms,
+    HandlerTask,
+    Service,
+)
+
+WATCHED = [metric for metric in CATALOGUE if metric.alarm]
+
+
+@pytest.fixture(scope="module")
+def alarms() -> Alarms:
+    app = cdk.App(context={"aws:cdk:disable-stack-trace": True})
+    elsewhere = cdk.Stack(app, "elsewhere")
+    arn = "arn:aws:elasticloadbalancing:us-east-1:111111111111:"
+    groups = [
+        elbv2.ApplicationTargetGroup.from_target_group_attributes(
+            elsewhere,
+            name,
+            target_group_arn=f"{arn}targetgroup/{name}/1",
+            load_balancer_arns=f"{arn}loadbalancer/app/a/1",
+        )
+        for name in ("http", "websocket")
+    ]
+    stack = ObservabilityStack(
+        app,
+        f"evenflow-{ENVIRONMENT}-observability",
+        settings=environment(ENVIRONMENT),
+        load_balancer=elbv2.ApplicationLoadBalancer.from_application_load_balancer_attributes(
+            elsewhere,
+            "LoadBalancer",
+            load_balancer_arn=f"{arn}loadbalancer/app/a/1",
+            security_group_id="sg-1",
+        ),
+        http_target_group=groups[0],
+        websocket_target_group=groups[1],
+        http_api_id="api",
+        env=cdk.Environment(region=REGION),
+    )
+    resources = assertions.Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm").values()
+    ours = (resource["Properties"] for resource in resources if _is_ours(resource["Properties"]))
+    return {properties["AlarmName"]: properties for properties in ours}
+
+
+def _is_ours(alarm: Mapping[str, Any]) -> bool:
+    return any(selection.namespace == "Evenflow" for selection in selections(alarm).values())
+
+
+@pytest.fixture
+def emulator(tmp_path: Path) -> Iterator[AwsEmulator]:
+    with cloudwatch_emulator(tmp_path / "cloudwatch.log") as running:
+        yield running
+
+
+@pytest.fixture
+async def service(emulator: AwsEmulator) -> AsyncIterator[Service]:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+    async with get_session().create_client(
+        "cloudwatch", region_name=REGION, endpoint_url=emulator.endpoint, **keys
+    ) as client:
+        yield Service(client)
+
+
+# -- every metric ----------------------------------------------------------------------------------------------------
+
+
+async def publish_everything(service: Service, task: HandlerTask) -> None:
+    """One minute in which everything that there is to measure happened."""
+    for metric in CATALOGUE:
+        if metric in FROM_FUNCTIONS:
+            await service.poll(metric, [1.0], minute=0)
+        elif metric.kind is MetricKind.DISTRIBUTION:
+            task.metrics.distribution(metric).record(1.0)
+        elif metric.kind is MetricKind.RATIO:
+            task.metrics.ratio(metric).whole = 10
+    await service.publish(task, minute=0)
+
+
+async def test_every_metric_of_the_catalogue_is_published_with_its_unit_and_the_one_dimension(service: Service) -> None:
+    await publish_everything(service, HandlerTask())
+    stored = (await service.client.list_metrics(Namespace="Evenflow"))["Metrics"]
+    dimensions = [{"Name": "Environment", "Value": ENVIRONMENT}]
+    assert sorted(metric["MetricName"] for metric in stored) == sorted(metric.name for metric in CATALOGUE)
+    assert all(metric["Dimensions"] == dimensions for metric in stored)
+    for metric in CATALOGUE:
+        selection = Selection("Evenflow", metric.name, (("Environment", ENVIRONMENT),), "SampleCount", 60, None)
+        assert await service.units(selection) == {cloudwatch_unit(metric.unit)}, metric.name
+        assert (await service.series(selection))[0], metric.name
+
+
+async def test_every_alarm_selects_something_that_is_published(service: Service, alarms: Alarms) -> None:
+    await publish_everything(service, HandlerTask())
+    stored = {
+        (metric["MetricName"], tuple((dimension["Name"], dimension["Value"]) for dimension in metric["Dimensions"]))
+        for metric in (await service.client.list_metrics(Namespace="Evenflow"))["Metrics"]
+    }
+    selected = {
+        (name, selection)
+        for name, alarm in alarms.items()
+        for selection in selections(alarm).values()
+        if selection.namespace == "Evenflow"
+    }
+    for name, selection in selected:
+        assert (selection.name, selection.dimensions) in stored, f"{name} watches nothing"
+        units = await service.units(selection)
+        assert len(units) == 1, f"{name}: a second unit would be a second metric"
+        assert selection.unit is None or {selection.unit} == units, f"{name} watches another unit"
+        assert (await service.series(selection))[0] is not None, f"{name}: {selection.statistic} has no value"
+    assert {metric.name for metric in WATCHED} <= {selection.name for _, selection in selected}
+
+
+@pytest.mark.parametrize("metric", WATCHED, ids=lambda metric: str(metric.name))
+def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(metric: Metric, alarms: Alarms) -> None:
+    assert metric.alarm is not None
+    alarm = alarms[f"evenflow-{ENVIRONMENT}-{metric.name}"]
+    assert {selection.statistic for selection in selections(alarm).values()} == {metric.alarm.statistic}
+    assert (alarm["Threshold"], alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (
+        metric.alarm.above,
+        metric.alarm.datapoints,
+        metric.alarm.minutes,
+    )
+
+
+# -- every alarm -----------------------------------------------------------------------------------------------------
+
+
+def measured(metric: Metric, breaching: bool) -> list[float]:
+    """Fifty values of which four, or too few, are above the threshold of a p95; one value of an average."""
+    assert metric.alarm is not None
+    above = metric.alarm.above
+    if metric.alarm.statistic is catalogue.Statistic.AVERAGE:
+        return [above * 1.01 if breaching else above]
+    return [above] * 46 + [above * 1.01] * 4 if breaching else [above] * 48 + [above * 10] * 2
+
+
+def happen(task: HandlerTask, metric: Metric, breaching: bool) -> None:
+    """A minute at the threshold, or just above it."""
+    assert metric.alarm is not None
+    above = metric.alarm.above
+    match metric.kind:
+        case MetricKind.DISTRIBUTION:
+            for value in measured(metric, breaching):
+                task.metrics.distribution(metric).record(value)
+        case MetricKind.RATIO:
+            task.metrics.ratio(metric).whole += 1_000_000
+            task.metrics.ratio(metric).part += int(above * 10_000) + breaching
+        case MetricKind.COUNTER:
+            task.metrics.counter(metric).value += int(above) + breaching
+        case MetricKind.GAUGE:
+            task.levels[metric.name] = above + breaching
+
+
+async def minutes_of(service: Service, metric: Metric, breaching_minutes: int) -> None:
+    """A window of which the last minutes are breaching."""
+    task = HandlerTask()
+    for minute in range(WINDOW_MINUTES):
+        breaching = minute >= WINDOW_MINUTES - breaching_minutes
+        if metric in FROM_FUNCTIONS:
+            await service.poll(metric, measured(metric, breaching), minute)
+        else:
+            happen(task, metric, breaching)
+        await service.publish(task, minute)
+
+
+STEADY = [metric for metric in WATCHED if metric.alarm and not metric.alarm.sudden_drop]
+
+
+@pytest.mark.parametrize("metric", STEADY, ids=lambda metric: str(metric.name))
+async def test_an_alarm_is_silent_at_its_threshold(metric: Metric, service: Service, alarms: Alarms) -> None:
+    await minutes_of(service, metric, breaching_minutes=0)
+    assert await service.raised(alarms) == set()
+
+
+@pytest.mark.parametrize("metric", STEADY, ids=lambda metric: str(metric.name))
+async def test_an_alarm_is_raised_just_above_its_threshold(metric: Metric, service: Service, alarms: Alarms) -> None:
+    assert metric.alarm is not None
+    await minutes_of(service, metric, breaching_minutes=metric.alarm.datapoints)
+    assert await service.raised(alarms) == {f"evenflow-{ENVIRONMENT}-{metric.name}"}
+
+
+@pytest.mark.parametrize(
+    "metric", [m for m in STEADY if m.alarm and m.alarm.datapoints > 1], ids=lambda metric: str(metric.name)
+)
+async def test_an_alarm_waits_for_its_datapoints(metric: Metric, service: Service, alarms: Alarms) -> None:
+    assert metric.alarm is not None
+    await minutes_of(service, metric, breaching_minutes=metric.alarm.datapoints - 1)
+    assert await service.raised(alarms) == set()
+
+
+# -- the drop --------------------------------------------------------------------------------------------------------
+
+A_MINUTE = f"evenflow-{ENVIRONMENT}-{catalogue.MESSAGES_PER_SECOND.name}"
+FIVE_MINUTES = f"{A_MINUTE}-5-minutes"
+
+
+async def frames(service: Service, tasks: Callable[[int], Sequence[int]]) -> None:
+    """A window in which `tasks(minute)` says how many frames a second each task sends."""
+    running = [HandlerTask() for _ in tasks(0)]
+    for minute in range(WINDOW_MINUTES):
+        for task, per_second in zip(running, tasks(minute), strict=True):
+            task.metrics.frames_sent.value += 60 * per_second
+            await service.publish(task, minute)
+
+
+@pytest.mark.parametrize(("last_five", "raised"), [(500, set()), (490, {FIVE_MINUTES})], ids=str)
+async def test_half_the_frames_of_the_five_minutes_before(
+    last_five: int, raised: set[str], service: Service, alarms: Alarms
+) -> None:
+    await frames(service, lambda minute: (1_000 if minute < 5 else last_five, 0))
+    assert await service.raised(alarms) == raised
+
+
+@pytest.mark.parametrize(("last", "raised"), [(500, set()), (499, {A_MINUTE})], ids=str)
+async def test_half_the_frames_of_the_minute_before(
+    last: int, raised: set[str], service: Service, alarms: Alarms
+) -> None:
+    await frames(service, lambda minute: (last // 2, last - last // 2) if minute == 9 else (500, 500))
+    assert await service.raised(alarms) == raised
+
+
+async def test_frames_that_move_from_one_task_to_another_are_no_drop(service: Service, alarms: Alarms) -> None:
+    await frames(service, lambda minute: (1_000, 0) if minute < 9 else (0, 1_000))
+    assert await service.raised(alarms) == set()
+
+
+async def test_a_deployment_is_no_drop_and_pulls_no_average(service: Service, alarms: Alarms) -> None:
+    """A task leaves in the middle of a minute, and another has taken its place."""
+    old, new = HandlerTask(), HandlerTask()
+    old.levels[catalogue.ACTIVE_CONNECTIONS.name] = 400.0
+    for minute in range(WINDOW_MINUTES - 2):
+        old.metrics.frames_sent.value += 60_000
+        await service.publish(old, minute)
+    old.metrics.frames_sent.value += 30_000
+    old.levels[catalogue.ACTIVE_CONNECTIONS.name] = 0.0
+    await service.publish(old, WINDOW_MINUTES - 2, leaving=True)
+    new.levels[catalogue.ACTIVE_CONNECTIONS.name] = 400.0
+    for minute, sent in ((WINDOW_MINUTES - 2, 30_000), (WINDOW_MINUTES - 1, 60_000)):
+        new.metrics.frames_sent.value += sent
+        await service.publish(new, minute)
+    dimensions = (("Environment", ENVIRONMENT),)
+    sums = Selection("Evenflow", catalogue.MESSAGES_PER_SECOND.name, dimensions, "Sum", 60, None)
+    average = Selection("Evenflow", catalogue.ACTIVE_CONNECTIONS.name, dimensions, "Average", 60, None)
+    assert await service.series(sums) == [1_000.0] * WINDOW_MINUTES
+    assert await service.series(average) == [400.0] * WINDOW_MINUTES
+    assert await service.raised(alarms) == set()
+
+
+# -- quiet, silent, and many tasks -----------------------------------------------------------------------------------
+
+
+async def test_an_idle_service_raises_nothing(service: Service, alarms: Alarms) -> None:
+    await frames(service, lambda _: (0, 0))
+    assert await service.raised(alarms) == set()
+
+
+async def test_silence_raises_what_cannot_tell_it_from_the_worst(service: Service, alarms: Alarms) -> None:
+    silent = {
+        f"evenflow-{ENVIRONMENT}-{metric.name}" for metric in WATCHED if metric.alarm and metric.alarm.silence_is_bad
+    }
+    raised = await service.raised(alarms)
+    assert raised & {f"evenflow-{ENVIRONMENT}-{metric.name}" for metric in WATCHED} == silent
+
+
+async def test_a_ratio_is_of_the_whole_environment_not_a_mean_of_its_tasks(service: Service) -> None:
+    small, big = HandlerTask(), HandlerTask()
+    small.metrics.ratio(catalogue.BACKPRESSURE_DROPS).part = small.metrics.ratio(catalogue.BACKPRESSURE_DROPS).whole = (
+        10
+    )
+    big.metrics.ratio(catalogue.BACKPRESSURE_DROPS).whole = 5_999_990
+    for task in (small, big):
+        await service.publish(task, 0)
+    selection = Selection(
+        "Evenflow", catalogue.BACKPRESSURE_DROPS.name, (("Environment", ENVIRONMENT),), "Average", 60, None
+    )
+    assert (await service.series(selection))[0] == pytest.approx(100 * 10 / 6_000_000)
+
+
+async def test_p95_of_six_million_events_in_a_minute(service: Service) -> None:
+    """100,000 events a second over two tasks, one of them slow: 94 % at 20 ms, 6 % at 150 ms."""
+    quick, slow = HandlerTask(), HandlerTask()
+    for task, value, count in ((quick, 20.0, 5_640_000), (slow, 150.0, 360_000)):
+        distribution = task.metrics.distribution(catalogue.DELIVERY_JITTER)
+        distribution.record(value)
+        (bucket,) = (index for index, seen in enumerate(distribution.counts) if seen)
+        distribution.counts[bucket], distribution.total = count, value * count
+        await service.publish(task, 0)
+    dimensions = (("Environment", ENVIRONMENT),)
+    p95, samples = (
+        Selection("Evenflow", catalogue.DELIVERY_JITTER.name, dimensions, stat, 60, None)
+        for stat in ("p95", "SampleCount")
+    )
+    assert (await service.series(p95))[0] == pytest.approx(150)
+    assert (await service.series(samples))[0] == 6_000_000

@@ -1,0 +1,590 @@
+"""`POST /session`: the handler's local route and the Lambda function answer alike; and what only the function has to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import jwt
+import pytest
+
+from functions.cached_secret import MAX_AGE_SECONDS
+from stream_core.channel import Channel
+from stream_core.session_token import SessionTokens
+from tests.integration.aws_emulator import AwsEmulator, aws_emulator
+from tests.integration.chat_client import HttpAnswer, call
+from tests.integration.conftest import Serve
+from tests.integration.http_api_event import DOMAIN, http_api_event
+from tests.integration.lambda_function import LambdaFunction
+from tests.integration.server_process import ROOT, ServerProcess, clean_environment, free_port
+
+ACME_KEY, GLOBEX_KEY = "key-of-acme-0123456789", "key-of-globex-0123456789"
+TENANTS = {"acme": ACME_KEY, "globex": GLOBEX_KEY}
+SIGNING_KEY = "signing-key-0123456789-0123456789-0123456789"
+TOKENS = SessionTokens({"k1": SIGNING_KEY.encode()})
+DAY = 24 * 3600
+
+Ask = Callable[..., Awaitable[HttpAnswer]]
+
+
+class Account:
+    """Secrets and tables of one environment in the emulator, and functions that are told of them."""
+
+    def __init__(self, aws: AwsEmulator, tenants: Mapping[str, str]) -> None:
+        prefix = f"test-{uuid.uuid4().hex[:8]}"
+        self.aws = aws
+        self.secrets = aws.client("secretsmanager")
+        self.dynamodb = aws.client("dynamodb")
+        self.sessions = aws.create_tables(prefix).sessions
+        self.token_keys = self._secret(f"{prefix}-tokens", {"k1": SIGNING_KEY})
+        self.tenant_keys = self._secret(f"{prefix}-tenants", tenants)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of session_init."""
+        return self.aws.environment | {
+            "EVENFLOW_TOKEN_KEYS_SECRET": self.token_keys,
+            "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
+            "EVENFLOW_SESSIONS_TABLE": self.sessions,
+            "POWERTOOLS_SERVICE_NAME": "session_init",
+        }
+
+    def session_init(self, **variables: str) -> LambdaFunction:
+        """The function."""
+        return LambdaFunction("session_init", self.environment | variables)
+
+    def row(self, channel: str) -> dict[str, Any] | None:
+        """A session's row."""
+        answer = self.dynamodb.get_item(TableName=self.sessions, Key={"channel": {"S": channel}}, ConsistentRead=True)
+        item: dict[str, Any] | None = answer.get("Item")
+        return item
+
+    def _secret(self, name: str, value: Mapping[str, str]) -> str:
+        arn: str = self.secrets.create_secret(Name=name, SecretString=json.dumps(value))["ARN"]
+        return arn
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
+    with aws_emulator(tmp_path_factory.mktemp("aws") / "aws.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def account(aws: AwsEmulator) -> Account:
+    return Account(aws, TENANTS)
+
+
+@pytest.fixture
+def own_account(aws: AwsEmulator) -> Account:
+    """One that a test may change."""
+    return Account(aws, {})
+
+
+@pytest.fixture(scope="module")
+def function(account: Account) -> LambdaFunction:
+    return account.session_init()
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve) -> ServerProcess:
+    return serve_module(tenant_keys=json.dumps(TENANTS), token_keys=f"k1:{SIGNING_KEY}")
+
+
+def asking_function(function: LambdaFunction) -> Ask:
+    async def ask(method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+        return function.call(method, path, encoded(body), headers)
+
+    return ask
+
+
+def asking_server(server: ServerProcess, http: aiohttp.ClientSession) -> Ask:
+    async def ask(method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+        data = None if body is None else encoded(body)
+        return await call(http, method, server.http_url + path, data, headers=headers)
+
+    return ask
+
+
+def encoded(body: object) -> bytes:
+    if body is None:
+        return b""
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+@pytest.fixture(params=["handler", "function"])
+def ask(request: pytest.FixtureRequest, http: aiohttp.ClientSession) -> Ask:
+    """Asks one of the two for a session."""
+    if request.param == "handler":
+        return asking_server(request.getfixturevalue("server"), http)
+    return asking_function(request.getfixturevalue("function"))
+
+
+# -- both ------------------------------------------------------------------------------------------------------------
+
+JSON_TYPE = {"Content-Type": "application/json"}
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.mark.parametrize("body", [None, b"", {}, {"tenant": "public", "agent": "demo"}, {"unknown": 1}])
+@pytest.mark.parametrize("headers", [{}, JSON_TYPE], ids=["octets", "json"])
+async def test_a_session(ask: Ask, body: object, headers: dict[str, str]) -> None:
+    answer = await ask("POST", "/session", body, headers)
+    assert answer.status == 201
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "no-store"
+    told = answer.json
+    assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url"}
+    claims = TOKENS.verify(told["token"], time.time())
+    assert claims.channel == Channel("public", "demo", told["session_id"])
+    expires_at = datetime.fromisoformat(told["expires_at"])
+    assert expires_at.timestamp() == claims.expires_at
+    assert abs((expires_at - datetime.now(UTC)).total_seconds() - 3600) < 10
+
+
+async def test_a_named_session_is_continued(ask: Ask) -> None:
+    body = {"agent": "helper", "session_id": "my-own.session_1"}
+    for _ in range(2):
+        told = (await ask("POST", "/session", body)).json
+        assert told["session_id"] == "my-own.session_1"
+        assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "helper", "my-own.session_1")
+
+
+@pytest.mark.parametrize(("tenant", "key"), [("acme", ACME_KEY), ("globex", GLOBEX_KEY)])
+async def test_a_tenant_with_its_key(ask: Ask, tenant: str, key: str) -> None:
+    answer = await ask("POST", "/session", {"tenant": tenant}, bearer(key))
+    assert answer.status == 201
+    assert TOKENS.verify(answer.json["token"], time.time()).channel.tenant == tenant
+
+
+WRONG_BODIES = [
+    {"tenant": ""},
+    {"tenant": "a" * 65},
+    {"tenant": "a:b"},
+    {"agent": "ä"},
+    {"agent": 7},
+    {"session_id": "a b"},
+    {"session_id": "x\n"},
+    {"session_id": "a/b"},
+    {"tenant": ["public"]},
+    [],
+    "public",
+    b"{",
+    b"\xff",
+    b"null",
+    b'{"session_id": "\\ud800"}',
+    b" ",
+]
+WRONG_KEYS = [
+    {},
+    {"Authorization": ""},
+    {"Authorization": "Bearer"},
+    {"Authorization": "Bearer "},
+    {"Authorization": f"Basic {ACME_KEY}"},
+    {"Authorization": ACME_KEY},
+    bearer("ÿ"),
+    bearer(GLOBEX_KEY),
+]
+LARGE = b'{"tenant": "' + b"x" * 65_536 + b'"}'
+REFUSALS: list[tuple[str, str, object, dict[str, str], int, tuple[str, ...]]] = [
+    *(("POST", "/session", body, {}, 400, ("invalid_json", "invalid_field")) for body in WRONG_BODIES),
+    *(("POST", "/session", body, JSON_TYPE, 400, ("invalid_json", "invalid_field")) for body in WRONG_BODIES),
+    *(("POST", "/session", {"tenant": "acme"}, headers, 401, ("tenant_key_invalid",)) for headers in WRONG_KEYS),
+    ("POST", "/session", {"tenant": "unknown"}, bearer(ACME_KEY), 401, ("tenant_key_invalid",)),
+    ("POST", "/session", LARGE, {}, 413, ("message_too_large",)),
+    ("POST", "/session", LARGE, JSON_TYPE, 413, ("message_too_large",)),
+    *((method, "/session", None, {}, 405, ("method_not_allowed",)) for method in ("GET", "PUT", "DELETE", "OPTIONS")),
+    ("GET", "/session", LARGE, {}, 405, ("method_not_allowed",)),
+    ("POST", "/session/", None, {}, 404, ("path_not_found",)),
+    ("POST", "/sessions", None, {}, 404, ("path_not_found",)),
+    ("GET", "/" + "x" * 500, None, {}, 404, ("path_not_found",)),
+]
+TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 405: "invalid_request_error",
+         413: "invalid_request_error"}  # fmt: skip
+
+
+def refusal_headers(answer: HttpAnswer) -> dict[str, str | None]:
+    names = ("Content-Type", "Cache-Control", "WWW-Authenticate", "Retry-After", "Allow")
+    return {name: answer.headers.get(name) for name in names}
+
+
+@pytest.mark.parametrize(("method", "path", "body", "headers", "status", "codes"), REFUSALS)
+async def test_a_refusal_is_the_same_from_both(
+    function: LambdaFunction,
+    server: ServerProcess,
+    http: aiohttp.ClientSession,
+    method: str,
+    path: str,
+    body: object,
+    headers: dict[str, str],
+    status: int,
+    codes: tuple[str, ...],
+) -> None:
+    answers = [
+        await asking_server(server, http)(method, path, body, headers),
+        await asking_function(function)(method, path, body, headers),
+    ]
+    for answer in answers:
+        assert answer.status == status
+        assert answer.error["type"] == TYPES[status]
+        assert answer.error["code"] in codes
+        assert b"key-of" not in answer.body
+        assert refusal_headers(answer) == {
+            "Content-Type": "application/json",
+            "Cache-Control": "no-store",
+            "WWW-Authenticate": "Bearer" if status == 401 else None,
+            "Retry-After": None,
+            "Allow": "POST" if status == 405 else None,
+        }
+    assert answers[0].json == answers[1].json
+
+
+async def test_without_tenant_keys_every_tenant_is_open(own_account: Account) -> None:
+    answer = own_account.session_init().call("POST", "/session", b'{"tenant": "anybody"}')
+    assert answer.status == 201
+
+
+async def test_the_handler_takes_the_functions_token(
+    function: LambdaFunction, server: ServerProcess, http: aiohttp.ClientSession
+) -> None:
+    token = function.call("POST", "/session").json["token"]
+    answer = await call(http, "GET", f"{server.http_url}/chat/message/rsp_0", headers=bearer(token))
+    assert (answer.status, answer.error["code"]) == (404, "response_not_found")
+
+
+# -- the function: addresses, settings, the row -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "host"), [({}, DOMAIN), ({"X-Evenflow-Host": "chat.example.com"}, "chat.example.com")]
+)
+def test_a_client_is_told_the_host_that_it_called(function: LambdaFunction, headers: dict[str, str], host: str) -> None:
+    told = function.call("POST", "/session", headers=headers).json
+    assert (told["ws_url"], told["http_url"]) == (f"wss://{host}/ws", f"https://{host}")
+
+
+def test_the_limits_are_settings(own_account: Account) -> None:
+    function = own_account.session_init(EVENFLOW_SESSION_TOKEN_TTL_SECONDS="60", EVENFLOW_MESSAGE_BYTES="256")
+    claims = TOKENS.verify(function.call("POST", "/session").json["token"], time.time())
+    assert abs(claims.expires_at - time.time() - 60) < 5
+    assert function.call("POST", "/session", b" " * 257).status == 413
+
+
+def test_the_row_says_when_a_session_was_first_opened(own_account: Account) -> None:
+    function = own_account.session_init()
+    assert function.call("POST", "/session", b'{"session_id": "mine"}').status == 201
+    row = own_account.row("public:demo:mine")
+    assert row is not None
+    assert row.keys() == {"channel", "created_at", "expires_at"}
+    assert abs(int(row["created_at"]["N"]) - time.time()) < 10
+    assert int(row["expires_at"]["N"]) == int(row["created_at"]["N"]) + DAY
+
+
+@pytest.mark.parametrize("expires_in", [1_000, -1_000], ids=["alive", "expired, but not deleted"])
+def test_a_row_that_there_is_stays_as_it_is(own_account: Account, expires_in: int) -> None:
+    was = {
+        "channel": {"S": "public:demo:mine"},
+        "created_at": {"N": "1"},
+        "expires_at": {"N": str(int(time.time()) + expires_in)},
+        "last_message_id": {"S": "m7"},
+    }
+    own_account.dynamodb.put_item(TableName=own_account.sessions, Item=was)
+    assert own_account.session_init().call("POST", "/session", b'{"session_id": "mine"}').status == 201
+    assert own_account.row("public:demo:mine") == was
+
+
+def test_a_refused_call_writes_nothing(account: Account, function: LambdaFunction) -> None:
+    assert function.call("POST", "/session", b'{"tenant": "acme", "session_id": "refused"}').status == 401
+    assert account.row("acme:demo:refused") is None
+
+
+# -- the function: what it depends on fails ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("failure", ["no such table", "unreachable", "silent"])
+def test_a_session_opens_without_its_row(
+    own_account: Account, failure: str, silent_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = {
+        "no such table": {"EVENFLOW_SESSIONS_TABLE": "nowhere"},
+        "unreachable": {"AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{free_port()}"},
+        "silent": {"AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{silent_port}"},
+    }[failure]
+    function = own_account.session_init(**variables, POWERTOOLS_SERVICE_NAME=uuid.uuid4().hex)
+    began = time.monotonic()
+    answer = function.call("POST", "/session")
+    assert answer.status == 201
+    assert time.monotonic() - began < 4
+    (line,) = log_lines(capsys)
+    assert line["level"] == "ERROR"
+    assert line["message"].startswith("the session's row was not written")
+    assert line["correlation_id"].startswith("req-")
+    assert answer.json["token"] not in json.dumps(line)
+
+
+@pytest.mark.parametrize("secret", ["TOKEN", "TENANT"])
+def test_without_keys_the_call_is_refused_until_they_are_there(own_account: Account, secret: str) -> None:
+    name = f"late-{uuid.uuid4().hex}"
+    function = own_account.session_init(**{f"EVENFLOW_{secret}_KEYS_SECRET": name})
+    answer = function.call("POST", "/session")
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (503, "overloaded_error", "keys_unavailable")
+    assert answer.headers["Retry-After"] == "2"
+    own_account.secrets.create_secret(Name=name, SecretString=json.dumps({"any": SIGNING_KEY}))
+    assert function.call("POST", "/session").status == 201
+
+
+def test_secrets_manager_out_of_reach(own_account: Account) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    function = own_account.session_init(AWS_ENDPOINT_URL_SECRETS_MANAGER=nobody)
+    began = time.monotonic()
+    answer = function.call("POST", "/session")
+    assert (answer.status, answer.error["code"]) == (503, "keys_unavailable")
+    assert time.monotonic() - began < 5
+    assert function.call("POST", "/session", b"{").status == 400
+
+
+def later(function: LambdaFunction, seconds: float) -> None:
+    """Let its secrets grow old."""
+    for secret in (function.module._signing_keys, function.module._tenant_keys):
+        secret._wall_time = lambda: time.time() + seconds
+
+
+def test_keys_that_it_has_last_while_secrets_manager_fails(own_account: Account) -> None:
+    function = own_account.session_init()
+    assert function.call("POST", "/session").status == 201
+    for secret in (own_account.token_keys, own_account.tenant_keys):
+        own_account.secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
+    for age in (0, MAX_AGE_SECONDS + 1, 10 * MAX_AGE_SECONDS):
+        later(function, age)
+        assert function.call("POST", "/session").status == 201
+
+
+def test_a_defect_is_answered_in_shape(own_account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = own_account.session_init()
+    monkeypatch.setattr(function.module, "open_session", lambda *_args, **_named: 1 / 0)
+    answer = function.call("POST", "/session")
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (500, "internal_error", "internal_error")
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+# -- what others may read of it: logs and traces ----------------------------------------------------------------------
+
+_CALL = (
+    "import json, sys; from functions.session_init.handler import handler; from tests.integration.lambda_function import "
+    "InvocationContext; print(json.dumps(handler(json.load(sys.stdin), InvocationContext('session_init'))))"
+)
+
+
+def test_neither_logs_nor_traces_hold_a_secret(own_account: Account) -> None:
+    """In a process of its own, since tracing changes boto3 for good; the X-Ray daemon is a socket of the test."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
+        daemon.bind(("127.0.0.1", 0))
+        daemon.settimeout(0.2)
+        tracing = {
+            "LAMBDA_TASK_ROOT": "/var/task",
+            "AWS_LAMBDA_FUNCTION_NAME": "session_init",
+            "AWS_XRAY_DAEMON_ADDRESS": f"127.0.0.1:{daemon.getsockname()[1]}",
+            "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+            "POWERTOOLS_LOG_LEVEL": "DEBUG",
+        }
+        body = b'{"session_id": "mine"}'
+        event = json.dumps(http_api_event("POST", "/session", body, bearer("a-tenant-key-0123456789")))
+        called = subprocess.run(
+            [sys.executable, "-c", _CALL],
+            cwd=ROOT,
+            env=clean_environment(own_account.environment | tracing),
+            input=event,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=50,
+        )
+        traced = b"".join(received(daemon)).decode()
+    *logged, answer = called.stdout.splitlines()
+    token = json.loads(json.loads(answer)["body"])["token"]
+    assert "## handler" in traced
+    assert "GetSecretValue" in traced
+    assert "UpdateItem" in traced
+    for text in (traced, "\n".join(logged), called.stderr):
+        for secret in (token, SIGNING_KEY, "a-tenant-key"):
+            assert secret not in text
+
+
+def received(daemon: socket.socket) -> Iterator[bytes]:
+    """What the socket got until now."""
+    while True:
+        try:
+            yield daemon.recv(65_536)
+        except TimeoutError:
+            return
+
+
+# -- rotation ---------------------------------------------------------------------------------------------------------
+
+STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
+
+
+class Rotations:
+    """Drives the rotation function as Secrets Manager does: the emulator would need Docker to call it."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.function = LambdaFunction(
+            "rotate_signing_keys", account.aws.environment | {"POWERTOOLS_SERVICE_NAME": "rotate_signing_keys"}
+        )
+
+    def begin(self) -> str:
+        """The state in which Secrets Manager makes the first call: the version is pending, and has no value."""
+        version = str(uuid.uuid4())
+        with pytest.raises(self.account.secrets.exceptions.ResourceNotFoundException):
+            # The emulator makes the pending version, and then finds that it has no such function to call.
+            self.account.secrets.rotate_secret(
+                SecretId=self.account.token_keys,
+                ClientRequestToken=version,
+                RotationLambdaARN="arn:aws:lambda:us-east-1:111111111111:function:rotate",
+                RotationRules={"AutomaticallyAfterDays": 30},
+            )
+        return version
+
+    def step(self, name: str, version: str) -> None:
+        """One call."""
+        self.function.invoke({"Step": name, "SecretId": self.account.token_keys, "ClientRequestToken": version})
+
+    def end(self, version: str) -> None:
+        """Secrets Manager takes the label away when the rotation has succeeded."""
+        self.account.secrets.update_secret_version_stage(
+            SecretId=self.account.token_keys, VersionStage="AWSPENDING", RemoveFromVersionId=version
+        )
+
+    def whole(self) -> None:
+        """A rotation without mishap."""
+        version = self.begin()
+        for name in STEPS:
+            self.step(name, version)
+        self.end(version)
+
+    def keys(self, **version: str) -> dict[str, str]:
+        """The secret's keys; the current ones where no version is named."""
+        wanted = version or {"VersionStage": "AWSCURRENT"}
+        answer = self.account.secrets.get_secret_value(SecretId=self.account.token_keys, **wanted)
+        keys: dict[str, str] = json.loads(answer["SecretString"])
+        return keys
+
+
+@pytest.fixture
+def rotations(own_account: Account) -> Rotations:
+    return Rotations(own_account)
+
+
+def test_rotations_in_turn(rotations: Rotations) -> None:
+    assert list(rotations.keys()) == ["k1"]
+    rotations.whole()
+    (first, second) = rotations.keys()
+    assert first == "k1"
+    rotations.whole()
+    (signing, previous, third) = rotations.keys()
+    assert (signing, previous) == (second, "k1")
+    rotations.whole()
+    keys = rotations.keys()
+    assert list(keys)[:2] == [third, second]
+    assert len({*keys, *keys.values(), first}) == 7
+    assert all(len(key) >= 64 for key in keys.values())
+    assert list(rotations.keys(VersionStage="AWSPREVIOUS")) == [signing, previous, third]
+
+
+def test_every_step_may_be_repeated(rotations: Rotations) -> None:
+    version = rotations.begin()
+    for name in STEPS:
+        rotations.step(name, version)
+        pending = rotations.keys(VersionId=version)
+        rotations.step(name, version)
+        assert rotations.keys(VersionId=version) == pending
+    assert rotations.keys() == pending
+    for name in STEPS:  # and all of them when it is over
+        rotations.step(name, version)
+    assert rotations.keys() == pending
+
+
+def test_until_the_last_step_the_current_keys_stay(rotations: Rotations) -> None:
+    before = rotations.keys()
+    version = rotations.begin()
+    for name in STEPS[:-1]:
+        rotations.step(name, version)
+        assert rotations.keys() == before
+
+
+def test_another_version_a_secret_without_rotation_and_an_unknown_step_are_refused(
+    rotations: Rotations, own_account: Account
+) -> None:
+    with pytest.raises(Exception, match="rotation is not enabled"):
+        rotations.step("createSecret", str(uuid.uuid4()))
+    version = rotations.begin()
+    with pytest.raises(Exception, match="not the pending one"):
+        rotations.step("createSecret", str(uuid.uuid4()))
+    with pytest.raises(Exception, match="no step 'eraseSecret'"):
+        rotations.step("eraseSecret", version)
+    assert list(rotations.keys()) == ["k1"]
+
+
+@pytest.mark.parametrize("pending", ["{", "{}", json.dumps({"k2": "n" * 40}), json.dumps({"k1": "n" * 40})])
+def test_the_test_refuses_a_version_that_would_log_somebody_out(
+    rotations: Rotations, own_account: Account, pending: str
+) -> None:
+    version = rotations.begin()
+    own_account.secrets.put_secret_value(
+        SecretId=own_account.token_keys,
+        ClientRequestToken=version,
+        SecretString=pending,
+        VersionStages=["AWSPENDING"],
+    )
+    rotations.step("createSecret", version)
+    with pytest.raises(Exception, match=r"signing keys|not valid"):
+        rotations.step("testSecret", version)
+    assert list(rotations.keys()) == ["k1"]
+
+
+def test_a_rotation_is_seen_and_logs_nobody_out(rotations: Rotations, own_account: Account) -> None:
+    function = own_account.session_init()
+    rotations.whole()
+    before = function.call("POST", "/session").json["token"]
+    rotations.whole()
+    # This environment has not looked since, and another one begins only now: each takes the other's tokens.
+    still = function.call("POST", "/session").json["token"]
+    fresh = own_account.session_init().call("POST", "/session").json["token"]
+    old_keys, new_keys = (
+        SessionTokens({kid: key.encode() for kid, key in rotations.keys(**version).items()})
+        for version in ({"VersionStage": "AWSPREVIOUS"}, {"VersionStage": "AWSCURRENT"})
+    )
+    for token in (before, still, fresh):
+        old_keys.verify(token, time.time())
+        new_keys.verify(token, time.time())
+    assert signed_by(still) == "k1" != signed_by(fresh)
+    later(function, MAX_AGE_SECONDS + 1)
+    assert signed_by(function.call("POST", "/session").json["token"]) == signed_by(fresh)
+
+
+def signed_by(token: str) -> str:
+    kid: str = jwt.get_unverified_header(token)["kid"]
+    return kid

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Logger
+
+from functions.http_api import HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
+from stream_core.errors import AuthenticationFailed, Overloaded
+from tests.integration.http_api_event import http_api_event
+
+ROUTE = Route("POST", "/things/{name}")
+LOGGER = Logger(service="test")
+
+
+def answered(event: dict[str, Any], endpoint: Any, body_limit: int = 100) -> HttpApiAnswer:
+    answer = answer_event(event, ROUTE, endpoint, body_limit=body_limit, logger=LOGGER)
+    assert answer["headers"]["Cache-Control"] == "no-store"
+    assert answer["headers"]["Content-Type"] == "application/json"
+    return answer
+
+
+def request_of(event: dict[str, Any]) -> HttpApiRequest:
+    seen: list[HttpApiRequest] = []
+
+    def endpoint(request: HttpApiRequest) -> HttpApiAnswer:
+        seen.append(request)
+        return json_answer({})
+
+    assert answered(event, endpoint)["statusCode"] == 200
+    return seen[0]
+
+
+def unreached(_request: HttpApiRequest) -> HttpApiAnswer:
+    raise AssertionError("the endpoint was called")
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/things/a", {"name": "a"}),
+        ("/things/a.b-c_d", {"name": "a.b-c_d"}),
+        ("/things/", None),
+        ("/things", None),
+        ("/things/a/", None),
+        ("/things/a/b", None),
+        ("/other/a", None),
+        ("", None),
+        ("things/a", None),
+    ],
+)
+def test_a_route_matches_its_path_and_no_other(path: str, names: dict[str, str] | None) -> None:
+    assert ROUTE.match(path) == names
+
+
+def test_a_route_without_names() -> None:
+    assert Route("POST", "/session").match("/session") == {}
+    assert Route("POST", "/session").match("/session/") is None
+
+
+def test_a_request_is_read() -> None:
+    event = http_api_event("POST", "/things/a?x=1&y=a%20b&x=2", b'{"a": 1}', {"Authorization": "Bearer t"})
+    request = request_of(event)
+    assert request.path_names == {"name": "a"}
+    assert request.query == {"x": "1,2", "y": "a b"}
+    assert request.headers["authorization"] == "Bearer t"
+    assert request.body == b'{"a": 1}'
+    assert request.domain.endswith(".amazonaws.com")
+
+
+def test_what_is_left_out_of_an_event_is_empty() -> None:
+    event = http_api_event("POST", "/things/a")
+    assert "body" not in event
+    assert "queryStringParameters" not in event
+    request = request_of(event)
+    assert (request.body, request.query) == (b"", {})
+
+
+@pytest.mark.parametrize("body", [b"\x00\xff", b'{"a":1}', b""])
+def test_a_body_in_base64_is_decoded(body: bytes) -> None:
+    event = http_api_event("POST", "/things/a") | {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+    assert request_of(event).body == body
+
+
+def test_half_of_a_surrogate_pair_reaches_the_parser_as_bytes() -> None:
+    event = http_api_event("POST", "/things/a") | {"body": "\ud800", "isBase64Encoded": False}
+    with pytest.raises(UnicodeDecodeError):
+        request_of(event).body.decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code", "allow"),
+    [
+        ("GET", "/things/a", 405, "method_not_allowed", "POST"),
+        ("OPTIONS", "/things/a", 405, "method_not_allowed", "POST"),
+        ("POST", "/thing/a", 404, "path_not_found", None),
+        ("GET", "/", 404, "path_not_found", None),
+    ],
+)
+def test_another_path_or_method_is_refused(method: str, path: str, status: int, code: str, allow: str | None) -> None:
+    answer = answered(http_api_event(method, path), unreached)
+    assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (status, code)
+    assert answer["headers"].get("Allow") == allow
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
+def test_a_body_counts_by_its_bytes(content_type: str) -> None:
+    headers = {"Content-Type": content_type}
+    fits = http_api_event("POST", "/things/a", "ä".encode() * 50, headers)
+    assert answered(fits, lambda _: json_answer({}))["statusCode"] == 200
+    too_large = http_api_event("POST", "/things/a", "ä".encode() * 50 + b"x", headers)
+    answer = answered(too_large, unreached)
+    assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (413, "message_too_large")
+
+
+def test_an_error_of_the_contract_leaves_in_its_shape() -> None:
+    def refuse(_request: HttpApiRequest) -> HttpApiAnswer:
+        raise Overloaded("busy", code="keys_unavailable", retry_after_ms=1500)
+
+    answer = answered(http_api_event("POST", "/things/a"), refuse)
+    assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "2")
+    error = {"type": "overloaded_error", "code": "keys_unavailable", "message": "busy", "retry_after_ms": 1500}
+    assert json.loads(answer["body"]) == {"error": error}
+
+
+def test_whoever_has_no_token_is_told_the_scheme() -> None:
+    def refuse(_request: HttpApiRequest) -> HttpApiAnswer:
+        raise AuthenticationFailed("no", code="token_missing")
+
+    assert answered(http_api_event("POST", "/things/a"), refuse)["headers"]["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("event", [http_api_event("POST", "/things/a"), {}, {"requestContext": {"http": {}}}])
+def test_a_defect_is_logged_and_not_told(event: dict[str, Any], log: io.StringIO, logger: Logger) -> None:
+    def fail(_request: HttpApiRequest) -> HttpApiAnswer:
+        raise RuntimeError("the details")
+
+    answer = answer_event(event, ROUTE, fail, body_limit=100, logger=logger)
+    error = json.loads(answer["body"])["error"]
+    assert (answer["statusCode"], error["type"], error["code"]) == (500, "internal_error", "internal_error")
+    assert "details" not in answer["body"]
+    logged = json.loads(log.getvalue())
+    assert logged["level"] == "ERROR"
+    assert logged["exception_name"] in ("RuntimeError", "KeyError")
