@@ -3,6 +3,10 @@ HTTP_PORT ?= 8080
 WS_PORT ?= 8081
 PYTHON ?= python3
 PY := .venv/bin/python
+ENV ?= dev
+MODEL ?= demo
+# jsii warns about Node 20, with which it works; the value is a list of versions not to warn about.
+CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 infra/node_modules/.bin/cdk
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade
@@ -10,7 +14,7 @@ LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-inde
 IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types web-check e2e bench docs docs-check lock clean
+.PHONY: help run run-aws test test-infra test-aws check lint types web-check e2e bench synth deploy docs docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -18,10 +22,22 @@ help: ## list the targets
 run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:8080 (HTTP_PORT=, WS_PORT=)
 	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) EVENFLOW_WS_PORT=$(WS_PORT) exec $(PY) -m fargate_handler
 
+run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the deployed system on an emulated AWS, behind one port (needs haproxy)
+	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
+	@HTTP_PORT=$(HTTP_PORT) MODEL=$(MODEL) exec $(PY) -m tests.aws
+
 test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
 	$(PY) -m pytest tests/unit tests/integration
 
-check: lint types web-check test docs-check e2e ## everything that CI runs
+test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
+	$(PY) -m pytest tests/infrastructure
+
+test-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## `cdk deploy` to an emulator, and the system that results (needs haproxy)
+	@command -v haproxy >/dev/null || { echo "test-aws needs haproxy: apt-get install haproxy"; exit 2; }
+	$(PY) -m pytest tests/aws
+
+check: lint types web-check test test-infra test-aws docs-check e2e ## everything that CI runs
+	@for env in dev staging prod; do $(MAKE) --no-print-directory synth ENV=$$env || exit 1; done
 
 lint: .venv/.dev ## ruff: lint and format
 	$(PY) -m ruff check .
@@ -40,6 +56,15 @@ e2e: .venv/.dev web/dist/index.html ## a real headless Chromium against a real s
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
+synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/
+	$(CDK) synth --quiet -c env=$(ENV)
+
+deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs
+	@$(PY) -m infra.announce $(ENV)
+	@command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, or name another builder in CDK_DOCKER"; exit 2; }
+	@printf 'Deploy this? [y/N] '; read answer; test "$$answer" = y
+	$(CDK) deploy --app cdk.out --all --require-approval broadening
+
 docs: .venv/.runtime ## write the pages that are generated from the code
 	$(PY) -m docs.generate
 
@@ -54,7 +79,7 @@ lock: .venv/.dev ## resolve the hashed requirement files again
 	$(LOCK) --group pyproject.toml:functions --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
 
 clean: ## remove what was installed and built
-	rm -rf .venv web/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .build cdk.out web/node_modules infra/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenflow needs Python 3.11 or newer")'
@@ -64,8 +89,8 @@ clean: ## remove what was installed and built
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-web/node_modules/.installed: web/package-lock.json
-	cd web && npm ci --silent --no-audit --no-fund
+%/node_modules/.installed: %/package-lock.json
+	cd $* && npm ci --silent --no-audit --no-fund
 	@touch $@
 
 web/dist/index.html: web/node_modules/.installed $(shell find web/src web/build.mjs web/package.json -type f 2>/dev/null)

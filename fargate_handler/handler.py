@@ -31,6 +31,7 @@ from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Overloaded
 from stream_core.response_store import StoreUnavailable
@@ -49,6 +50,8 @@ _KEYS_SECONDS = 300.0
 _FLUSH_SECONDS = 5.0
 # While draining, how often to see whether everything has ended.
 _DRAIN_STEP_SECONDS = 0.05
+# A session that there is none of, to try the tables with.
+_NOBODY = Channel("evenflow", "start", "nobody")
 # Clients come back spread over so long at most.
 _RECONNECT_SPREAD_MS = 5_000
 
@@ -103,8 +106,8 @@ class Handler:
             ConfigurationError: a port or the store can't be had; the message names the variable.
         """
         settings = self._settings
-        if self._recorder is not None:
-            await _begin_recording(self._recorder)
+        if self._recorder is not None and self._adapters.stores is not None:
+            await _begin_recording(self._recorder, self._adapters.stores)
         await _listen("HTTP", settings.http_host, settings.http_port, self._http.start)
         await _listen("WS", settings.ws_host, settings.ws_port, self._websockets.start)
         self._driver.start()
@@ -149,7 +152,7 @@ class Handler:
         if now >= self._read_keys_at and self._adapters.signing_key_secret is not None:
             self._read_keys_at = now + _KEYS_SECONDS
             self._background.run(self._read_keys(self._adapters.signing_key_secret))
-        if _minute_of(time.time()) != self._minute:
+        if _minute_of(time.time()) > self._minute:
             self._end_minute(now)
 
     def _end_minute(self, now: float) -> None:
@@ -188,8 +191,12 @@ class Handler:
         return MessageLedger(stores.sessions, recorder, self._node_id, time.time, refused)
 
     def _lost(self, stream: ResponseStream) -> None:
-        """Another task answers this now."""
-        self._orchestrator.cancel(stream)
+        self._orchestrator.interrupt(
+            stream,
+            Overloaded(
+                "another task has taken this answer over; what was delivered is kept, poll for it", code="taken_over"
+            ),
+        )
 
     def _close_those_that_have_everything(self) -> None:
         for connection in self._registry:
@@ -239,16 +246,19 @@ def _minute_of(wall_time: float) -> int:
     return int(wall_time // 60) * 60
 
 
-async def _begin_recording(recorder: ResponseRecorder) -> None:
+async def _begin_recording(recorder: ResponseRecorder, stores: Stores) -> None:
+    """Try all three tables, so that a wrong name is found now and not by the first message."""
     try:
         await recorder.start()
+        await stores.sessions.load(_NOBODY, time.time())
     except StoreUnavailable as error:
         raise ConfigurationError(
             f"EVENFLOW_STORE=dynamodb: the tables can't be reached ({error}); check the network and AWS_REGION"
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"EVENFLOW_RESPONSES_TABLE: the table can't be written ({error}); check its name and the task's role"
+            f"EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be used ({error}); "
+            "check their names and the task's role"
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -113,12 +114,14 @@ class HandlerSettings(Limits, BaseSettings):
         return keys
 
     @model_validator(mode="after")
-    def _model_has_url(self) -> Self:
+    def _model_can_be_called(self) -> Self:
         if self.model == "openai" and self.model_url is None:
             raise ValueError("model_url must be set when model is openai, e.g. http://127.0.0.1:8000/v1")
         if self.model in ("bedrock", "sagemaker") and self.model_name == "default":
             what = "an inference profile or a model" if self.model == "bedrock" else "an endpoint"
             raise ValueError(f"model_name must be set when model is {self.model}: the name of {what}")
+        if self.model in ("bedrock", "sagemaker") and find_spec("aiobotocore") is None:
+            raise ValueError(f"model {self.model} needs the AWS SDK, which is not installed: `make .venv/.aws` does it")
         if self.http_port == self.ws_port and self.http_host == self.ws_host:
             raise ValueError("http_port and ws_port must differ")
         return self

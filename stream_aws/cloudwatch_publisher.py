@@ -22,7 +22,7 @@ CLIENT_CONFIG = AioConfig(
 )
 """For `create_client("cloudwatch", …)`."""
 
-_UNITS = {"ms": "Milliseconds", "frames/s": "Count/Second", "bytes": "Bytes"}
+_UNITS = {"ms": "Milliseconds", "%": "Percent", "frames/s": "Count/Second", "bytes": "Bytes"}
 
 
 def cloudwatch_unit(unit: str) -> str:

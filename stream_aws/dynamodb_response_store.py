@@ -60,10 +60,10 @@ class DynamoDBResponseStore:
         return left
 
     async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        # By key, since a request that names one twice is refused.
-        items = {_key(item): item for item in map(chunk_item, chunks)}
-        writes = [{"PutRequest": {"Item": item}} for item in items.values()]
         try:
+            # By key, since a request that names one twice is refused.
+            items = {_key(item): item for item in map(chunk_item, chunks)}
+            writes = [{"PutRequest": {"Item": item}} for item in items.values()]
             answer = await self._client.batch_write_item(RequestItems={self._table: writes})
         except Exception as error:
             if passes(error):
@@ -71,7 +71,7 @@ class DynamoDBResponseStore:
             if len(chunks) > 1:
                 # One that is refused must not keep the others out.
                 return [left for chunk in chunks for left in await self._append([chunk])]
-            _logger.exception("the response buffer refused a write of response %s", chunks[0].lease.response_id)
+            _logger.exception("the response buffer refused a write of response %s", chunks[0].response_id)
             return chunks
         keys = {_key(write["PutRequest"]["Item"]) for write in answer.get("UnprocessedItems", {}).get(self._table, ())}
         return [chunk for chunk in chunks if _key(chunk_item(chunk)) in keys] if keys else ()
@@ -125,25 +125,28 @@ class DynamoDBResponseStore:
         if head is None or head.ending is not None:
             return None
         begun = head.owner == owner and head.epoch not in head.starts  # by us, and interrupted
+        if head.owner == owner and not begun:
+            return head.lease
         if not begun and not await self._claim(head, owner, now):
             return None
         # From here on nothing more that an earlier owner writes can count: what is there now is all there is.
         written = replace(head, epoch=max(head.starts))
         start = gapless(written, await self._chunks(response_id, 0, now), 0).next_index
-        epoch = head.epoch if begun else head.epoch + 1
+        lease = Lease(response_id, owner, head.epoch if begun else head.epoch + 1)
         try:
             await self._update_head(
                 response_id,
                 "SET starts.#epoch = :start",
                 "epoch = :epoch AND #owner = :owner AND attribute_not_exists(starts.#epoch)",
-                {":start": number(start), ":epoch": number(epoch), ":owner": text(owner)},
-                {"#epoch": str(epoch)},
+                {":start": number(start), ":epoch": number(lease.epoch), ":owner": text(owner)},
+                {"#epoch": str(lease.epoch)},
             )
         except ClientError as error:
-            if condition_failed(error):
+            if not condition_failed(error):
+                raise
+            if read_head(error.response["Item"]).lease != lease:
                 return None  # somebody took it over from us in the meantime
-            raise
-        return Lease(response_id, owner, epoch)
+        return lease
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         """See the port."""

@@ -16,8 +16,8 @@ _logger = logging.getLogger(__name__)
 
 # CloudWatch takes data two weeks old, but nobody waits for it: alarms have decided by then.
 _MINUTES_KEPT = 15
-# For the last minute of a task that leaves. Fargate ends the process 10 s after its drain has.
-_CLOSE_SECONDS = 5.0
+# For the last minute of a task that leaves: what is left of the 120 s that Fargate gives, after drain and store.
+_CLOSE_SECONDS = 3.0
 # The request itself is wrong and would be again.
 _REFUSED_FOR_GOOD = ("InvalidParameter", "Missing", "Validation", "Serialization")
 
@@ -64,7 +64,7 @@ class MetricPublication:
         self._send_soon()
 
     async def close(self, snapshot: MetricSnapshot, began: int) -> None:
-        """Publish the minute in which the process leaves, as far as it has gone, and what is unsent; 5 s at most."""
+        """Publish the minute in which the process leaves, as far as it has gone, and what is unsent; 3 s at most."""
         self._keep(_Minute(began, snapshot.points_since(self._published, leaving=True)))
         self._published = snapshot
         try:

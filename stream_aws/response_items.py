@@ -1,28 +1,28 @@
 """Responses as DynamoDB items, both ways. Pure: the handler's store and the poll function share it.
 
 A response is one partition: a chunk's sort key begins with its last index, so that a query from an index begins with the
-chunk which holds it; the head sorts behind all chunks. The entries of a chunk are one JSON text, since what a store of
-many small lists costs is mostly their attribute values' encoding. An owner's lease is an item of its own, one for all
+chunk which holds it; the head sorts behind all chunks. The rest of a chunk is one JSON text: what writing 25 of them costs
+the event loop is mostly the SDK's work on each attribute. An owner's lease is an item of its own, one for all
 responses of a task, so that renewing costs one write however many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.response_log import LogEntry, Restart
+from stream_core.response_log import Restart
 from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, Lease, ResponseHead
+from stream_core.response_store import Chunk, Ending, ResponseHead
 
 Item = dict[str, Any]
 """Attribute name → typed value, as the low-level client takes and gives them."""
 
 HEAD_POSITION = "~head"
-LEASE_POSITION = "lease"
+# Behind the head, so that no reader of a response comes upon it.
+LEASE_POSITION = "~lease"
 
 # A head that is never finished, and chunks, whose end isn't known when they are written, expire so long after they were
 # written: longer than any response runs. What a reader may see is decided by the head's own time.
@@ -97,24 +97,21 @@ def ending_text(ending: Ending) -> str:
 
 def chunk_item(chunk: Chunk) -> Item:
     """A chunk; writing it again writes the same."""
-    lease, began_at = chunk.lease, chunk.began_at
+    plain = [entry if isinstance(entry, str) else [entry.from_index, entry.attempt] for entry in chunk.entries]
     return {
-        "response_id": text(lease.response_id),
-        "position": text(f"{chunk.last_index:08d}#{lease.epoch:04d}#{chunk.first_index:08d}"),
-        "owner": text(lease.owner),
-        "epoch": number(lease.epoch),
-        "first": number(chunk.first_index),
-        "entries": text(_entries_text(chunk.entries)),
-        "began_at": number(began_at),
-        TTL_ATTRIBUTE: seconds(began_at + LIFETIME_SECONDS),
+        "response_id": text(chunk.response_id),
+        "position": text(f"{chunk.last_index:08d}#{chunk.epoch:04d}#{chunk.first_index:08d}"),
+        "entries": text(orjson.dumps([chunk.began_at, plain]).decode()),
+        TTL_ATTRIBUTE: seconds(chunk.began_at + LIFETIME_SECONDS),
     }
 
 
 def read_chunk(item: Item) -> Chunk:
     """The chunk that an item holds."""
-    lease = Lease(item["response_id"]["S"], item["owner"]["S"], int(item["epoch"]["N"]))
-    entries = [entry if isinstance(entry, str) else Restart(*entry) for entry in orjson.loads(item["entries"]["S"])]
-    return Chunk(lease, int(item["first"]["N"]), entries, float(item["began_at"]["N"]))
+    _last, epoch, first = item["position"]["S"].split("#")
+    began_at, plain = orjson.loads(item["entries"]["S"])
+    entries = [entry if isinstance(entry, str) else Restart(*entry) for entry in plain]
+    return Chunk(item["response_id"]["S"], int(epoch), int(first), entries, began_at)
 
 
 def is_head(item: Item) -> bool:
@@ -125,11 +122,6 @@ def is_head(item: Item) -> bool:
 def alive(item: Item | None, now: float) -> bool:
     """Whether an item is there and has not expired, deleted or not."""
     return item is not None and float(item[TTL_ATTRIBUTE]["N"]) > now
-
-
-def _entries_text(entries: Iterable[LogEntry]) -> str:
-    plain = [entry if isinstance(entry, str) else [entry.from_index, entry.attempt] for entry in entries]
-    return orjson.dumps(plain).decode()
 
 
 def _read_ending(stored: str) -> Ending:

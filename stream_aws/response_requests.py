@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_aws.response_items import first_position, head_key, number, text
+from stream_aws.response_items import HEAD_POSITION, first_position, head_key, number, text
 
 Request = dict[str, Any]
 
@@ -31,10 +31,11 @@ def query_from(table: str, response_id: str, from_index: int) -> Request:
     return {
         "TableName": table,
         "ConsistentRead": True,
-        "KeyConditionExpression": "response_id = :response AND #position >= :first",
+        "KeyConditionExpression": "response_id = :response AND #position BETWEEN :first AND :head",
         "ExpressionAttributeNames": {"#position": "position"},
         "ExpressionAttributeValues": {
             ":response": text(response_id),
             ":first": text(first_position(max(0, from_index - 1))),
+            ":head": text(HEAD_POSITION),
         },
     }

@@ -29,7 +29,7 @@ class SigningKeySecret:
             KeysUnreadable: it can't be had, or isn't what it should be; the message has no key.
         """
         try:
-            answer = await self._client.get_secret_value(SecretId=self._secret_id)
+            answer = await self._client.get_secret_value(SecretId=self._secret_id, VersionStage="AWSCURRENT")
         except (BotoCoreError, ClientError) as error:
             raise KeysUnreadable(f"the secret with the signing keys can't be read: {error}") from error
         return parse_signing_keys(answer.get("SecretString", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stream_core.errors import Conflict, RateLimited
@@ -19,6 +20,18 @@ class Turn:
     text: str
 
 
+@dataclass(slots=True)
+class _Exchange:
+    """A message and its answer; empty while there is none to remember."""
+
+    question: str
+    answer: str = ""
+
+    @property
+    def size(self) -> int:
+        return len(self.question.encode()) + len(self.answer.encode())
+
+
 class Conversation:
     """The messages of one session, in causal order, each accepted once.
 
@@ -29,12 +42,13 @@ class Conversation:
 
     __slots__ = (
         "_bucket",
-        "_history",
-        "_history_bytes",
+        "_exchanges",
+        "_exchanges_bytes",
         "_limits",
         "_responses",
         "in_flight",
         "last_message_id",
+        "stale",
         "used_at",
     )
 
@@ -42,23 +56,39 @@ class Conversation:
         self._limits = limits
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
-        self._history: list[Turn] = []
-        self._history_bytes = 0
+        self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
+        self._exchanges_bytes = 0
         self.last_message_id: str | None = None
         self.in_flight = 0
         """Accepted messages whose response has not ended."""
+        self.stale = False
+        """Whether answers were still outstanding when it caught up: to be known, they must be loaded again."""
         self.used_at = now
 
     def known_response(self, message_id: str) -> str | None:
         """The response of a message that was accepted before, if it was."""
         return self._responses.get(message_id)
 
-    def check(self, message_id: str, previous_message_id: str | None, now: float) -> None:
-        """Whether a new message may come now; it changes nothing but the rate.
+    def check_rate(self, now: float) -> None:
+        """Whether a message, right or wrong, may come now.
+
+        Raises:
+            RateLimited: they come too fast.
+        """
+        wait = self._bucket.take(now)
+        if wait:
+            raise RateLimited(
+                "messages come too fast; this one was not accepted, send it again later",
+                code="rate_limited",
+                retry_after_ms=int(wait * 1000) + 1,
+            )
+
+    def check(self, message_id: str, previous_message_id: str | None) -> None:
+        """Whether a new message may come now; it changes nothing.
 
         Raises:
             Conflict: it does not follow the session's last message.
-            RateLimited: too many at once, or too fast.
+            RateLimited: too many at once.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -76,24 +106,19 @@ class Conversation:
                 code="session_in_flight",
                 retry_after_ms=1000,
             )
-        wait = self._bucket.take(now)
-        if wait:
-            raise RateLimited(
-                "messages come too fast; this one was not accepted, send it again later",
-                code="rate_limited",
-                retry_after_ms=int(wait * 1000) + 1,
-            )
 
     def catch_up(self, stored: StoredConversation) -> None:
         """Take over what the store knows: other tasks may have accepted messages of this session."""
-        self._history.clear()
-        self._history_bytes = 0
+        known, self._exchanges = self._exchanges, OrderedDict()
+        self._exchanges_bytes = 0
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
-            self._remember(Turn("user", entry.text))
-            if entry.answer:
-                self._remember(Turn("assistant", entry.answer))
+            # What was answered here may not have reached the store yet.
+            ours = known.get(entry.message_id)
+            answer = entry.answer or (ours.answer if ours else "")
+            self._remember(entry.message_id, _Exchange(entry.text, answer))
         self.last_message_id = stored.last_message_id
+        self.stale = any(not entry.ended for entry in stored.entries)
 
     def accept(self, message_id: str, response_id: str, text: str, now: float) -> tuple[Turn, ...]:
         """Take the message in and return what the model should see: the history and this message."""
@@ -101,25 +126,37 @@ class Conversation:
         self.last_message_id = message_id
         self.in_flight += 1
         self.used_at = now
-        turn = Turn("user", text)
-        self._remember(turn)
+        self._remember(message_id, _Exchange(text))
         # The newest message is always sent, however long it is.
-        return tuple(self._history) or (turn,)
+        return tuple(self._turns()) or (Turn("user", text),)
 
-    def response_ended(self, text: str, now: float) -> None:
-        """A response has ended with `text` (empty when there is none to remember)."""
+    def response_ended(self, message_id: str, answer: str, now: float) -> None:
+        """A message's response has ended with `answer` (empty when there is none to remember)."""
         self.in_flight -= 1
         self.used_at = now
-        if text:
-            self._remember(Turn("assistant", text))
+        exchange = self._exchanges.get(message_id)
+        if exchange is not None:
+            exchange.answer = answer
+            self._exchanges_bytes += len(answer.encode())
+            self._trim()
+
+    def _turns(self) -> Iterator[Turn]:
+        for exchange in self._exchanges.values():
+            yield Turn("user", exchange.question)
+            if exchange.answer:
+                yield Turn("assistant", exchange.answer)
 
     def _know(self, message_id: str, response_id: str) -> None:
         self._responses[message_id] = response_id
         if len(self._responses) > self._limits.messages_remembered_per_session:
             self._responses.popitem(last=False)
 
-    def _remember(self, turn: Turn) -> None:
-        self._history.append(turn)
-        self._history_bytes += len(turn.text.encode())
-        while self._history and (self._history_bytes > self._limits.history_bytes or self._history[0].role != "user"):
-            self._history_bytes -= len(self._history.pop(0).text.encode())
+    def _remember(self, message_id: str, exchange: _Exchange) -> None:
+        self._exchanges[message_id] = exchange
+        self._exchanges_bytes += exchange.size
+        self._trim()
+
+    def _trim(self) -> None:
+        while self._exchanges and self._exchanges_bytes > self._limits.history_bytes:
+            _, oldest = self._exchanges.popitem(last=False)
+            self._exchanges_bytes -= oldest.size

@@ -52,6 +52,9 @@ class Limits(BaseModel):
         256, 8, 100_000, "the oldest message_id is forgotten (it could not be repeated without breaking causality)"
     )
     history_bytes: int = _limit(32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more")
+    messages_waiting_per_connection: int = _limit(
+        64, 1, 10_000, "`throttle` session_in_flight: messages of one connection that are being accepted"
+    )
     queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
     generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
     first_token_deadline_seconds: float = _limit(10, 0.1, 3_600, "retry, then fallback answer, else error")
@@ -95,4 +98,8 @@ class Limits(BaseModel):
         if self.pong_timeout_seconds < 1.5 * self.heartbeat_seconds:
             # A pong needs time to come; else a client that answers every ping would be given up.
             raise ValueError("pong_timeout_seconds must be at least 1.5 times heartbeat_seconds")
+        longest = self.store_interval_ms / 1000 * self.batch_window_max_ms / self.batch_window_ms
+        if longest > self.lease_seconds / 3:
+            # The lease is renewed in the same beat, and under load that is stretched with the delivery clock.
+            raise ValueError("store_interval_ms must leave room for three beats, stretched, within lease_seconds")
         return self

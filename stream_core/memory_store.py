@@ -28,7 +28,7 @@ class MemoryResponseStore:
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port."""
         for chunk in chunks:
-            self._chunks.setdefault(chunk.lease.response_id, []).append(chunk)
+            self._chunks.setdefault(chunk.response_id, []).append(chunk)
         return ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
@@ -46,7 +46,11 @@ class MemoryResponseStore:
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """See the port."""
         head = await self.head(response_id, now)
-        if head is None or head.ending is not None or self._owned_until.get(head.owner, 0.0) > now:
+        if head is None or head.ending is not None:
+            return None
+        if head.owner == owner:
+            return head.lease
+        if self._owned_until.get(head.owner, 0.0) > now:
             return None
         start = gapless(head, self._chunks[response_id], 0).next_index
         epoch = head.epoch + 1

@@ -51,9 +51,13 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive entries of a log, written at once; `began_at` is when the response's first delta came (epoch seconds)."""
+    """Consecutive entries of a log, written at once under the lease of an epoch.
 
-    lease: Lease
+    `began_at`: when the response's first delta came (epoch seconds).
+    """
+
+    response_id: str
+    epoch: int
     first_index: int
     entries: Sequence[LogEntry]
     began_at: float
@@ -136,6 +140,8 @@ class ResponseStore(Protocol):
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """Become the owner of a response whose owner's lease has run out; None when that isn't so, or it has ended.
 
+        Who is the owner already is given its lease.
+
         What the earlier owner had written counts up to the gapless prefix at that moment; `starts` of the head says where
         the new epoch begins. Who was interrupted in doing this does it again.
         """
@@ -156,14 +162,16 @@ def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> Sto
     `head` must have been read after `chunks`: a chunk of an epoch that was in force when the head was read afterwards had
     been written before anybody took over, and so the one who did saw it too.
     """
+    if head.epoch not in head.starts:
+        return StoredEntries(from_index, (), None)
+    counting: dict[int, LogEntry] = {}
+    began_at: float | None = None
+    for chunk in chunks:
+        for index, entry in enumerate(chunk.entries, chunk.first_index):
+            if head.counts(chunk.epoch, index):
+                counting[index] = entry
+                began_at = chunk.began_at if began_at is None else min(began_at, chunk.began_at)
     entries: list[LogEntry] = []
-    next_index, began_at = from_index, None
-    for chunk in sorted(chunks, key=lambda chunk: (chunk.first_index, chunk.lease.epoch)):
-        epoch, first = chunk.lease.epoch, chunk.first_index
-        if began_at is None and head.counts(epoch, first):
-            began_at = chunk.began_at
-        for index, entry in enumerate(chunk.entries, first):
-            if index == next_index and head.counts(epoch, index) and head.epoch in head.starts:
-                entries.append(entry)
-                next_index += 1
+    while (following := counting.get(from_index + len(entries))) is not None:
+        entries.append(following)
     return StoredEntries(from_index, entries, began_at)

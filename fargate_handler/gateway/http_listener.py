@@ -12,7 +12,7 @@ from fargate_handler.gateway.http_answers import errors_in_shape, expectation, j
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
-from fargate_handler.gateway.sticky_cookie import sticky_cookie
+from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core.errors import NotFound, UpgradeRequired
 
 _BACKLOG = 4096
@@ -69,8 +69,11 @@ class HttpListener:
         ]
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
-        if request.path not in _NOT_FOR_CLIENTS:
-            answer.headers.add("Set-Cookie", sticky_cookie(self._context))
+        context = self._context
+        if request.path in _NOT_FOR_CLIENTS:
+            return
+        stays = not (context.orchestrator.draining or context.registry.full)
+        answer.headers.add("Set-Cookie", sticky_cookie(context) if stays else released_cookie(context))
 
     async def _health(self, _request: web.Request) -> web.Response:
         context = self._context

@@ -64,9 +64,12 @@ class MessageEndpoint:
         started = monotonic()
         first = stream.first_delta_at
         linger_until = started + linger_seconds(from_index, started - first if first is not None else 0.0)
+        nothing_at = started
         with reading(stream, self._context.limits) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
+                if not has_news:
+                    nothing_at = monotonic()
                 due = answer_at(
                     linger_until=linger_until, timeout_at=started + patience, has_news=has_news, ended=ended
                 )
@@ -76,7 +79,8 @@ class MessageEndpoint:
                 await reader.wait(due - now)
         if ended:
             return max(started, stream.ended_at or 0.0)
-        return max(due, stream.first_delta_at or 0.0) if has_news else due
+        # The last moment without news is the earliest at which it could have answered with them.
+        return max(due, nothing_at) if has_news else due
 
 
 def _polled(stream: ResponseStream, from_index: int) -> Polled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from typing import cast
 
@@ -18,6 +19,7 @@ from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError, InvalidRequest, NotFound, RateLimited
 from stream_core.flow_control import FlowEvent
+from stream_core.http_contract import internal_error
 from stream_core.messages import (
     ChatMessageFrame,
     ClientMessage,
@@ -37,6 +39,8 @@ from stream_core.session import Close, CloseCode, Received, Session, SessionStat
 from stream_core.session_init import iso_time
 from stream_core.subprotocols import COMPACT, CompactEncoder, DeltaEncoder, V1Encoder
 
+_logger = logging.getLogger(__name__)
+
 # A client that doesn't answer our close frame is cut off after so long.
 _CLOSE_SECONDS = 5.0
 # Deltas stop at one write buffer; answers to a client's own frames may fill it this many times before it is let go.
@@ -46,7 +50,17 @@ _MOST_BUFFERS = 4
 class WebSocketConnection(WSListener):
     """Feeds the session machine, does what it decides, and delivers to this connection's readers."""
 
-    __slots__ = ("_asked_at", "_context", "_protocol", "_readers", "_streams", "blocked", "session", "transport")
+    __slots__ = (
+        "_accepting",
+        "_asked_at",
+        "_context",
+        "_protocol",
+        "_readers",
+        "_streams",
+        "blocked",
+        "session",
+        "transport",
+    )
 
     def __init__(self, context: GatewayContext, session: Session, protocol: str, asked_at: float) -> None:
         self._context = context
@@ -54,6 +68,7 @@ class WebSocketConnection(WSListener):
         self._protocol = protocol
         self._asked_at = asked_at
         self._streams = 0
+        self._accepting = 0
         self._readers: dict[str, WebSocketReader] = {}
         self.blocked = False
         """Whether the write buffer is above its high-water mark: cursors wait."""
@@ -153,7 +168,9 @@ class WebSocketConnection(WSListener):
         context = self._context
         beat = self.session.heartbeat(context.monotonic())
         if beat.close is not None:
-            context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).part += 1
+            dead = context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE)
+            dead.part += 1
+            dead.whole += 1  # at the end of the minute only those that still live are counted
             self._close(beat.close, linger=False)
             return
         if beat.ping:
@@ -212,7 +229,7 @@ class WebSocketConnection(WSListener):
     def _act(self, message: ClientMessage, now: float) -> None:
         try:
             if isinstance(message, ChatMessageFrame):
-                self._context.background.run(self._submit(message))
+                self._begin_to_accept(message)
             elif isinstance(message, ResponseResume):
                 self._resume(message, now)
             elif isinstance(message, ResponsePause):
@@ -224,17 +241,38 @@ class WebSocketConnection(WSListener):
             else:
                 self._acknowledge(message)
         except EvenflowError as error:
-            response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
-            self.send(self.session.refuse(error, message_id=None, response_id=response_id))
+            self._refuse(error, message)
+
+    def _refuse(self, error: EvenflowError, message: ClientMessage) -> None:
+        message_id = message.message_id if isinstance(message, ChatMessageFrame) else None
+        response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
+        self.send(self.session.refuse(error, message_id=message_id, response_id=response_id))
+
+    def _begin_to_accept(self, message: ChatMessageFrame) -> None:
+        if self._accepting >= self._context.limits.messages_waiting_per_connection:
+            raise RateLimited(
+                f"{self._accepting} messages of this connection are being accepted; this one was not, send it again later",
+                code="session_in_flight",
+                retry_after_ms=1000,
+            )
+        self._accepting += 1
+        self._context.background.run(self._accept(message))
+
+    async def _accept(self, message: ChatMessageFrame) -> None:
+        refusal: EvenflowError | None = None
+        try:
+            await self._submit(message)
+        except EvenflowError as error:
+            refusal = error
+        except Exception:
+            _logger.exception("a message could not be accepted")
+            refusal = internal_error()
+        finally:
+            self._accepting -= 1
+        if refusal is not None and self.session.state is not SessionState.CLOSED:
+            self._refuse(refusal, message)
 
     async def _submit(self, message: ChatMessageFrame) -> None:
-        try:
-            await self._submit_and_read(message)
-        except EvenflowError as error:
-            if self.session.state is not SessionState.CLOSED:
-                self.send(self.session.refuse(error, message_id=message.message_id, response_id=None))
-
-    async def _submit_and_read(self, message: ChatMessageFrame) -> None:
         context = self._context
         event = IngestEvent(
             self.channel,

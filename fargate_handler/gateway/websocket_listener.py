@@ -11,9 +11,10 @@ from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithLis
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.listening_socket import listening_sockets
-from fargate_handler.gateway.sticky_cookie import sticky_cookie
+from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
+from stream_core.http_contract import error_headers
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
 from stream_core.session import CloseCode, Session
 from stream_core.session_init import bearer
@@ -79,10 +80,10 @@ class WebSocketListener:
         except EvenflowError as error:
             if isinstance(error, Overloaded):
                 self._context.metrics.counter(CONNECTIONS_REFUSED).value += 1
-            return _refusal(error)
+            return self._refusal(error)
         except Exception:
             _logger.exception("a handshake failed")
-            return _refusal(InternalError("the handshake failed; try again", code="internal_error"))
+            return self._refusal(InternalError("the handshake failed; try again", code="internal_error"))
 
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
@@ -107,6 +108,14 @@ class WebSocketListener:
         answer_headers["Set-Cookie"] = sticky_cookie(context)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
 
+    def _refusal(self, error: EvenflowError) -> WSUpgradeResponseWithListener:
+        headers = {"Content-Type": "application/json; charset=utf-8", **error_headers(error)}
+        if isinstance(error, Overloaded):
+            # This node is full or leaving: the next try should not be sent here for its cookie's sake.
+            headers["Set-Cookie"] = released_cookie(self._context)
+        response = WSUpgradeResponse.create_error_response(error.status, orjson.dumps(error.to_body()), headers)
+        return WSUpgradeResponseWithListener(response, None)
+
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
     for name in offered:
@@ -127,11 +136,3 @@ def _select(offered: list[str]) -> tuple[str, dict[str, str]]:
             code="unsupported_subprotocol",
         )
     return V1, {}
-
-
-def _refusal(error: EvenflowError) -> WSUpgradeResponseWithListener:
-    headers = {"Content-Type": "application/json; charset=utf-8"}
-    if error.retry_after_seconds is not None:
-        headers["Retry-After"] = str(error.retry_after_seconds)
-    response = WSUpgradeResponse.create_error_response(error.status, orjson.dumps(error.to_body()), headers)
-    return WSUpgradeResponseWithListener(response, None)

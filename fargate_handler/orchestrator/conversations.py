@@ -48,7 +48,7 @@ class Conversations:
         """Forget conversations that were idle for as long as a session token lives."""
         while self._known:
             channel, oldest = next(iter(self._known.items()))
-            if oldest.in_flight:
+            if oldest.in_flight or channel in self._turns:
                 self._known.move_to_end(channel)
                 return
             if now - oldest.used_at < self._limits.session_token_ttl_seconds:
@@ -58,7 +58,10 @@ class Conversations:
     def _make_room(self) -> None:
         if len(self._known) < self._limits.sessions_per_node:
             return
-        idle = next((channel for channel, known in self._known.items() if not known.in_flight), None)
+        idle = next(
+            (channel for channel, known in self._known.items() if not known.in_flight and channel not in self._turns),
+            None,
+        )
         if idle is None:
             raise RateLimited(
                 "this node holds as many sessions as it may; nothing was accepted, try again later",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fargate_handler.metrics import Counter
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from fargate_handler.orchestrator.responses import Responses
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
 from stream_core.response_store import StoreUnavailable
@@ -49,6 +50,16 @@ class MessageLedger:
             return await self._sessions.load(channel, self._wall_time())
         except StoreUnavailable as error:
             raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
+
+    def without_unbegun(self, stored: StoredConversation, responses: Responses) -> StoredConversation:
+        """`stored` but for a last message that was put on record by this task, which never heard that it was.
+
+        Its sender was told to send it again, and when it does, it is accepted under the same response.
+        """
+        last = stored.entries[-1] if stored.entries else None
+        if last is None or last.ended or last.owner != self._owner or responses.remembers(last.response_id):
+            return stored
+        return StoredConversation(last.previous_message_id, stored.entries[:-1])
 
     async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
         """Put the message on record, and have its response written as it grows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +25,9 @@ from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import NotAccepted
+
+# How often another task may be quicker before a client is asked to try again.
+_TRIES = 3
 
 
 class Submission(NamedTuple):
@@ -67,6 +71,9 @@ class Orchestrator:
         self._waiting: dict[str, Generation] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._being_accepted = 0
+        # Ids that nobody guesses, and that are the same again when a message is: an acceptance can be repeated.
+        self._id_key = secrets.token_bytes(32)
+        self._left_with: EvenflowError | None = None
         self.draining = False
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
@@ -74,8 +81,8 @@ class Orchestrator:
 
     @property
     def busy(self) -> bool:
-        """Whether any response has not ended."""
-        return bool(self._running or self._waiting)
+        """Whether any response has not ended, or any message is being accepted."""
+        return bool(self._running or self._waiting or self._being_accepted)
 
     async def submit(self, event: IngestEvent) -> Submission:
         """Accept a message, or return the response that it has already.
@@ -87,29 +94,41 @@ class Orchestrator:
             Gone: it was answered, too long ago.
         """
         async with self._conversations.turn(event.channel):
-            conversation = await self._conversation(event.channel)
-            try:
-                return await self._accept(conversation, event)
-            except (Conflict, NotAccepted):
-                if self._ledger is None:
-                    raise
-            # Another task may have accepted messages of this session since we looked.
-            conversation.catch_up(await self._ledger.load(event.channel))
-            try:
-                return await self._accept(conversation, event)
-            except NotAccepted:
-                raise Overloaded(
-                    "this session's messages are being accepted elsewhere at the same time; this one was not, send it again",
-                    code="session_contended",
-                    retry_after_ms=500,
-                ) from None
+            conversation, fresh = await self._conversation(event.channel)
+            known = conversation.known_response(event.message_id)
+            if known is not None and self.responses.remembers(known):
+                return Submission(self.responses.get(known, event.channel), duplicate=True)
+            conversation.check_rate(self._monotonic())
+            for _ in range(_TRIES):
+                try:
+                    return await self._accept(conversation, event)
+                except Conflict:
+                    if fresh or self._ledger is None:
+                        raise
+                except NotAccepted:
+                    pass
+                # Another task has accepted messages of this session since we looked.
+                await self._catch_up(conversation, event.channel)
+                fresh = True
+            raise Overloaded(
+                "this session's messages are being accepted elsewhere at the same time; this one was not, send it again",
+                code="session_contended",
+                retry_after_ms=500,
+            )
 
-    async def _conversation(self, channel: Channel) -> Conversation:
+    async def _conversation(self, channel: Channel) -> tuple[Conversation, bool]:
+        """The conversation, and whether it was read from the ledger just now."""
         unknown = self._conversations.get(channel) is None
         conversation = self._conversations.open(channel, self._monotonic())
-        if unknown and self._ledger is not None:
-            conversation.catch_up(await self._ledger.load(channel))
-        return conversation
+        if unknown or conversation.stale:
+            await self._catch_up(conversation, channel)
+            return conversation, True
+        return conversation, False
+
+    async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
+        if self._ledger is not None:
+            stored = await self._ledger.load(channel)
+            conversation.catch_up(self._ledger.without_unbegun(stored, self.responses))
 
     async def _accept(self, conversation: Conversation, event: IngestEvent) -> Submission:
         known = conversation.known_response(event.message_id)
@@ -117,9 +136,9 @@ class Orchestrator:
             return Submission(self._held(known, event.channel), duplicate=True)
         now, tenant = self._monotonic(), event.channel.tenant
         self._check_node(tenant)
-        conversation.check(event.message_id, event.previous_message_id, now)
+        conversation.check(event.message_id, event.previous_message_id)
         stream = ResponseStream(
-            response_id=f"rsp_{secrets.token_hex(16)}",
+            response_id=self._response_id(event),
             message_id=event.message_id,
             channel=event.channel,
             clock=self._clock,
@@ -151,22 +170,27 @@ class Orchestrator:
                 response_id=response_id,
             ) from None
 
+    def _response_id(self, event: IngestEvent) -> str:
+        named = f"{event.channel}:{event.message_id}"
+        return f"rsp_{hmac.digest(self._id_key, named.encode(), 'sha256').hex()[:32]}"
+
     def _begin(self, stream: ResponseStream, turns: tuple[Turn, ...], event: IngestEvent) -> None:
         self.responses.add(stream)
-        self._run_or_queue(
-            Generation(
-                stream=stream,
-                turns=turns,
-                source=self._source,
-                clock=self._clock,
-                limits=self._limits,
-                grace_seconds=event.grace_seconds,
-                fallback_text=self._fallback_text,
-                monotonic=self._monotonic,
-                on_attempt=self._attempted_again,
-                on_end=self._ended,
-            )
+        generation = Generation(
+            stream=stream,
+            turns=turns,
+            source=self._source,
+            clock=self._clock,
+            limits=self._limits,
+            grace_seconds=event.grace_seconds,
+            fallback_text=self._fallback_text,
+            monotonic=self._monotonic,
+            on_attempt=self._attempted_again,
+            on_end=self._ended,
         )
+        self._run_or_queue(generation)
+        if self._left_with is not None:
+            generation.interrupt(self._left_with)
 
     def last_message_id(self, channel: Channel) -> str | None:
         """The session's last accepted message, if there is one."""
@@ -180,8 +204,15 @@ class Orchestrator:
             generation.cancel()
 
     def interrupt_all(self, error: EvenflowError) -> None:
-        """End everything that runs or waits with `error`: the drain's time is over."""
+        """End everything that runs or waits, or is still to begin, with `error`: the drain's time is over."""
+        self._left_with = error
         for generation in (*self._waiting.values(), *self._running.values()):
+            generation.interrupt(error)
+
+    def interrupt(self, stream: ResponseStream, error: EvenflowError) -> None:
+        """End a response with `error`; one that has ended stays as it is."""
+        generation = self._running.get(stream.response_id) or self._waiting.get(stream.response_id)
+        if generation is not None:
             generation.interrupt(error)
 
     def sweep(self, now: float) -> None:
@@ -251,7 +282,7 @@ class Orchestrator:
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state is ResponseState.COMPLETED and not stream.degraded
-            conversation.response_ended(stream.log.text if answered else "", self._monotonic())
+            conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
         self.responses.ended(stream)
 
     def _no_longer_in_flight(self, tenant: str) -> None:

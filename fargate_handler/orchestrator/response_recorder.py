@@ -40,10 +40,12 @@ class Recording:
         "failures",
         "lease",
         "polls",
+        "sent",
         "stored_bytes",
         "stream",
         "waiting_since",
         "writing",
+        "writing_since",
         "written",
     )
 
@@ -52,12 +54,16 @@ class Recording:
         self.lease = lease
         self.written = 0
         """The next index that the store does not have."""
+        self.sent = 0
+        """The next index that is not on its way there."""
         self.stored_bytes = 0
         self.writing = False
         self.due_at = now
         """Not before, after a write that was not taken."""
         self.waiting_since: float | None = None
-        """Since when the store should have had what it hasn't."""
+        """Since when there is something that should be written and isn't on its way."""
+        self.writing_since = now
+        """Since when what is on its way should have been written."""
         self.failures = 0
         self.polls = 0
 
@@ -70,6 +76,17 @@ class Recording:
             if count and size > _CHUNK_CHARACTERS:
                 return entries[:count]
         return entries
+
+    def send(self, chunk: Chunk) -> None:
+        """This chunk is on its way."""
+        self.sent = chunk.last_index + 1
+        if self.waiting_since is not None:
+            self.writing_since, self.waiting_since = self.waiting_since, None
+
+    def take_back(self) -> None:
+        """What was on its way did not arrive."""
+        self.sent = self.written
+        self.waiting_since = self.writing_since
 
     def take_note(self, chunk: Chunk) -> None:
         """The store has this chunk."""
@@ -122,6 +139,7 @@ class ResponseRecorder:
         """Text in the logs that the store does not have."""
         self._look_at = 0.0
         self._renew_at = 0.0
+        self._leased_until = 0.0
         self._delays = metrics.distribution(catalogue.STORE_WRITE_DELAY)
         self._retries = metrics.counter(catalogue.STORE_RETRIES)
         self._lost = metrics.counter(catalogue.STORE_DELTAS_LOST)
@@ -143,6 +161,7 @@ class ResponseRecorder:
             StoreUnavailable: the store can't be reached.
         """
         await self._renew()
+        self._leased_until = self._monotonic() + self._limits.lease_seconds
         self._clock.put_after(self, self._interval)
 
     def record(self, stream: ResponseStream, lease: Lease) -> None:
@@ -172,7 +191,7 @@ class ResponseRecorder:
             self._look_at = now + max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
             for recording in recordings:
                 if recording.stream.unread_since is not None and not recording.stream.state.terminal:
-                    self._background.run(self._look_for_readers(recording))
+                    self._background.run(self._look(recording))
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -195,9 +214,11 @@ class ResponseRecorder:
         now = self._monotonic()
         growing: list[Recording] = []
         for recording in recordings:
+            log = recording.stream.log
+            if recording.sent < log.next_index and recording.waiting_since is None:
+                recording.waiting_since = now
             if recording.writing or now < recording.due_at:
                 continue
-            log = recording.stream.log
             if recording.written < log.next_index:
                 recording.writing = True
                 growing.append(recording)
@@ -208,29 +229,39 @@ class ResponseRecorder:
             self._background.run(self._write(growing[first : first + _CHUNKS_PER_WRITE]))
 
     async def _write(self, recordings: Sequence[Recording]) -> None:
-        due = self._monotonic()
         async with self._slots:
             # Made only now: what has come while it waited goes along.
-            chunks = [self._chunk(recording, due) for recording in recordings]
-            left = await self._responses.append(chunks)
+            chunks = [self._chunk(recording) for recording in recordings]
+            left = await self._append(chunks)
         now = self._monotonic()
-        not_taken = {chunk.lease.response_id for chunk in left}
+        not_taken = {chunk.response_id for chunk in left}
         for recording, chunk in zip(recordings, chunks, strict=True):
             recording.writing = False
             if recording.stream.response_id in not_taken:
+                recording.take_back()
                 self._try_later(recording, now)
                 continue
             recording.take_note(chunk)
-            self._delays.record((now - (recording.waiting_since or due)) * 1000)
-            recording.waiting_since = None
+            self._delays.record((now - recording.writing_since) * 1000)
             if recording.stream.log.closed:
                 self._hurry(recording)
 
-    def _chunk(self, recording: Recording, due: float) -> Chunk:
-        if recording.waiting_since is None:
-            recording.waiting_since = due
+    async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """What the store has not taken, whatever it says."""
+        try:
+            return await self._responses.append(chunks)
+        except StoreUnavailable:
+            return chunks
+        except Exception:
+            _logger.exception("the store failed at writing in a way that it doesn't know")
+            return chunks
+
+    def _chunk(self, recording: Recording) -> Chunk:
         began_at = self._wall_time() - self._ago(recording.stream.first_delta_at)
-        return Chunk(recording.lease, recording.written, recording.next_entries(), began_at)
+        lease = recording.lease
+        chunk = Chunk(lease.response_id, lease.epoch, recording.written, recording.next_entries(), began_at)
+        recording.send(chunk)
+        return chunk
 
     def _ago(self, moment: float | None) -> float:
         return self._monotonic() - moment if moment is not None else 0.0
@@ -258,8 +289,10 @@ class ResponseRecorder:
         self._retries.value += 1
         if stream.ended_at is not None and now - stream.ended_at > self._limits.response_ttl_seconds:
             lost = stream.log.next_index - recording.written
-            self._lost.value += lost
-            _logger.error("response %s expired before the store took its last %d deltas", stream.response_id, lost)
+            self._lost.value += max(1, lost)  # the end alone is a loss too: readers would wait for it
+            _logger.error(
+                "response %s expired before the store had its last %d deltas and its end", stream.response_id, lost
+            )
             self._forget(recording)
             return
         recording.failures += 1
@@ -280,17 +313,30 @@ class ResponseRecorder:
             await self._renew()
         except StoreUnavailable:
             _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
+            return
+        now, lapsed = self._monotonic(), self._monotonic() >= self._leased_until
+        self._leased_until = now + self._limits.lease_seconds
+        if lapsed:
+            _logger.warning("the lease of this task had run out: looking at what was taken over")
+            for recording in tuple(self._recordings.values()):
+                self._background.run(self._look(recording))
 
-    async def _look_for_readers(self, recording: Recording) -> None:
-        """Polls are answered elsewhere: a count that grows is a reader, and the grace period begins anew."""
+    async def _look(self, recording: Recording) -> None:
+        """See in the store whether somebody reads this elsewhere, and whether it is still ours."""
+        stream = recording.stream
         try:
-            head = await self._responses.head(recording.stream.response_id, self._wall_time())
+            head = await self._responses.head(stream.response_id, self._wall_time())
         except StoreUnavailable:
             return
-        if head is not None and head.polls > recording.polls:
+        if head is None:
+            return
+        if head.lease != recording.lease:
+            self._on_lost(stream)
+        if head.polls > recording.polls:
             recording.polls = head.polls
-            if recording.stream.unread_since is not None:
-                recording.stream.unread_since = self._monotonic()
+            if stream.unread_since is not None:
+                # A poll is counted when it begins, and may wait so long: only then the grace period does begin.
+                stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000
 
 
 def _ending(stream: ResponseStream, ended_at: float) -> Ending:

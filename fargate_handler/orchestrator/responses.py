@@ -24,6 +24,10 @@ class Responses:
     def __len__(self) -> int:
         return len(self._held)
 
+    def remembers(self, response_id: str) -> bool:
+        """Whether it is held, or was until not long ago."""
+        return response_id in self._held or response_id in self._expired
+
     def add(self, stream: ResponseStream) -> None:
         """Hold a new response; the session's oldest ended one makes room for it."""
         siblings = self._of_channel.setdefault(stream.channel, [])

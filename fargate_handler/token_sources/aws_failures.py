@@ -42,6 +42,8 @@ _ABOUT_OUR_SETTINGS = re.compile(
     re.IGNORECASE,
 )
 _LOGGED_CHARACTERS = 300
+# The connection, or an error page that nobody of AWS wrote.
+_BROKEN = (HTTPClientError, NotConnected, aiohttp.ClientError, OSError, ResponseParserError, UnicodeDecodeError)
 
 
 def failure_of(error: Exception, service: str, check: str) -> EvenflowError:
@@ -53,7 +55,7 @@ def failure_of(error: Exception, service: str, check: str) -> EvenflowError:
     """
     if isinstance(error, ClientError):
         return _answered(error, service, check)
-    if isinstance(error, HTTPClientError | NotConnected | ResponseParserError | aiohttp.ClientError | OSError):
+    if isinstance(error, _BROKEN):
         return UpstreamFailed(
             f"the connection to the model failed ({type(error).__name__}); what it had sent was kept",
             code="upstream_failed",

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from fargate_handler.token_sources.alternating_turns import alternating_turns
-from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
+from fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
+from fargate_handler.token_sources.aws_failures import unreadable_event
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
@@ -49,7 +50,7 @@ class SageMakerModel:
         reply, decoder = OpenAIAnswer(sink), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
-                for data in decoder.feed(event["PayloadPart"]["Bytes"]):
+                for data in decoder.feed(_part_of(event)):
                     if data != DONE:
                         reply.take(data)
                 await while_held(sink)
@@ -63,3 +64,10 @@ class SageMakerModel:
 def _decoder_of(answer: dict[str, Any]) -> SseDecoder | JsonLinesDecoder:
     # vLLM sends server-sent events; the LMI container unwraps them and sends JSON lines.
     return JsonLinesDecoder() if "jsonlines" in answer.get("ContentType", "") else SseDecoder()
+
+
+def _part_of(event: Event) -> bytes:
+    if "PayloadPart" not in event:
+        raise unreadable_event()
+    part: bytes = event["PayloadPart"]["Bytes"]
+    return part

@@ -38,7 +38,6 @@ metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
 @tracer.capture_lambda_handler(capture_response=False)  # the response holds what a model said to somebody
-@metrics.log_metrics(raise_on_empty_metrics=False)
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one HTTP API event."""
     return answer_event(event, _ROUTE, _poll, body_limit=_settings.limits.message_bytes, logger=logger)
@@ -65,3 +64,4 @@ def _measure(result: PollResult) -> None:
     metrics.add_metric(POLL_LATENCY.name, MetricUnit.Milliseconds, result.late_ms)
     if result.polls is not None:
         metrics.add_metric(POLL_COUNT.name, MetricUnit.Count, result.polls)
+    metrics.flush_metrics()

@@ -56,6 +56,8 @@ class LongPoll:
         self._sleep = sleep
         self._started = wall_time()
         self._timeout_at = self._started + patience
+        self._nothing_at = self._started
+        """When a look found nothing last: what is there now came after that."""
         self._chunks: list[Chunk] = []
 
     def run(self) -> PollResult:
@@ -70,6 +72,8 @@ class LongPoll:
             new, head = self._responses.chunks_and_head(self._response_id, next_index, self._wall_time())
             self._chunks += new
             found = gapless(head, self._chunks, self._from_index)
+            if not found.entries:
+                self._nothing_at = self._wall_time()
             next_index = found.next_index
             due, now = self._due(head, found), self._wall_time()
             if now >= due:
@@ -95,7 +99,7 @@ class LongPoll:
         if ending is None:
             begun = self._from_index > 0 or found.began_at is not None
             status = ResponseState.STREAMING if begun else ResponseState.QUEUED
-            could_at = max(due, found.began_at or 0.0) if found.entries else due
+            could_at = max(due, self._nothing_at) if found.entries else due
             return PollResult(Polled(self._response_id, head.message_id, status, part), self._late_ms(could_at), None)
         check_from_index(self._from_index, ending.next_index)
         polled = Polled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
 import aiohttp
 import pytest
@@ -11,7 +11,7 @@ from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.server_process import ServerProcess
 
 Serve = Callable[..., ServerProcess]
-"""Starts a server; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`."""
+"""Starts a server; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`, `environment` has any others."""
 
 OpenSession = Callable[..., Awaitable[ChatSession]]
 """Opens a session at the shared server, or at the one that is given first."""
@@ -24,9 +24,9 @@ def _variables(settings: dict[str, object]) -> dict[str, str]:
 def _serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
     started: list[ServerProcess] = []
 
-    def serve(**settings: object) -> ServerProcess:
+    def serve(environment: Mapping[str, str] | None = None, **settings: object) -> ServerProcess:
         log = tmp_path_factory.mktemp("server") / "server.log"
-        server = ServerProcess(log, _variables(settings))
+        server = ServerProcess(log, {**(environment or {}), **_variables(settings)})
         started.append(server)
         return server.wait_until_serving()
 

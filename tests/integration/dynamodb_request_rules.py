@@ -294,7 +294,7 @@ def _value_size(value: Mapping[str, Any]) -> int:
     if kind == "S":
         return len(content.encode())
     if kind == "N":
-        return len(content) // 2 + 2
+        return len(str(content)) // 2 + 2
     if kind == "M":
         return 3 + sum(1 + len(name.encode()) + _value_size(child) for name, child in content.items())
     if kind == "L":

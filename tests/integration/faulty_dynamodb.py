@@ -17,6 +17,7 @@ cancelled transactions roll back whole tables, with whatever others have written
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import random
 import socket
@@ -36,6 +37,7 @@ from tests.integration.dynamodb_request_rules import breaches
 from tests.integration.server_process import free_port
 
 _NAMESPACE = "com.amazonaws.dynamodb.v20120810#"
+_LARGEST_BODY = 64 * 1024 * 1024
 _JSON = "application/x-amz-json-1.0"
 _THROTTLED = (
     "The level of configured provisioned throughput for the table was exceeded. "
@@ -107,6 +109,8 @@ class FaultyDynamoDB:
         """Requests that a fault struck."""
         self.refused: list[str] = []
         """What DynamoDB would not have taken, and why."""
+        self.eventual_reads = 0
+        """Reads without ConsistentRead: DynamoDB may answer them with the past, the emulator never does."""
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._injections: list[Injection] = []
@@ -114,8 +118,9 @@ class FaultyDynamoDB:
         self._tokens: dict[str, tuple[bytes, web.Response]] = {}
         self._one_at_a_time = asyncio.Lock()
         self._client = aiohttp.ClientSession(auto_decompress=False)
-        self._server = web.Server(self._answer)
-        self._runner = web.ServerRunner(self._server, shutdown_timeout=0.1)
+        application = web.Application(client_max_size=_LARGEST_BODY)
+        application.router.add_post("/", self._answer)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
         self._site: web.TCPSite | None = None
 
     @property
@@ -148,7 +153,7 @@ class FaultyDynamoDB:
         if self._site is not None:
             await self._site.stop()
             self._site = None
-        for connection in self._server.connections:
+        for connection in self._runner.server.connections if self._runner.server else ():
             _reset(connection.transport)
 
     async def accept_connections(self) -> None:
@@ -180,7 +185,7 @@ class FaultyDynamoDB:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         operation = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         self.requests[operation] += 1
@@ -196,7 +201,7 @@ class FaultyDynamoDB:
         return await self._strike(injection, request, operation, body)
 
     async def _strike(
-        self, injection: Injection, request: web.BaseRequest, operation: str, body: bytes
+        self, injection: Injection, request: web.Request, operation: str, body: bytes
     ) -> web.StreamResponse:
         match injection.fault:
             case Fault.UNPROCESSED:
@@ -212,7 +217,7 @@ class FaultyDynamoDB:
             case refusal:
                 return _refusal(refusal)
 
-    async def _process_half(self, request: web.BaseRequest, operation: str, body: bytes) -> web.Response:
+    async def _process_half(self, request: web.Request, operation: str, body: bytes) -> web.Response:
         assert operation == "BatchWriteItem", f"{operation} has no UnprocessedItems"
         wanted = json.loads(body)
         taken: dict[str, list[Any]] = {}
@@ -228,12 +233,14 @@ class FaultyDynamoDB:
                 return answer
         return _json(200, {"UnprocessedItems": left})
 
-    async def _pass_on(self, request: web.BaseRequest, operation: str, body: bytes) -> web.Response:
+    async def _pass_on(self, request: web.Request, operation: str, body: bytes) -> web.Response:
         """What DynamoDB would answer."""
         wanted = json.loads(body)
         if found := breaches(operation, wanted):
             self.refused += found
             return _error(400, "ValidationException", "; ".join(found), "com.amazon.coral.validate#")
+        if operation in {"GetItem", "Query"} and not wanted.get("ConsistentRead"):
+            self.eventual_reads += 1
         token = wanted.get("ClientRequestToken") if operation == "TransactWriteItems" else None
         async with self._one_at_a_time:
             if token in self._tokens:
@@ -242,7 +249,7 @@ class FaultyDynamoDB:
                 name: request.headers[name] for name in ("X-Amz-Target", "Authorization") if name in request.headers
             }
             async with self._client.post(
-                self._upstream, data=body, headers=headers | {"Content-Type": _JSON}
+                self._upstream, data=io.BytesIO(body), headers=headers | {"Content-Type": _JSON}
             ) as answer:
                 response = _plain(answer.status, await answer.read())
             if token is not None and answer.status == 200:

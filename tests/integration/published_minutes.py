@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
-from io import StringIO
 from typing import Any
 
-from aws_lambda_powertools import Metrics as EmfMetrics
-
 from fargate_handler.metrics import Metrics
-from stream_aws.cloudwatch_publisher import CloudWatchPublisher, cloudwatch_unit
+from stream_aws.cloudwatch_publisher import CloudWatchPublisher
 from stream_core import metric_catalogue as catalogue
 from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
 from stream_core.metric_snapshot import MetricSnapshot
-from tests.integration.alarm_evaluation import Selection, Series, is_raised, selections
+from tests.infrastructure.metric_math import Series
+from tests.integration.alarm_evaluation import Selection, is_raised, selections
 from tests.integration.embedded_metric_format import put_metric_data_requests
+from tests.integration.poll_function_log import PollFunctionLog
 
 ENVIRONMENT = "dev"
 # Two of the longest period of an alarm.
@@ -51,6 +49,7 @@ class Service:
     def __init__(self, client: Any) -> None:
         self.client = client
         self.publisher = CloudWatchPublisher(client, ENVIRONMENT)
+        self.poll_log = PollFunctionLog(ENVIRONMENT)
         # Behind the window nothing is, and it ends before now.
         self.begins = (int(time.time()) // 300 - 3) * 300
 
@@ -62,9 +61,13 @@ class Service:
         await self.publisher.publish(points, self.begins + 60 * minute)
 
     async def poll(self, metric: Metric, values: Sequence[float], minute: int) -> None:
-        """What CloudWatch stores of the log of a poll function that measured these."""
-        for request in put_metric_data_requests(poll_function_log(metric, values, self.begins + 60 * minute)):
-            await self.client.put_metric_data(**request)
+        """What CloudWatch stores of the log of the poll function when it measures these."""
+        moment = self.begins + 60 * minute
+        for value in values:
+            counts = metric is catalogue.POLL_COUNT
+            line = self.poll_log.of(moment, late_ms=0 if counts else value, polls=int(value) if counts else None)
+            for request in put_metric_data_requests(line):
+                await self.client.put_metric_data(**request)
 
     async def series(self, selection: Selection) -> Series:
         """What an alarm sees of the window, by its own periods."""
@@ -112,15 +115,3 @@ class Service:
     async def raised(self, alarms: Alarms) -> set[str]:
         """The names of those that are."""
         return {name for name, alarm in alarms.items() if await self.is_raised(alarm)}
-
-
-def poll_function_log(metric: Metric, values: Sequence[float], moment: int) -> str:
-    """The log line of a function that gives `service=""`: Powertools adds a dimension of that name otherwise."""
-    emf = EmfMetrics(namespace="Evenflow", service="")
-    emf.set_default_dimensions(Environment=ENVIRONMENT)
-    for value in values:
-        emf.add_metric(metric.name, cloudwatch_unit(metric.unit), value)
-    emf.set_timestamp(moment * 1000)
-    with redirect_stdout(StringIO()) as log:
-        emf.flush_metrics()
-    return log.getvalue()

@@ -1,4 +1,4 @@
-"""The reader of log lines that stands for CloudWatch Logs, and what Powertools writes."""
+"""The reader of log lines that stands for CloudWatch Logs, and what the poll function writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from stream_core import metric_catalogue as catalogue
 from tests.integration.embedded_metric_format import NothingExtracted, put_metric_data_requests
-from tests.integration.published_minutes import poll_function_log
+from tests.integration.poll_function_log import PollFunctionLog
 
 MOMENT = int(time.time())
 
@@ -21,25 +20,26 @@ def line(dimensions: list[list[str]], metrics: list[dict[str, Any]], **root: Any
     return json.dumps({"_aws": {"Timestamp": MOMENT * 1000, "CloudWatchMetrics": [directive]}} | root)
 
 
-def test_powertools_has_no_dimension_of_its_own_even_where_the_service_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "poll_response")
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Evenflow")
-    (request,) = put_metric_data_requests(poll_function_log(catalogue.POLL_COUNT, [3, 2, 3], MOMENT))
+def test_the_poll_function_s_line_has_the_environment_for_its_only_dimension() -> None:
+    """Powertools adds `service` by itself where it may, and POWERTOOLS_SERVICE_NAME is set."""
+    (request,) = put_metric_data_requests(PollFunctionLog("dev").of(MOMENT, late_ms=12.5, polls=3))
+    common = {
+        "Dimensions": [{"Name": "Environment", "Value": "dev"}],
+        "Timestamp": datetime.fromtimestamp(MOMENT, UTC),
+        "Counts": [1],
+    }
     assert request == {
         "Namespace": "Evenflow",
         "MetricData": [
-            {
-                "MetricName": "fallback.poll_count_per_response",
-                "Dimensions": [{"Name": "Environment", "Value": "dev"}],
-                "Timestamp": datetime.fromtimestamp(MOMENT, UTC),
-                "Unit": "Count",
-                "Values": [3.0, 2.0],
-                "Counts": [2, 1],
-            }
+            {"MetricName": "fallback.poll_latency_ms", "Unit": "Milliseconds", "Values": [12.5]} | common,
+            {"MetricName": "fallback.poll_count_per_response", "Unit": "Count", "Values": [3.0]} | common,
         ],
     }
+
+
+def test_values_are_counted() -> None:
+    (request,) = put_metric_data_requests(line([], [{"Name": "m"}], m=[3, 2, 3]))
+    assert [(datum["Values"], datum["Counts"]) for datum in request["MetricData"]] == [([3.0, 2.0], [2, 1])]
 
 
 def test_each_dimension_set_is_a_metric_of_its_own() -> None:

@@ -1,7 +1,7 @@
 """No alarm watches nothing: what is published, read back from CloudWatch the way the synthesized alarms select it.
 
 `published_minutes` publishes and reads, `alarm_evaluation` evaluates. The emulator is ministack's; what it and moto's skip is
-named in `cloudwatch_emulator`. The poll function's metrics are those of a log line that Powertools writes here.
+named in `cloudwatch_emulator`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 from aiobotocore.session import get_session
-from aws_cdk import assertions
-from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
-from infra.settings import environment
-from infra.stacks.observability_stack import ObservabilityStack
 from stream_aws.cloudwatch_publisher import cloudwatch_unit
 from stream_core import metric_catalogue as catalogue
 from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+from tests.infrastructure.synthesis import Synthesis, synthesize
 from tests.integration.alarm_evaluation import Selection, selections
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
@@ -33,39 +29,30 @@ from tests.integration.published_minutes import (
     Service,
 )
 
+LEVEL = catalogue.ACTIVE_CONNECTIONS
 WATCHED = [metric for metric in CATALOGUE if metric.alarm]
 
 
 @pytest.fixture(scope="module")
-def alarms() -> Alarms:
-    app = cdk.App(context={"aws:cdk:disable-stack-trace": True})
-    elsewhere = cdk.Stack(app, "elsewhere")
-    arn = "arn:aws:elasticloadbalancing:us-east-1:111111111111:"
-    groups = [
-        elbv2.ApplicationTargetGroup.from_target_group_attributes(
-            elsewhere,
-            name,
-            target_group_arn=f"{arn}targetgroup/{name}/1",
-            load_balancer_arns=f"{arn}loadbalancer/app/a/1",
-        )
-        for name in ("http", "websocket")
-    ]
-    stack = ObservabilityStack(
-        app,
-        f"evenflow-{ENVIRONMENT}-observability",
-        settings=environment(ENVIRONMENT),
-        load_balancer=elbv2.ApplicationLoadBalancer.from_application_load_balancer_attributes(
-            elsewhere,
-            "LoadBalancer",
-            load_balancer_arn=f"{arn}loadbalancer/app/a/1",
-            security_group_id="sg-1",
-        ),
-        http_target_group=groups[0],
-        websocket_target_group=groups[1],
-        http_api_id="api",
-        env=cdk.Environment(region=REGION),
-    )
-    resources = assertions.Template.from_stack(stack).find_resources("AWS::CloudWatch::Alarm").values()
+def synthesis(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    return synthesize(ENVIRONMENT, tmp_path_factory.mktemp("cdk.out"))
+
+
+@pytest.fixture(scope="module")
+def all_alarms(synthesis: Synthesis) -> Alarms:
+    """Those of all stacks on our own metrics by their ids, with those that autoscaling makes to hold a target."""
+    alarms = {name: alarm["Properties"] for name, alarm in synthesis.of_type("AWS::CloudWatch::Alarm").items()}
+    for name, policy in synthesis.of_type("AWS::ApplicationAutoScaling::ScalingPolicy").items():
+        tracking = policy["Properties"].get("TargetTrackingScalingPolicyConfiguration", {})
+        if watched := tracking.get("CustomizedMetricSpecification"):
+            alarms[name] = watched | {"Period": 60}
+    return {name: alarm for name, alarm in alarms.items() if _is_ours(alarm)}
+
+
+@pytest.fixture(scope="module")
+def alarms(synthesis: Synthesis) -> Alarms:
+    """Those that tell somebody, by their names."""
+    resources = synthesis.of_type("AWS::CloudWatch::Alarm", "observability").values()
     ours = (resource["Properties"] for resource in resources if _is_ours(resource["Properties"]))
     return {properties["AlarmName"]: properties for properties in ours}
 
@@ -116,7 +103,7 @@ async def test_every_metric_of_the_catalogue_is_published_with_its_unit_and_the_
         assert (await service.series(selection))[0], metric.name
 
 
-async def test_every_alarm_selects_something_that_is_published(service: Service, alarms: Alarms) -> None:
+async def test_every_alarm_selects_something_that_is_published(service: Service, all_alarms: Alarms) -> None:
     await publish_everything(service, HandlerTask())
     stored = {
         (metric["MetricName"], tuple((dimension["Name"], dimension["Value"]) for dimension in metric["Dimensions"]))
@@ -124,7 +111,7 @@ async def test_every_alarm_selects_something_that_is_published(service: Service,
     }
     selected = {
         (name, selection)
-        for name, alarm in alarms.items()
+        for name, alarm in all_alarms.items()
         for selection in selections(alarm).values()
         if selection.namespace == "Evenflow"
     }
@@ -135,6 +122,10 @@ async def test_every_alarm_selects_something_that_is_published(service: Service,
         assert selection.unit is None or {selection.unit} == units, f"{name} watches another unit"
         assert (await service.series(selection))[0] is not None, f"{name}: {selection.statistic} has no value"
     assert {metric.name for metric in WATCHED} <= {selection.name for _, selection in selected}
+    connections = {(name, selection.statistic) for name, selection in selected if selection.name == LEVEL.name}
+    assert sorted(statistic for _, statistic in connections) == ["Average", "Average", "Maximum"], (
+        "tracking, surge, alarm"
+    )
 
 
 @pytest.mark.parametrize("metric", WATCHED, ids=lambda metric: str(metric.name))
@@ -157,7 +148,7 @@ def measured(metric: Metric, breaching: bool) -> list[float]:
     assert metric.alarm is not None
     above = metric.alarm.above
     if metric.alarm.statistic is catalogue.Statistic.AVERAGE:
-        return [above * 1.01 if breaching else above]
+        return [above + breaching]
     return [above] * 46 + [above * 1.01] * 4 if breaching else [above] * 48 + [above * 10] * 2
 
 
@@ -254,20 +245,20 @@ async def test_frames_that_move_from_one_task_to_another_are_no_drop(service: Se
 async def test_a_deployment_is_no_drop_and_pulls_no_average(service: Service, alarms: Alarms) -> None:
     """A task leaves in the middle of a minute, and another has taken its place."""
     old, new = HandlerTask(), HandlerTask()
-    old.levels[catalogue.ACTIVE_CONNECTIONS.name] = 400.0
+    old.levels[LEVEL.name] = 400.0
     for minute in range(WINDOW_MINUTES - 2):
         old.metrics.frames_sent.value += 60_000
         await service.publish(old, minute)
     old.metrics.frames_sent.value += 30_000
-    old.levels[catalogue.ACTIVE_CONNECTIONS.name] = 0.0
+    old.levels[LEVEL.name] = 0.0
     await service.publish(old, WINDOW_MINUTES - 2, leaving=True)
-    new.levels[catalogue.ACTIVE_CONNECTIONS.name] = 400.0
+    new.levels[LEVEL.name] = 400.0
     for minute, sent in ((WINDOW_MINUTES - 2, 30_000), (WINDOW_MINUTES - 1, 60_000)):
         new.metrics.frames_sent.value += sent
         await service.publish(new, minute)
     dimensions = (("Environment", ENVIRONMENT),)
     sums = Selection("Evenflow", catalogue.MESSAGES_PER_SECOND.name, dimensions, "Sum", 60, None)
-    average = Selection("Evenflow", catalogue.ACTIVE_CONNECTIONS.name, dimensions, "Average", 60, None)
+    average = Selection("Evenflow", LEVEL.name, dimensions, "Average", 60, None)
     assert await service.series(sums) == [1_000.0] * WINDOW_MINUTES
     assert await service.series(average) == [400.0] * WINDOW_MINUTES
     assert await service.raised(alarms) == set()

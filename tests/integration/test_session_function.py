@@ -473,7 +473,7 @@ class Rotations:
         self.function.invoke({"Step": name, "SecretId": self.account.token_keys, "ClientRequestToken": version})
 
     def end(self, version: str) -> None:
-        """Secrets Manager takes the label away when the rotation has succeeded."""
+        """Take the label away: the emulator refuses the next rotation while the current version has it; AWS does not."""
         self.account.secrets.update_secret_version_stage(
             SecretId=self.account.token_keys, VersionStage="AWSPENDING", RemoveFromVersionId=version
         )

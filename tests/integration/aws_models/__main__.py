@@ -18,12 +18,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=4580)
     parser.add_argument("--access-key", default=Credentials.access_key, help="the one that may call")
     parser.add_argument("--secret-key", default=Credentials.secret_key)
+    parser.add_argument("--together", type=int, default=0, help="no answer begins before so many have been asked for")
     arguments = parser.parse_args()
-    uvloop.run(_serve(arguments.port, Credentials(arguments.access_key, arguments.secret_key)))
+    credentials = Credentials(arguments.access_key, arguments.secret_key)
+    uvloop.run(_serve(ModelServer(credentials, arguments.together), arguments.port))
 
 
-async def _serve(port: int, credentials: Credentials) -> None:
-    server = ModelServer(credentials)
+async def _serve(server: ModelServer, port: int) -> None:
     await server.start(port)
     print(f"serving Bedrock and SageMaker on {server.url}", flush=True)
     leave = asyncio.Event()

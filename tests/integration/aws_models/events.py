@@ -87,7 +87,7 @@ def json_lines(*chunks: str) -> bytes:
     return "".join(f"{chunk}\n" for chunk in chunks if chunk != "[DONE]").encode()
 
 
-def cut_anywhere(data: bytes, random: Random, longest: int = 60) -> list[bytes]:
+def cut_anywhere(data: bytes, random: Random, longest: int) -> list[bytes]:
     """`data` in pieces that know nothing of lines, nor of characters."""
     pieces, start = [], 0
     while start < len(data):

@@ -27,6 +27,8 @@ class ModelServer:
     """Answers with the next of `replies`, and with the last one again; without any as `demo_reply` says."""
 
     credentials: Credentials = field(default_factory=Credentials)
+    together: int = 0
+    """No answer begins before so many calls have been open at once."""
     url: str = ""
     replies: list[Reply] = field(default_factory=list)
     requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
@@ -35,6 +37,7 @@ class ModelServer:
     hung_up_at: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     """`time.monotonic()` of each connection that its client closed in the middle of an answer."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _gathered: asyncio.Event = field(default_factory=asyncio.Event)
     _runner: web.AppRunner | None = None
 
     def will(self, *replies: Reply) -> None:
@@ -52,13 +55,7 @@ class ModelServer:
     @property
     def environment(self) -> dict[str, str]:
         """Variables that point any SDK at this server."""
-        return {
-            "AWS_ACCESS_KEY_ID": self.credentials.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.credentials.secret_key,
-            "AWS_REGION": "eu-central-1",
-            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": self.url,
-            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.url,
-        }
+        return self.credentials.environment(self.url)
 
     async def until_open(self, wanted: int, seconds: float = 5.0) -> None:
         """Wait until so many calls are being answered."""
@@ -115,7 +112,10 @@ class ModelServer:
         reply = self._next_reply() if self.replies else demo()
         self.open += 1
         self._changed.set()
+        if self.open >= self.together:
+            self._gathered.set()
         try:
+            await self._gathered.wait()
             return await self._send(reply, request)
         except (asyncio.CancelledError, ConnectionError):
             self.hung_up_at.append(time.monotonic())
@@ -157,10 +157,10 @@ def _asked_sagemaker(request: web.Request, body: bytes) -> Reply:
 
 
 @asynccontextmanager
-async def model_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[ModelServer]:
-    """Serve one on a free port."""
+async def model_server(tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[ModelServer]:
+    """Serve one; port 0 is a free one."""
     server = ModelServer()
-    await server.start(0, tls)
+    await server.start(port, tls)
     try:
         yield server
     finally:

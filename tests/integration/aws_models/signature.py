@@ -21,6 +21,16 @@ class Credentials:
     access_key: str = "AKIDOFTHETESTS"
     secret_key: str = "the secret key of the tests"
 
+    def environment(self, url: str) -> dict[str, str]:
+        """Variables that point any SDK at the model server on `url`."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": url,
+            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": url,
+        }
+
 
 def refusal_of(
     credentials: Credentials, service: str, method: str, path: str, headers: Mapping[str, str], body: bytes

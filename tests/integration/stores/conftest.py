@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import pytest
+from aiobotocore.session import AioSession
 
-from stream_aws.dynamodb import dynamodb_client
+from stream_aws.dynamodb import Client, client_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
-from tests.integration.aws_emulator import AwsEmulator, aws_emulator
+from tests.integration.aws_emulator import REGION, AwsEmulator, aws_emulator
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
 from tests.integration.stores.stores import Stores, new_name
 
@@ -22,6 +23,7 @@ from tests.integration.stores.stores import Stores, new_name
 class DynamoDBStores(Stores):
     """The stores in DynamoDB, with the proxy that they call and the retries that they counted."""
 
+    client: Client
     dynamodb: FaultyDynamoDB
     tables: TableNames
     retries: Counter[str]
@@ -34,27 +36,50 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def tables(emulator: AwsEmulator) -> TableNames:
+    """Tables for the tests of a module: the emulator's transactions copy them, so they should not grow for ever."""
+    return emulator.create_tables(new_name("test"))
+
+
+@pytest.fixture(scope="session")
+def sdk() -> AioSession:
+    """The SDK's session, whose service models are read once."""
+    return AioSession()
+
+
 @pytest.fixture
-async def dynamodb_stores(emulator: AwsEmulator, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DynamoDBStores]:
-    """The stores on tables of their own; a request that DynamoDB itself would refuse fails the test."""
-    tables = emulator.create_tables(new_name("test"))
-    async with faulty_dynamodb(emulator.endpoint) as dynamodb:
-        for name, value in (emulator.environment | dynamodb.environment).items():
-            monkeypatch.setenv(name, value)
-        retries: Counter[str] = Counter()
+async def dynamodb_stores(emulator: AwsEmulator, tables: TableNames, sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
+    """The stores in DynamoDB.
 
-        def on_retry() -> None:
-            retries["made again"] += 1
+    A request that DynamoDB would refuse fails the test, and so does a read that it may answer with the past.
+    """
+    retries: Counter[str] = Counter()
 
-        async with dynamodb_client(connections=32) as client:
-            yield DynamoDBStores(
-                DynamoDBResponseStore(client, tables.responses, on_retry),
-                DynamoDBSessionStore(client, tables, on_retry),
-                dynamodb,
-                tables,
-                retries,
-            )
+    def on_retry() -> None:
+        retries["made again"] += 1
+
+    async with (
+        faulty_dynamodb(emulator.endpoint) as dynamodb,
+        sdk.create_client(
+            "dynamodb",
+            config=client_config(connections=32),
+            endpoint_url=dynamodb.endpoint,
+            region_name=REGION,
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        ) as client,
+    ):
+        yield DynamoDBStores(
+            DynamoDBResponseStore(client, tables.responses, on_retry),
+            DynamoDBSessionStore(client, tables, on_retry),
+            client,
+            dynamodb,
+            tables,
+            retries,
+        )
         assert dynamodb.refused == []
+        assert dynamodb.eventual_reads == 0
 
 
 @pytest.fixture(params=["memory", "dynamodb"])

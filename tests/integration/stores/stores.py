@@ -57,9 +57,9 @@ def new_message(previous: LedgerEntry | None, text: str = "hello", owner: str = 
 
 def chunk(lease: Lease, first_index: int, entries: Sequence[LogEntry], began_at: float = NOW) -> Chunk:
     """A chunk of a response whose first delta came at `began_at`."""
-    return Chunk(lease, first_index, entries, began_at)
+    return Chunk(lease.response_id, lease.epoch, first_index, entries, began_at)
 
 
 def completed(next_index: int) -> Ending:
     """The ending of an answer that went well."""
-    return Ending(ResponseState.COMPLETED, next_index, "stop")
+    return Ending(ResponseState.COMPLETED, next_index, NOW, "stop")

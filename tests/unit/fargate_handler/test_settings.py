@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -107,6 +108,23 @@ def test_the_ports_must_differ_on_one_host(environment: Environment) -> None:
     message = refusal()
     assert "EVENFLOW_HTTP_PORT" in message
     assert "EVENFLOW_WS_PORT" in message
+
+
+@pytest.mark.parametrize("model", ["bedrock", "sagemaker"])
+def test_a_model_on_aws_needs_its_name(environment: Environment, model: str) -> None:
+    environment(MODEL=model)
+    assert refusal().startswith(f"EVENFLOW_MODEL_NAME must be set when model is {model}: the name of an ")
+    environment(MODEL=model, MODEL_NAME="a-name", MODEL_MAX_TOKENS="0")
+    assert refusal().startswith("EVENFLOW_MODEL_MAX_TOKENS='0': ")
+    environment(MODEL=model, MODEL_NAME="a-name", MODEL_MAX_TOKENS="2000")
+    settings = load_settings()
+    assert (settings.model, settings.model_name, settings.model_max_tokens) == (model, "a-name", 2000)
+
+
+def test_a_model_on_aws_needs_the_sdk(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiobotocore", None)
+    environment(MODEL="bedrock", MODEL_NAME="a-name")
+    assert "needs the AWS SDK" in refusal()
 
 
 def test_an_openai_model_needs_its_address(environment: Environment) -> None:

@@ -7,16 +7,18 @@ from hypothesis import strategies as st
 from stream_core.conversation import Conversation, Turn
 from stream_core.errors import Conflict, RateLimited
 from stream_core.limits import Limits
+from stream_core.session_store import LedgerEntry, StoredConversation
 
 
 def say(conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0) -> tuple[Turn, ...]:
-    conversation.check(message_id, conversation.last_message_id, now)
+    conversation.check_rate(now)
+    conversation.check(message_id, conversation.last_message_id)
     return conversation.accept(message_id, f"rsp_{message_id}", text, now)
 
 
 def exchange(conversation: Conversation, message_id: str, text: str, answer: str, now: float = 0.0) -> tuple[Turn, ...]:
     turns = say(conversation, message_id, text, now)
-    conversation.response_ended(answer, now)
+    conversation.response_ended(message_id, answer, now)
     return turns
 
 
@@ -26,11 +28,11 @@ def exchange(conversation: Conversation, message_id: str, text: str, answer: str
 def test_the_first_message_follows_nothing() -> None:
     conversation = Conversation(Limits(), 0.0)
     with pytest.raises(Conflict) as refusal:
-        conversation.check("m1", "m0", 0.0)
+        conversation.check("m1", "m0")
     assert refusal.value.to_object()["expected"] is None
     assert refusal.value.code == "causal_violation"
     assert refusal.value.param == "previous_message_id"
-    conversation.check("m1", None, 0.0)
+    conversation.check("m1", None)
 
 
 def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answered() -> None:
@@ -38,16 +40,16 @@ def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answere
     say(conversation, "m1")
     for wrong in (None, "m0", "m2"):
         with pytest.raises(Conflict) as refusal:
-            conversation.check("m2", wrong, 0.0)
+            conversation.check("m2", wrong)
         assert refusal.value.to_object()["expected"] == "m1"
-    conversation.check("m2", "m1", 0.0)
+    conversation.check("m2", "m1")
 
 
 def test_a_refused_message_changes_nothing() -> None:
     conversation = Conversation(Limits(messages_in_flight_per_session=1), 0.0)
     say(conversation, "m1")
     with pytest.raises(RateLimited):
-        conversation.check("m2", "m1", 0.0)
+        conversation.check("m2", "m1")
     assert conversation.last_message_id == "m1"
     assert conversation.known_response("m2") is None
     assert conversation.in_flight == 1
@@ -62,12 +64,12 @@ def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: lis
         expected = accepted[-1] if accepted else None
         if names != expected:
             with pytest.raises(Conflict) as refusal:
-                conversation.check(message_id, names, float(number))
+                conversation.check(message_id, names)
             assert refusal.value.extra["expected"] == expected
             continue
-        conversation.check(message_id, names, float(number))
+        conversation.check(message_id, names)
         conversation.accept(message_id, f"rsp_{number}", "x", float(number))
-        conversation.response_ended("y", float(number))
+        conversation.response_ended(message_id, "y", float(number))
         accepted.append(message_id)
 
 
@@ -89,7 +91,7 @@ def test_only_the_newest_messages_are_remembered_and_a_forgotten_one_cannot_be_r
         exchange(conversation, f"m{number}", "hi", "hello", now=float(number))
     assert [conversation.known_response(f"m{n}") is not None for n in range(20)] == [False] * 12 + [True] * 8
     with pytest.raises(Conflict):
-        conversation.check("m0", None, 30.0)
+        conversation.check("m0", None)
 
 
 # -- limits --------------------------------------------------------------------------------------------------------
@@ -100,11 +102,11 @@ def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
     for number in range(4):
         say(conversation, f"m{number}")
     with pytest.raises(RateLimited) as refusal:
-        conversation.check("m4", "m3", 10.0)
+        conversation.check("m4", "m3")
     assert refusal.value.code == "session_in_flight"
     assert refusal.value.retry_after_ms
-    conversation.response_ended("done", 10.0)
-    conversation.check("m4", "m3", 10.0)
+    conversation.response_ended("m0", "done", 10.0)
+    conversation.check("m4", "m3")
 
 
 def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
@@ -112,25 +114,17 @@ def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
     for number in range(4):
         exchange(conversation, f"m{number}", "hi", "hello")
     with pytest.raises(RateLimited) as refusal:
-        conversation.check("m4", "m3", 0.0)
+        conversation.check_rate(0.0)
     assert refusal.value.code == "rate_limited"
     wait = refusal.value.retry_after_ms
     assert wait is not None
     assert 0 < wait <= 501
-    conversation.check("m4", "m3", wait / 1000)
+    conversation.check_rate(wait / 1000)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.49, 0.5, 1.0, 20.0])
 def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
     say(Conversation(Limits(messages_per_second=rate), 0.0), "m1")
-
-
-def test_a_causal_violation_does_not_count_against_the_rate() -> None:
-    conversation = Conversation(Limits(messages_per_second=1), 0.0)
-    for _ in range(100):
-        with pytest.raises(Conflict):
-            conversation.check("m1", "wrong", 0.0)
-    conversation.check("m1", None, 0.0)
 
 
 # -- history -------------------------------------------------------------------------------------------------------
@@ -146,6 +140,47 @@ def test_an_answer_that_did_not_come_leaves_no_turn() -> None:
     conversation = Conversation(Limits(), 0.0)
     exchange(conversation, "m1", "one?", "")
     assert say(conversation, "m2", "two?") == (Turn("user", "one?"), Turn("user", "two?"))
+
+
+def test_an_answer_stands_behind_its_question_whenever_it_came() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    say(conversation, "m1", "one?")
+    say(conversation, "m2", "two?")
+    conversation.response_ended("m2", "two.", 1.0)
+    conversation.response_ended("m1", "one.", 2.0)
+    said = say(conversation, "m3", "three?")
+    assert [turn.text for turn in said] == ["one?", "one.", "two?", "two.", "three?"]
+
+
+# -- what other tasks accepted ---------------------------------------------------------------------------------------
+
+
+def entry(message_id: str, previous: str | None, answer: str | None, *, ended: bool = True) -> LedgerEntry:
+    return LedgerEntry(message_id, previous, f"{message_id}?", f"rsp_{message_id}", "task", answer, ended)
+
+
+def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    conversation.catch_up(StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]))
+    assert conversation.known_response("m1") == "rsp_m1"
+    assert not conversation.stale
+    assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m1?", "m1.", "m2?", "m3?"]
+
+
+def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]))
+    assert conversation.stale
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, "m1.")]))
+    assert not conversation.stale
+    assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
+
+
+def test_an_answer_of_this_task_is_not_forgotten_because_the_store_does_not_have_it_yet() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    exchange(conversation, "m1", "m1?", "m1.")
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]))
+    assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
 
 
 TEXTS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=20)
@@ -187,5 +222,5 @@ def test_it_is_used_when_something_is_accepted_and_when_something_ends() -> None
     assert conversation.used_at == 5.0
     say(conversation, "m1", now=7.0)
     assert conversation.used_at == 7.0
-    conversation.response_ended("x", 9.0)
+    conversation.response_ended("m1", "x", 9.0)
     assert (conversation.used_at, conversation.in_flight) == (9.0, 0)

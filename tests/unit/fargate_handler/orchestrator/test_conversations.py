@@ -46,7 +46,7 @@ def test_a_busy_one_is_not_forgotten_and_when_all_are_busy_a_new_one_is_refused(
         conversations.open(channel(2), 1.0)
     assert refusal.value.code == "sessions_full"
     assert conversations.open(channel(0), 1.0).in_flight == 1
-    conversations.open(channel(1), 1.0).response_ended("", 2.0)
+    conversations.open(channel(1), 1.0).response_ended("m1", "", 2.0)
     conversations.open(channel(2), 3.0)
     assert known(conversations, 3) == [0, 2]
 

@@ -1,0 +1,29 @@
+"""The CDK app: `cdk synth -c env=dev`, or ENV=dev."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import aws_cdk as cdk
+
+from infra.application import build_application
+from infra.constructs.web_client import PageNotBuiltError
+from infra.function_package import FunctionPackageError
+from infra.settings import UnknownEnvironmentError, environment
+
+
+def main() -> int:
+    """Synthesize the environment that the context or the variable ENV names."""
+    app = cdk.App()
+    name = app.node.try_get_context("env") or os.environ.get("ENV", "")
+    try:
+        build_application(app, environment(name))
+    except (UnknownEnvironmentError, FunctionPackageError, PageNotBuiltError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    app.synth()
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,113 @@
+"""`python -m infra.announce dev`: what a deployment would create, and about what that costs. Reads what synthesis wrote."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from infra.costs import HOURS_PER_MONTH, Row, Template, Traffic, costs
+from infra.settings import EnvironmentSettings, UnknownEnvironmentError, environment
+
+_ASSEMBLY = Path("cdk.out")
+# What one sees in a list of resources; permissions, routes and the like belong to them.
+_SHOWN = (
+    ("AWS::EC2::VPC", "VPC"),
+    ("AWS::EC2::VPCEndpoint", "VPC endpoints"),
+    ("AWS::ElasticLoadBalancingV2::LoadBalancer", "internal load balancer"),
+    ("AWS::ECS::Service", "ECS service"),
+    ("AWS::DynamoDB::Table", "DynamoDB tables"),
+    ("AWS::SecretsManager::Secret", "secrets"),
+    ("AWS::KMS::Key", "KMS key"),
+    ("AWS::Lambda::Function", "Lambda functions (CDK's own included)"),
+    ("AWS::ApiGatewayV2::Api", "HTTP API"),
+    ("AWS::CloudFront::Distribution", "CloudFront distribution"),
+    ("AWS::S3::Bucket", "buckets"),
+    ("AWS::SageMaker::Endpoint", "SageMaker endpoint"),
+    ("AWS::CloudWatch::Alarm", "alarms"),
+    ("AWS::CloudWatch::Dashboard", "dashboard"),
+)
+
+
+class NotSynthesizedError(Exception):
+    """There are no templates of the environment yet."""
+
+
+def announcement(settings: EnvironmentSettings, templates: Mapping[str, Template], traffic: Traffic) -> str:
+    """The text, from the environment's templates by stack."""
+    return "\n".join(
+        [
+            f"Environment {settings.name} in {settings.region.name}: {len(templates)} stacks",
+            *(f"  {stack}" for stack in sorted(templates)),
+            "",
+            *_created(templates),
+            "",
+            *_table(costs(settings, templates.values(), traffic)),
+            "",
+            *_assumptions(traffic),
+        ]
+    )
+
+
+def _created(templates: Mapping[str, Template]) -> list[str]:
+    types = Counter(resource["Type"] for template in templates.values() for resource in template["Resources"].values())
+    shown = ", ".join(f"{types[kind]} {name}" for kind, name in _SHOWN if types[kind])
+    return [f"It has {types.total()} resources, among them {shown}."]
+
+
+def _table(rows: list[Row]) -> list[str]:
+    heading = (
+        f"{'about, in US dollars':<44}{'a month at rest':>18}{'1,000 streams: an hour':>26}{'a month of that':>18}"
+    )
+    lines = [
+        f"{row.what + ('' if all(price.sure for price in row.prices) else ' *'):<44}"
+        f"{row.month_at_rest:>18,.2f}{row.hour_of_streams:>26,.2f}{row.hour_of_streams * HOURS_PER_MONTH:>18,.0f}"
+        for row in rows
+    ]
+    rest, hour = sum(row.month_at_rest for row in rows), sum(row.hour_of_streams for row in rows)
+    total = f"{'together':<44}{rest:>18,.2f}{hour:>26,.2f}{hour * HOURS_PER_MONTH:>18,.0f}"
+    return [heading, "-" * len(heading), *lines, "-" * len(heading), total]
+
+
+def _assumptions(traffic: Traffic) -> list[str]:
+    answers = f"{traffic.answer_seconds:g} s and {traffic.output_tokens} tokens each ({traffic.answers_per_hour:,.0f} an hour)"
+    frames = f"{traffic.frames_per_second:g} frames a second of {traffic.frame_bytes} bytes"
+    return [
+        f"{traffic.streams:,} streams: so many answers being generated at each moment, {answers}; {frames};",
+        f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of the answers read by long-polls.",
+        "Prices: us-east-1, on demand, no free tier, no discount (infra/prices.py says from where); * not verified.",
+        "Not counted: logs, traces, Container Insights, data between zones, storage, taxes.",
+    ]
+
+
+def _templates(prefix: str) -> dict[str, Template]:
+    """What the manifest names: older files may lie beside it."""
+    manifest = _ASSEMBLY / "manifest.json"
+    artifacts = json.loads(manifest.read_text("utf-8"))["artifacts"] if manifest.is_file() else {}
+    found = {
+        name: json.loads((_ASSEMBLY / artifact["properties"]["templateFile"]).read_text("utf-8"))
+        for name, artifact in artifacts.items()
+        if artifact["type"] == "aws:cloudformation:stack" and name.startswith(f"{prefix}-")
+    }
+    if not found:
+        raise NotSynthesizedError(
+            f"{_ASSEMBLY} does not hold {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"
+        )
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Print it."""
+    try:
+        settings = environment(arguments[0] if arguments else "")
+        print(announcement(settings, _templates(settings.prefix), Traffic()))
+    except (UnknownEnvironmentError, NotSynthesizedError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""The alarms of the metric catalogue."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.constructs.alarm_topics import AlarmTopics
+from infra.constructs.evenflow_metric import evenflow_metric
+from infra.constructs.runbook_alarm import RunbookAlarm, Urgency
+from infra.constructs.sudden_drop import sudden_drop
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import CATALOGUE, Alarm, Metric
+
+# A drop that takes several minutes never halves a minute: it is looked for a second time at this distance.
+_SLOWER = Duration.minutes(5)
+
+
+class CatalogueAlarms(Construct):
+    """One alarm for each row that has one, and a five-minute copy of those on a sudden drop."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, topics: AlarmTopics
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings, self._topics = settings, topics
+        self.alarms = [alarm for metric in CATALOGUE if metric.alarm for alarm in self._of(metric, metric.alarm)]
+
+    def _of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
+        if not alarm.sudden_drop:
+            return [self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))]
+        return [
+            self._alarm(metric, alarm, sudden_drop(metric, self._settings), within="one minute"),
+            self._alarm(
+                metric, alarm, sudden_drop(metric, self._settings, _SLOWER), copy="-5-minutes", within="five minutes"
+            ),
+        ]
+
+    def _alarm(
+        self, metric: Metric, alarm: Alarm, watched: cloudwatch.IMetric, *, copy: str = "", within: str = ""
+    ) -> RunbookAlarm:
+        return RunbookAlarm(
+            self,
+            metric.name + copy,
+            settings=self._settings,
+            topics=self._topics,
+            metric=watched,
+            meaning=_meaning(metric, alarm) + (f" within {within}" if within else ""),
+            threshold=alarm.above,
+            datapoints=alarm.datapoints,
+            periods=alarm.minutes,
+            silence=alarm.silence,
+            silence_is_bad=alarm.silence_is_bad,
+            urgency=Urgency.FELT if alarm.felt_by_readers else Urgency.PAGE,
+            runbook=metric.name,
+        )
+
+
+def _meaning(metric: Metric, alarm: Alarm) -> str:
+    meaning = metric.meaning[:1].upper() + metric.meaning[1:]
+    return f"{meaning}. Target: {metric.target}. Alarm: {alarm.text}"

@@ -1,0 +1,125 @@
+"""One handler task: its size, its container, its limits in the kernel."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, Size
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.handler_image import handler_image
+from infra.constructs.limit_variables import limit_variables
+from infra.constructs.log_group import log_group
+from infra.constructs.security_groups import HTTP_PORT, WEBSOCKET_PORT
+from infra.constructs.tables import Tables
+from infra.constructs.token_source import TokenSource
+from infra.settings import EnvironmentSettings
+
+CONTAINER_NAME = "handler"
+# Any answer means that the process is alive. 503 says full or draining: a container restarted for that would cut everyone off.
+# Without site packages and http.client it costs half the CPU (21 ms), which the event loop needs.
+_ALIVE = (
+    "import socket; "
+    f"s = socket.create_connection(('127.0.0.1', {HTTP_PORT}), 4); "
+    "s.sendall(b'GET /health HTTP/1.0\\r\\n\\r\\n'); "
+    "raise SystemExit(s.recv(12)[9:] not in (b'200', b'503'))"
+)
+_SYSTEM_CONTROLS = {
+    "net.core.somaxconn": "16384",  # a burst of handshakes waits here instead of being refused
+    "net.ipv4.tcp_keepalive_time": "120",
+}
+
+
+def handler_task(
+    scope: Construct,
+    construct_id: str,
+    *,
+    settings: EnvironmentSettings,
+    task_role: iam.IRole,
+    tables: Tables,
+    signing_keys: secretsmanager.ISecret,
+    token_source: TokenSource,
+) -> ecs.FargateTaskDefinition:
+    """The task definition."""
+    handler = settings.handler
+    task = ecs.FargateTaskDefinition(
+        scope,
+        construct_id,
+        family=f"{settings.prefix}-handler",
+        cpu=handler.cpu,
+        memory_limit_mib=handler.memory_mib,
+        runtime_platform=ecs.RuntimePlatform(
+            cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
+        ),
+        task_role=task_role,
+    )
+    container = task.add_container(
+        CONTAINER_NAME,
+        image=ecs.ContainerImage.from_docker_image_asset(handler_image(scope, "Image")),
+        environment={
+            **_fixed_variables(settings),
+            **limit_variables(settings.limits, "drain_seconds"),
+            **token_source.variables,
+            "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
+            "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
+            "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+            "EVENFLOW_TOKEN_KEYS_SECRET": signing_keys.secret_arn,
+        },
+        logging=ecs.LogDrivers.aws_logs(
+            stream_prefix="task",
+            log_group=log_group(scope, "Logs", f"/evenflow/{settings.name}/handler", settings),
+            # A handler that waits for its log would make every stream stutter.
+            mode=ecs.AwsLogDriverMode.NON_BLOCKING,
+            max_buffer_size=Size.mebibytes(16),
+        ),
+        health_check=ecs.HealthCheck(
+            command=["CMD", "python", "-IS", "-c", _ALIVE],
+            interval=Duration.seconds(30),
+            timeout=Duration.seconds(5),
+            retries=3,
+            start_period=Duration.seconds(30),
+        ),
+        readonly_root_filesystem=True,
+        stop_timeout=Duration.seconds(handler.stop_timeout_seconds),
+        system_controls=[ecs.SystemControl(namespace=name, value=value) for name, value in _SYSTEM_CONTROLS.items()],
+        user="10001:10001",
+        linux_parameters=_without_capabilities(scope),
+    )
+    container.add_port_mappings(
+        ecs.PortMapping(name="http", container_port=HTTP_PORT),
+        ecs.PortMapping(name="websocket", container_port=WEBSOCKET_PORT),
+    )
+    container.add_ulimits(
+        ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=handler.open_files, hard_limit=handler.open_files)
+    )
+    acknowledge(
+        task, "ECS2", "the variables hold names and sizes; secrets are named by ARN and read by the handler itself"
+    )
+    acknowledge(
+        task.obtain_execution_role(),
+        "IAM5[Resource::*]",
+        "ecr:GetAuthorizationToken has no resources; CDK scopes the rest",
+    )
+    return task
+
+
+def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
+    return {
+        "AWS_REGION": settings.region.name,
+        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the load balancer alone
+        "EVENFLOW_HTTP_PORT": str(HTTP_PORT),
+        "EVENFLOW_WS_HOST": "0.0.0.0",  # noqa: S104
+        "EVENFLOW_WS_PORT": str(WEBSOCKET_PORT),
+        "EVENFLOW_STORE": "dynamodb",
+        "EVENFLOW_COOKIE_SECURE": "true",  # the browser speaks to CloudFront, and only by HTTPS
+        "EVENFLOW_METRICS": "cloudwatch",
+        "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
+    }
+
+
+def _without_capabilities(scope: Construct) -> ecs.LinuxParameters:
+    parameters = ecs.LinuxParameters(scope, "LinuxParameters")
+    parameters.drop_capabilities(ecs.Capability.ALL)
+    return parameters

@@ -1,0 +1,42 @@
+"""The secrets: keys that sign session tokens, and the keys of tenants. Both are JSON objects, made at the first deployment."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.settings import EnvironmentSettings
+
+
+class KeySecrets(Construct):
+    """Signing keys `{"<kid>": "<secret>"}`, the first signs; tenant keys `{"<tenant>": "<key>"}`."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._key = key
+        self.signing_keys = self._secret("SigningKeys", "Keys that sign session tokens; the first one signs", "k1")
+        self.tenant_keys = self._secret("TenantKeys", "Keys of the tenants that need one", "demo")
+        # Which function turns the signing keys over is said where that function is: the stacks would need each other.
+        acknowledge(self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions")
+        acknowledge(self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told")
+
+    def _secret(self, name: str, description: str, first: str) -> secretsmanager.Secret:
+        return secretsmanager.Secret(
+            self,
+            name,
+            description=description,
+            encryption_key=self._key,
+            generate_secret_string=secretsmanager.SecretStringGenerator(
+                secret_string_template="{}",  # noqa: S106 - what Secrets Manager puts the generated key into
+                generate_string_key=first,
+                password_length=64,
+                exclude_punctuation=True,
+            ),
+            removal_policy=RemovalPolicy.RETAIN if self._settings.data.keep else RemovalPolicy.DESTROY,
+        )

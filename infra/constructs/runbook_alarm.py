@@ -1,0 +1,78 @@
+"""An alarm that says what it means, what silence means, and what to do."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from constructs import Construct
+
+from infra.constructs.alarm_topics import AlarmTopics
+from infra.settings import EnvironmentSettings
+
+_MISSING = {True: cloudwatch.TreatMissingData.BREACHING, False: cloudwatch.TreatMissingData.NOT_BREACHING}
+
+
+class Urgency(Enum):
+    """Who hears of an alarm besides the record of notices."""
+
+    FELT = auto()  # readers feel it: the one alarm "users are hurting" wakes somebody, however many of these there are
+    PAGE = auto()  # readers do not feel it yet, or we would not see it if they did: wakes somebody itself
+    WORKING_HOURS = auto()  # can wait for the morning
+
+
+class RunbookAlarm(cloudwatch.Alarm):
+    """An alarm on one series, named `evenflow-<env>-<name>`, with a runbook in docs/runbooks/.
+
+    Args:
+        name: of what is watched; also the runbook's, unless `runbook` names another.
+        meaning: what is measured, and what the alarm's words are: `p95 > 100 ms`.
+        threshold, below: the alarm is raised above the threshold or, with `below`, under it.
+        datapoints, periods: so many of so many periods.
+        silence, silence_is_bad: what a period without data means, and whether it counts as crossing the threshold.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        settings: EnvironmentSettings,
+        topics: AlarmTopics,
+        metric: cloudwatch.IMetric,
+        meaning: str,
+        threshold: float,
+        silence: str,
+        urgency: Urgency,
+        datapoints: int = 3,
+        periods: int = 5,
+        silence_is_bad: bool = False,
+        below: bool = False,
+        runbook: str | None = None,
+    ) -> None:
+        counts = "counts as crossing the threshold" if silence_is_bad else "counts as in order"
+        super().__init__(
+            scope,
+            name,
+            alarm_name=f"{settings.prefix}-{name}",
+            alarm_description=f"{meaning}. No data means: {silence}; it {counts}. "
+            f"What to do: {settings.alarms.runbook_base_url}{runbook or name}.md",
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+            if below
+            else cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            datapoints_to_alarm=datapoints,
+            evaluation_periods=periods,
+            treat_missing_data=_MISSING[silence_is_bad],
+            evaluate_low_sample_count_percentile="ignore" if _is_percentile(metric) else None,
+        )
+        self.urgency = urgency
+        for topic in (topics.notices, topics.pages) if urgency is Urgency.PAGE else (topics.notices,):
+            self.add_alarm_action(actions.SnsAction(topic))
+            self.add_ok_action(actions.SnsAction(topic))
+
+
+def _is_percentile(metric: cloudwatch.IMetric) -> bool:
+    return isinstance(metric, cloudwatch.Metric) and metric.statistic[:1] == "p"

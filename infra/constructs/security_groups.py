@@ -1,0 +1,34 @@
+"""Who may talk to whom in the VPC: CloudFront to the load balancer, that to the handlers, those to AWS's endpoints."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from infra.settings import RegionSettings
+
+HTTP_PORT, WEBSOCKET_PORT, LISTENER_PORT = 8080, 8081, 80
+_HTTPS = ec2.Port.tcp(443)
+
+
+class SecurityGroups(Construct):
+    """Three groups, nothing open but what is said here. They live beside the VPC, so that no stack refers back to another."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, region: RegionSettings) -> None:
+        super().__init__(scope, construct_id)
+        self._vpc = vpc
+        self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
+        self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
+        self.endpoints = self._group("Endpoints", "VPC endpoints: reached by the handler tasks alone")
+
+        self.balancer.add_ingress_rule(
+            ec2.Peer.prefix_list(region.cloudfront), ec2.Port.tcp(LISTENER_PORT), "CloudFront's VPC origin"
+        )
+        for port in (HTTP_PORT, WEBSOCKET_PORT):
+            self.balancer.connections.allow_to(self.handler, ec2.Port.tcp(port), "Requests and health checks")
+        self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
+        for name, prefix_list in (("DynamoDB", region.dynamodb), ("S3 (layers of images)", region.s3)):
+            self.handler.add_egress_rule(ec2.Peer.prefix_list(prefix_list), _HTTPS, name)
+
+    def _group(self, name: str, description: str) -> ec2.SecurityGroup:
+        return ec2.SecurityGroup(self, name, vpc=self._vpc, description=description, allow_all_outbound=False)

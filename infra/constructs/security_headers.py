@@ -1,0 +1,41 @@
+"""The headers that keep the page from doing what it never does."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudfront as cloudfront
+from constructs import Construct
+
+from infra.settings import EnvironmentSettings
+
+
+def security_headers(
+    scope: Construct, construct_id: str, settings: EnvironmentSettings
+) -> cloudfront.ResponseHeadersPolicy:
+    """The page's policy, as the handler itself sends it where it serves the page."""
+    # 'self' covers wss in current browsers; older ones want it said.
+    websockets = f"wss://{settings.edge.domain_name or '*.cloudfront.net'}"
+    content_security_policy = (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        f"connect-src 'self' {websockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return cloudfront.ResponseHeadersPolicy(
+        scope,
+        construct_id,
+        response_headers_policy_name=f"{settings.prefix}-page",
+        security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
+            content_security_policy=cloudfront.ResponseHeadersContentSecurityPolicy(
+                content_security_policy=content_security_policy, override=True
+            ),
+            content_type_options=cloudfront.ResponseHeadersContentTypeOptions(override=True),
+            frame_options=cloudfront.ResponseHeadersFrameOptions(
+                frame_option=cloudfront.HeadersFrameOption.DENY, override=True
+            ),
+            referrer_policy=cloudfront.ResponseHeadersReferrerPolicy(
+                referrer_policy=cloudfront.HeadersReferrerPolicy.NO_REFERRER, override=True
+            ),
+            strict_transport_security=cloudfront.ResponseHeadersStrictTransportSecurity(
+                access_control_max_age=Duration.days(365), include_subdomains=True, override=True
+            ),
+        ),
+    )

@@ -1,0 +1,86 @@
+"""The HTTP API in front of the functions."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.log_group import log_group
+from infra.settings import EnvironmentSettings
+
+_ACCESS_LOG = {
+    name: f"$context.{name}"
+    for name in (
+        "requestId",
+        "requestTime",
+        "httpMethod",
+        "routeKey",
+        "status",
+        "protocol",
+        "responseLength",
+        "responseLatency",
+        "integrationErrorMessage",
+    )
+}
+
+
+class SessionApi(Construct):
+    """Two routes, of any method, and a default: the functions answer 404 and 405 in the contract's shape, which the API can't.
+    More calls than the throttle allows are answered 429. Addresses of callers and tokens are not logged.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        session_init: lambda_.IFunction,
+        poll_response: lambda_.IFunction,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.http_api = apigateway.HttpApi(
+            self,
+            "Api",
+            api_name=settings.prefix,
+            description="Sessions and long-polls",
+            create_default_stage=False,
+            default_integration=integrations.HttpLambdaIntegration("NoRoute", session_init),
+        )
+        for path, name, function in (
+            ("/session", "SessionInit", session_init),
+            ("/chat/message/{response_id}", "PollResponse", poll_response),
+        ):
+            self.http_api.add_routes(
+                path=path,
+                methods=[apigateway.HttpMethod.ANY],
+                integration=integrations.HttpLambdaIntegration(name, function),
+            )
+        acknowledge(
+            self.http_api, "APIG4", "the functions check tenant keys and session tokens themselves, as the handler does"
+        )
+        stage = apigateway.HttpStage(
+            self,
+            "Stage",
+            http_api=self.http_api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=apigateway.ThrottleSettings(
+                rate_limit=settings.functions.throttle_rate, burst_limit=settings.functions.throttle_burst
+            ),
+        )
+        self._log_access(stage, settings)
+
+    def _log_access(self, stage: apigateway.HttpStage, settings: EnvironmentSettings) -> None:
+        # The prefix keeps it out of the resource policy that all other log deliveries of an account share.
+        destination = log_group(self, "AccessLog", f"/aws/vendedlogs/evenflow/{settings.name}/http-api", settings)
+        resource = stage.node.default_child
+        assert isinstance(resource, apigateway.CfnStage)  # noqa: S101 - the L2 takes log settings from TypeScript only
+        resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=destination.log_group_arn, format=json.dumps(_ACCESS_LOG)
+        )

@@ -1,0 +1,33 @@
+"""By how many percent a rate has fallen, in CloudWatch's metric math."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from infra.constructs.evenflow_metric import MINUTE, evenflow_metric
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import Metric
+
+# Below so much a second, summed over all tasks, a few readers leaving would halve it.
+QUIET_PER_SECOND = 100
+
+
+def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE) -> cloudwatch.MathExpression:
+    """The percent by which a rate, summed over all tasks, is below that of the period before; 0 where it was quiet then.
+
+    Each task publishes its rate once a minute, so that the sum over a longer period is so many times the rate.
+    DIFF has no value at the first datapoint. Where it was quiet the divisor is 1: what CloudWatch makes of a division by
+    zero, even in the branch that IF does not take, nobody promises; without a value the alarm would go off in every idle hour.
+    """
+    quiet = QUIET_PER_SECOND * period.to_minutes()
+    current = evenflow_metric(metric, settings, "Sum", period=period)
+    previous = cloudwatch.MathExpression(
+        expression="current-DIFF(current)", using_metrics={"current": current}, period=period
+    )
+    return cloudwatch.MathExpression(
+        expression=f"IF(previous>{quiet:g}, 100*(previous-current)/IF(previous>{quiet:g}, previous, 1), 0)",
+        using_metrics={"previous": previous, "current": current},
+        period=period,
+        label="percent lost since the period before",
+    )

@@ -1,0 +1,55 @@
+"""The three DynamoDB tables."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.settings import EnvironmentSettings
+
+TTL_ATTRIBUTE = "expires_at"  # epoch seconds; stream_aws writes it
+
+
+class Tables(Construct):
+    """On demand, so that a quiet environment costs nothing. Items expire by themselves; readers filter those that are late."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._key = key
+        self.sessions = self._table("Sessions", "channel", None)
+        self.ledger = self._table("Ledger", "channel", "message_id")
+        self.responses = self._table("Responses", "response_id", "position")
+
+    def _table(self, name: str, partition: str, sort: str | None) -> dynamodb.Table:
+        data = self._settings.data
+        table = dynamodb.Table(
+            self,
+            name,
+            table_name=f"{self._settings.prefix}-{name.lower()}",
+            partition_key=_string(partition),
+            sort_key=_string(sort) if sort else None,
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute=TTL_ATTRIBUTE,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else dynamodb.TableEncryption.AWS_MANAGED,
+            encryption_key=self._key,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=data.point_in_time_recovery
+            ),
+            deletion_protection=data.keep,
+            removal_policy=RemovalPolicy.RETAIN if data.keep else RemovalPolicy.DESTROY,
+        )
+        if not data.point_in_time_recovery:
+            acknowledge(
+                table, "DDB3", "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost"
+            )
+        return table
+
+
+def _string(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

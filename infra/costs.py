@@ -1,0 +1,193 @@
+"""About what an environment costs: at rest, and per 1,000 concurrent streams. Pure: settings and templates in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra import prices
+from infra.prices import Price
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import CATALOGUE
+
+HOURS_PER_MONTH = 730
+
+Template = Mapping[str, Any]
+"""A synthesized CloudFormation template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What 1,000 concurrent streams are taken to be. All of it is assumed; only the pace, 20 events a second, was measured (of
+    a model on Bedrock).
+    """
+
+    streams: int = 1_000  # answers being generated at each moment
+    answer_seconds: float = 20
+    input_tokens: int = 1_000
+    output_tokens: int = 400
+    connections_per_stream: int = 10  # most readers read or type
+    frames_per_second: float = 20
+    frame_bytes: int = 220  # JSON, WebSocket and TCP
+    chunk_seconds: float = 0.175  # between two writes of an answer's text
+    other_writes: int = 8  # the head, the ledger and the session; transactions count double
+    polled: float = 0.05  # of the answers are read by long-polls
+    polls_per_answer: int = 5
+    reads_per_poll: int = 20
+
+    @property
+    def answers_per_hour(self) -> float:
+        """Answers that begin in an hour."""
+        return self.streams * 3600 / self.answer_seconds
+
+    @property
+    def gigabytes_per_hour(self) -> float:
+        """What is sent to readers."""
+        return self.streams * self.frames_per_second * self.frame_bytes * 3600 / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table, in US dollars."""
+
+    what: str
+    month_at_rest: float
+    hour_of_streams: float
+    prices: tuple[Price, ...]
+
+
+def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic: Traffic) -> list[Row]:
+    """The rows. What stands in the templates is counted there; the rest follows from the settings."""
+    resources = [resource for template in templates for resource in template["Resources"].values()]
+    rows = [
+        _tasks(settings, traffic),
+        _balancer(traffic),
+        _endpoints(resources),
+        _tables(traffic),
+        _functions(settings, traffic),
+        _edge(traffic),
+        _watching(resources),
+        _keys(resources),
+    ]
+    if settings.inference.kind == "bedrock":
+        rows.append(_bedrock(traffic))
+    if settings.inference.kind == "sagemaker":
+        rows.append(_gpus(settings, traffic))
+    return rows
+
+
+def _tasks(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+    handler = settings.handler
+    task = handler.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd + handler.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
+    tasks = traffic.streams * traffic.connections_per_stream / handler.connections_per_task
+    return Row(
+        "ECS Fargate tasks",
+        handler.tasks_min * task * HOURS_PER_MONTH,
+        tasks * task,
+        (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR),
+    )
+
+
+def _balancer(traffic: Traffic) -> Row:
+    # The dearest of its measures counts: 3,000 open connections or 1 GB an hour are one unit.
+    units = max(traffic.streams * traffic.connections_per_stream / 3_000, traffic.gigabytes_per_hour)
+    return Row(
+        "Load balancer",
+        prices.BALANCER_HOUR.usd * HOURS_PER_MONTH,
+        units * prices.BALANCER_UNIT_HOUR.usd,
+        (prices.BALANCER_HOUR, prices.BALANCER_UNIT_HOUR),
+    )
+
+
+def _endpoints(resources: list[Any]) -> Row:
+    zones = sum(
+        len(resource["Properties"]["SubnetIds"])
+        for resource in _of_type(resources, "AWS::EC2::VPCEndpoint")
+        if resource["Properties"].get("VpcEndpointType") == "Interface"
+    )
+    return Row(
+        f"VPC endpoints ({zones} addresses)",
+        zones * prices.ENDPOINT_ZONE_HOUR.usd * HOURS_PER_MONTH,
+        0,
+        (prices.ENDPOINT_ZONE_HOUR,),
+    )
+
+
+def _tables(traffic: Traffic) -> Row:
+    writes = traffic.answer_seconds / traffic.chunk_seconds + traffic.other_writes
+    reads = traffic.polled * traffic.polls_per_answer * traffic.reads_per_poll
+    answer = writes * prices.TABLE_WRITE.usd + reads * prices.TABLE_READ.usd
+    return Row("DynamoDB", 0, traffic.answers_per_hour * answer, (prices.TABLE_WRITE, prices.TABLE_READ))
+
+
+def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+    polls = traffic.answers_per_hour * traffic.polled * traffic.polls_per_answer
+    seconds = traffic.answer_seconds / traffic.polls_per_answer
+    gigabytes = settings.functions.memory_mib / 1024
+    poll = seconds * gigabytes * prices.FUNCTION_GB_SECOND.usd + prices.FUNCTION_CALL.usd + prices.API_CALL.usd
+    return Row(
+        "Lambda and HTTP API",
+        0,
+        polls * poll,
+        (prices.FUNCTION_GB_SECOND, prices.FUNCTION_CALL, prices.API_CALL),
+    )
+
+
+def _edge(traffic: Traffic) -> Row:
+    calls = traffic.answers_per_hour * (1 + traffic.polled * traffic.polls_per_answer)
+    hour = traffic.gigabytes_per_hour * prices.EDGE_GB.usd + calls * prices.EDGE_CALL.usd
+    return Row("CloudFront", 0, hour, (prices.EDGE_GB, prices.EDGE_CALL))
+
+
+def _watching(resources: list[Any]) -> Row:
+    alarms = [resource["Properties"] for resource in _of_type(resources, "AWS::CloudWatch::Alarm")]
+    watched = sum(max(1, sum("MetricStat" in query for query in alarm.get("Metrics", ()))) for alarm in alarms)
+    tracking = sum(
+        resource["Properties"]["PolicyType"] == "TargetTrackingScaling"
+        for resource in _of_type(resources, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    )
+    composites = len(_of_type(resources, "AWS::CloudWatch::CompositeAlarm"))
+    dashboards = len(_of_type(resources, "AWS::CloudWatch::Dashboard"))
+    month = (
+        len(CATALOGUE) * prices.METRIC_MONTH.usd
+        + (watched + 2 * tracking) * prices.ALARM_METRIC_MONTH.usd  # target tracking makes an alarm for each direction
+        + composites * prices.COMPOSITE_ALARM_MONTH.usd
+        + dashboards * prices.DASHBOARD_MONTH.usd
+    )
+    what = f"CloudWatch ({len(CATALOGUE)} metrics, {len(alarms) + composites} alarms)"
+    used = (prices.METRIC_MONTH, prices.ALARM_METRIC_MONTH, prices.COMPOSITE_ALARM_MONTH, prices.DASHBOARD_MONTH)
+    return Row(what, month, 0, used)
+
+
+def _keys(resources: list[Any]) -> Row:
+    secrets = len(_of_type(resources, "AWS::SecretsManager::Secret"))
+    keys = len(_of_type(resources, "AWS::KMS::Key"))
+    month = secrets * prices.SECRET_MONTH.usd + keys * prices.KEY_MONTH.usd
+    return Row(f"Secrets ({secrets}) and KMS keys ({keys})", month, 0, (prices.SECRET_MONTH, prices.KEY_MONTH))
+
+
+def _bedrock(traffic: Traffic) -> Row:
+    answer = (
+        traffic.input_tokens * prices.BEDROCK_INPUT_TOKEN.usd + traffic.output_tokens * prices.BEDROCK_OUTPUT_TOKEN.usd
+    )
+    used = (prices.BEDROCK_INPUT_TOKEN, prices.BEDROCK_OUTPUT_TOKEN)
+    return Row("Bedrock tokens", 0, traffic.answers_per_hour * answer, used)
+
+
+def _gpus(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+    endpoint = settings.inference.sagemaker
+    price = prices.GPU_HOUR.get(endpoint.instance_type)
+    if price is None:
+        return Row(f"SageMaker {endpoint.instance_type}: add its price to infra/prices.py", 0, 0, ())
+    instances = traffic.streams / endpoint.requests_per_instance
+    return Row(
+        f"SageMaker {endpoint.instance_type}",
+        endpoint.instances_min * price.usd * HOURS_PER_MONTH,
+        instances * price.usd,
+        (price,),
+    )
+
+
+def _of_type(resources: list[Any], name: str) -> list[Any]:
+    return [resource for resource in resources if resource["Type"] == name]

@@ -1,0 +1,102 @@
+"""Lambda packages without Docker: wheels for Lambda's processor, and the sources that a function needs.
+
+A package is made once for its inputs (the lock file and the sources) and found again as long as they stay the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+_LOCK = _ROOT / "requirements" / "functions.txt"
+_SHARED = ("stream_core", "stream_aws")
+_PIP = (
+    *("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"),
+    *("--platform", "manylinux2014_aarch64", "--implementation", "cp", "--python-version", "3.12"),
+    *("--only-binary", ":all:"),
+)
+
+
+class FunctionPackageError(Exception):
+    """A package can't be made. The message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class FunctionPackage:
+    """A folder to upload, and a hash that changes with its inputs only."""
+
+    folder: Path
+    input_hash: str
+
+
+def build(name: str, cache: Path = _ROOT / ".build" / "functions") -> FunctionPackage:
+    """Make the package of functions/<name>, or find it made.
+
+    Raises:
+        FunctionPackageError: there is no such function, or its dependencies can't be installed.
+    """
+    if not (_ROOT / "functions" / name / "handler.py").is_file():
+        raise FunctionPackageError(f"functions/{name}/handler.py is missing: without it there is nothing to deploy")
+    sources = list(_sources(name))
+    input_hash = _hash([_LOCK, Path(__file__), *sources])
+    folder = cache / f"{name}-{input_hash}"
+    if not folder.is_dir():
+        with _made_whole(folder) as unfinished:
+            shutil.copytree(_dependencies(cache), unfinished, dirs_exist_ok=True)
+            for source in sources:
+                target = unfinished / source.relative_to(_ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+    return FunctionPackage(folder, input_hash)
+
+
+def _sources(name: str) -> Iterator[Path]:
+    functions = _ROOT / "functions"
+    yield from sorted(functions.glob("*.py"))
+    for folder in (functions / name, *(_ROOT / shared for shared in _SHARED)):
+        yield from sorted(folder.rglob("*.py"))
+
+
+def _dependencies(cache: Path) -> Path:
+    folder = cache / f"dependencies-{_hash([_LOCK, Path(__file__)])}"
+    if not folder.is_dir():
+        with _made_whole(folder) as unfinished:
+            _install(unfinished)
+    return folder
+
+
+def _install(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", *_PIP, "--requirement", str(_LOCK), "--target", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - nothing of it is given from outside
+    if done.returncode:
+        raise FunctionPackageError(f"pip could not install {_LOCK.name} for Lambda; nothing was kept:\n{done.stderr}")
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(_ROOT)}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32]
+
+
+@contextmanager
+def _made_whole(folder: Path) -> Iterator[Path]:
+    """A folder that becomes `folder` when all went well; two processes that make it at once don't disturb each other."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)
+        with suppress(OSError):  # somebody else was quicker: theirs is the same
+            unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,358 @@
+"""Every size, threshold and switch of a deployment, one frozen object per environment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from stream_core.limits import Limits
+from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
+
+Percent = Annotated[int, Ge(1), Le(100)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RegionSettings(_Settings):
+    """The ids of AWS's managed prefix lists, which differ between regions and can't be looked up without credentials
+    (`aws ec2 describe-managed-prefix-lists`).
+
+    Args:
+        cloudfront: com.amazonaws.global.cloudfront.origin-facing
+        s3, dynamodb: what the gateway endpoints lead to.
+    """
+
+    name: str
+    cloudfront: str
+    s3: str
+    dynamodb: str
+
+
+US_EAST_1 = RegionSettings(name="us-east-1", cloudfront="pl-3b927c52", s3="pl-63a5400a", dynamodb="pl-02cd2c6b")
+
+
+class UnknownEnvironmentError(Exception):
+    """There are no settings of that name. The message lists those that there are."""
+
+
+class NetworkSettings(_Settings):
+    """The VPC.
+
+    Args:
+        zones: number of availability zones.
+        zone_names: their names in the account deployed to; empty: the first ones that the region lists. CloudFront's VPC
+            origins and some endpoints are not in every zone (us-east-1: not in use1-az3).
+        endpoint_zones: in how many of them each interface endpoint has an address (each is paid by the hour).
+    """
+
+    cidr: str
+    zones: int = Field(ge=2, le=3)
+    zone_names: tuple[str, ...] = ()
+    endpoint_zones: int = Field(ge=1, le=3)
+    flow_logs: bool
+
+
+class DataSettings(_Settings):
+    """Tables and secrets.
+
+    Args:
+        keep: whether tables, secrets and buckets survive the deletion of their stack.
+        customer_key: encrypt with a key of our own instead of AWS's.
+        signing_key_rotation_days: a key signs for one such period and verifies for three.
+    """
+
+    keep: bool
+    customer_key: bool
+    point_in_time_recovery: bool
+    signing_key_rotation_days: int = Field(30, ge=1, le=365)
+
+
+class HandlerServiceSettings(_Settings):
+    """The ECS service and its load balancer. CPU in Fargate's units, 1024 being one core; a handler uses one at most.
+
+    Args:
+        connections_per_task: average that the autoscaling holds.
+        surge_connections: (average above the target, tasks added at once), in rising order.
+        deregistration_delay_seconds: how long a leaving task may finish its answers before its sockets are cut.
+        stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
+        server_errors_per_minute: answers 5xx of the targets that make a deployment roll back.
+    """
+
+    cpu: Literal[256, 512, 1024, 2048]
+    memory_mib: int
+    tasks_min: int = Field(ge=1)
+    tasks_max: int
+    connections_per_task: int = Field(ge=1)
+    cpu_percent: Percent = 60
+    surge_connections: tuple[tuple[int, int], ...]
+    open_files: int = Field(65_535, ge=65_535, le=1_048_576)
+    idle_timeout_seconds: int = Field(120, ge=1, le=4_000)
+    health_check_seconds: int = Field(10, ge=5, le=300)
+    sticky_seconds: int = Field(3_600, ge=1, le=604_800)
+    deregistration_delay_seconds: int = Field(120, ge=0, le=3_600)
+    stop_timeout_seconds: int = Field(120, ge=2, le=120)
+    server_errors_per_minute: int = Field(10, ge=1)
+    container_insights: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tasks_max < self.tasks_min:
+            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
+        if ACTIVE_CONNECTIONS.alarm and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2:
+            # A task that fails must leave its connections room at the others.
+            raise ValueError(f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}")
+        return self
+
+
+class FunctionSettings(_Settings):
+    """The Lambda functions and their HTTP API (requests a second, over all clients)."""
+
+    memory_mib: int = Field(512, ge=128, le=10_240)
+    session_init_concurrency: int = Field(ge=1)
+    poll_response_concurrency: int = Field(ge=1)
+    session_init_timeout_seconds: int = Field(10, ge=1, le=29)
+    poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
+    throttle_rate: int = Field(ge=1)
+    throttle_burst: int = Field(ge=1)
+
+
+class EdgeSettings(_Settings):
+    """The CloudFront distribution.
+
+    Args:
+        domain_name, certificate_arn: an address of your own and its ACM certificate (in us-east-1); both or none.
+        web_acl_arn: a WAF web ACL that you keep (scope CLOUDFRONT, in us-east-1).
+        read_timeout_seconds: how long an origin may be silent: longer than a poll and than the heartbeat of an event stream.
+    """
+
+    price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
+    domain_name: str | None = None
+    certificate_arn: str | None = None
+    web_acl_arn: str | None = None
+    read_timeout_seconds: int = Field(60, ge=30, le=120)
+
+    @model_validator(mode="after")
+    def _domain_has_certificate(self) -> Self:
+        if (self.domain_name is None) != (self.certificate_arn is None):
+            raise ValueError("domain_name and certificate_arn must be set together")
+        return self
+
+
+class BedrockSettings(_Settings):
+    """A system-defined cross-region inference profile, the foundation model behind it, and the regions it routes to
+    (`aws bedrock get-inference-profile` lists them). A `global.` profile would need a wider policy: not supported.
+    """
+
+    inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
+    foundation_model: str = "anthropic.claude-haiku-4-5-20251001-v1:0"
+    regions: tuple[str, ...] = Field(("us-east-1", "us-east-2", "us-west-2"), min_length=1)
+
+    @model_validator(mode="after")
+    def _profile_is_of_the_model(self) -> Self:
+        geography, _, model = self.inference_profile.partition(".")
+        if geography == "global" or model != self.foundation_model:
+            raise ValueError(f"inference_profile must be <geography>.{self.foundation_model}, and not a global one")
+        return self
+
+
+class SageMakerSettings(_Settings):
+    """A GPU endpoint with vLLM in AWS's LMI container.
+
+    Args:
+        model: an S3 prefix `s3://bucket/prefix/` (the container then runs without a network), or a Hugging Face id (public
+            weights, fetched from the internet each time an instance starts: for trying things out).
+        image: tag of the LMI container in AWS's repository djl-inference; 0.38.0-lmi29.0.0 holds vLLM 0.28.0.
+        host_image: SageMaker's image of the host. An LMI container for CUDA 13 needs driver 580, which is in this one.
+        tensor_parallel: GPUs that share the model; `max`: all of the instance.
+        concurrent_sequences: streams that vLLM decodes at once on an instance; further ones wait in it.
+        prefix_routing_bytes: requests that begin with the same bytes go to the same instance, where the prefix is cached;
+            0: to the instance with the fewest requests.
+        speculative_tokens: tokens guessed ahead per step, from n-grams of the prompt; 0: no speculative decoding.
+        requests_per_instance: concurrent streams per instance that the autoscaling holds.
+        start_seconds: how long downloading and loading the model may take, each.
+    """
+
+    instance_type: str = "ml.g6e.xlarge"
+    instances_min: int = Field(1, ge=1)
+    instances_max: int = Field(2, ge=1)
+    model: str = "Qwen/Qwen3-8B"
+    image: str = "0.38.0-lmi29.0.0-cu130"
+    host_image: str = "al2023-ami-sagemaker-inference-gpu-4-1"
+    tensor_parallel: int | Literal["max"] = "max"
+    context_tokens: int = Field(16_384, ge=512)
+    concurrent_sequences: int = Field(96, ge=1)
+    prefix_caching: bool = True
+    prefix_routing_bytes: int = Field(0, ge=0, le=65_536)
+    speculative_tokens: int = Field(0, ge=0, le=16)
+    requests_per_instance: int = Field(64, ge=1)
+    start_seconds: int = Field(1_800, ge=60, le=3_600)
+
+    @property
+    def model_bucket_and_prefix(self) -> tuple[str, str] | None:
+        """Where in S3 the weights are; None: they come from Hugging Face."""
+        if not self.model.startswith("s3://"):
+            return None
+        bucket, _, prefix = self.model.removeprefix("s3://").partition("/")
+        return bucket, prefix
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.instances_max < self.instances_min:
+            raise ValueError(f"instances_max must not be below instances_min ({self.instances_min})")
+        if self.requests_per_instance > self.concurrent_sequences:
+            raise ValueError(
+                f"requests_per_instance must be at most {self.concurrent_sequences}, else streams wait in vLLM"
+            )
+        if 0 < self.prefix_routing_bytes < 1_024:
+            raise ValueError("prefix_routing_bytes must be 0 or at least 1024, SageMaker's minimum")
+        if self.model.startswith("s3://") and not (
+            all(self.model_bucket_and_prefix or ()) and self.model.endswith("/")
+        ):
+            raise ValueError("model must be s3://bucket/prefix/ with the slash at its end, or a Hugging Face id")
+        return self
+
+
+class InferenceSettings(_Settings):
+    """Where tokens come from."""
+
+    kind: Literal["demo", "bedrock", "sagemaker"]
+    bedrock: BedrockSettings = BedrockSettings()
+    sagemaker: SageMakerSettings = SageMakerSettings()
+
+
+class AlarmSettings(_Settings):
+    """Who is told, and where it says what to do.
+
+    Args:
+        page_email: who is woken when readers are hurting, or soon will be; None: nobody.
+        notice_email: who reads of every change of every alarm; None: nobody.
+        runbook_base_url: the folder of docs/runbooks/ as a reader of the alarm can open it, ending in a slash.
+    """
+
+    page_email: str | None = None
+    notice_email: str | None = None
+    runbook_base_url: str = Field(
+        "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
+    )
+
+
+class EnvironmentSettings(_Settings):
+    """One environment. `limits` are the handler's and the functions'; only those that differ from the default are passed on."""
+
+    name: Literal["dev", "staging", "prod"]
+    region: RegionSettings = US_EAST_1
+    owner: str = "evenflow"
+    log_retention_days: Literal[7, 30, 90, 365]
+    network: NetworkSettings
+    data: DataSettings
+    handler: HandlerServiceSettings
+    functions: FunctionSettings
+    edge: EdgeSettings
+    inference: InferenceSettings
+    alarms: AlarmSettings = AlarmSettings()
+    # Below the 30 s after which an HTTP API gives up.
+    limits: Limits = Limits(poll_timeout_max_ms=25_000)
+
+    @property
+    def prefix(self) -> str:
+        """What every stack and every name begins with."""
+        return f"evenflow-{self.name}"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        handler, limits = self.handler, self.limits
+        for smaller, larger, why in (
+            (
+                limits.heartbeat_seconds,
+                handler.idle_timeout_seconds,
+                "the load balancer cuts sockets between heartbeats",
+            ),
+            (limits.drain_seconds, handler.stop_timeout_seconds, "ECS kills a task that still drains"),
+            (limits.drain_seconds, handler.deregistration_delay_seconds, "sockets are cut while a task still drains"),
+            (limits.poll_timeout_max_ms / 1000, self.functions.poll_response_timeout_seconds, "polls are cut off"),
+            (limits.poll_timeout_max_ms / 1000, self.edge.read_timeout_seconds, "CloudFront cuts polls off"),
+            (limits.sse_heartbeat_seconds, self.edge.read_timeout_seconds, "CloudFront cuts event streams off"),
+            (handler.connections_per_task, limits.connections_per_node, "tasks refuse connections before one is added"),
+        ):
+            if smaller >= larger:
+                raise ValueError(f"{smaller:g} must be below {larger:g}, else {why}")
+        return self
+
+
+_DEV = EnvironmentSettings(
+    name="dev",
+    log_retention_days=7,
+    network=NetworkSettings(cidr="10.20.0.0/16", zones=2, endpoint_zones=1, flow_logs=False),
+    data=DataSettings(keep=False, customer_key=False, point_in_time_recovery=False),
+    handler=HandlerServiceSettings(
+        cpu=512,
+        memory_mib=1_024,
+        tasks_min=1,
+        tasks_max=3,
+        connections_per_task=2_000,
+        surge_connections=((500, 1), (1_500, 2)),
+    ),
+    functions=FunctionSettings(
+        session_init_concurrency=5, poll_response_concurrency=20, throttle_rate=50, throttle_burst=100
+    ),
+    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
+    inference=InferenceSettings(kind="demo"),
+)
+_STAGING = EnvironmentSettings(
+    name="staging",
+    log_retention_days=30,
+    network=NetworkSettings(cidr="10.30.0.0/16", zones=2, endpoint_zones=2, flow_logs=False),
+    data=DataSettings(keep=False, customer_key=True, point_in_time_recovery=False),
+    handler=HandlerServiceSettings(
+        cpu=1_024,
+        memory_mib=2_048,
+        tasks_min=2,
+        tasks_max=10,
+        connections_per_task=4_000,
+        surge_connections=((1_000, 2), (3_000, 4)),
+    ),
+    functions=FunctionSettings(
+        session_init_concurrency=20, poll_response_concurrency=100, throttle_rate=200, throttle_burst=400
+    ),
+    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
+    inference=InferenceSettings(kind="bedrock"),
+)
+_PROD = EnvironmentSettings(
+    name="prod",
+    log_retention_days=365,
+    network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
+    data=DataSettings(keep=True, customer_key=True, point_in_time_recovery=True),
+    handler=HandlerServiceSettings(
+        cpu=1_024,
+        memory_mib=2_048,
+        tasks_min=3,
+        tasks_max=60,
+        connections_per_task=4_000,
+        surge_connections=((1_000, 3), (3_000, 10)),
+        container_insights=True,
+    ),
+    functions=FunctionSettings(
+        session_init_concurrency=100, poll_response_concurrency=600, throttle_rate=1_000, throttle_burst=2_000
+    ),
+    edge=EdgeSettings(price_class="PRICE_CLASS_ALL"),
+    inference=InferenceSettings(kind="bedrock"),
+)
+ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
+
+
+def environment(name: str) -> EnvironmentSettings:
+    """The settings of an environment.
+
+    Raises:
+        UnknownEnvironmentError: there is none of that name.
+    """
+    for settings in ENVIRONMENTS.values():
+        if settings.name == name:
+            return settings
+    raise UnknownEnvironmentError(
+        f"there is no environment {name!r}; choose one of {', '.join(ENVIRONMENTS)}: -c env=dev"
+    )

@@ -1,0 +1,25 @@
+"""evenflow-<env>-data"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.constructs.access_log_bucket import access_log_bucket
+from infra.constructs.data_key import data_key
+from infra.constructs.key_secrets import KeySecrets
+from infra.constructs.tables import Tables
+from infra.settings import EnvironmentSettings
+
+
+class DataStack(cdk.Stack):
+    """Everything that outlives a deployment."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, env: cdk.Environment
+    ) -> None:
+        super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
+        self.key = data_key(self, "Key", settings) if settings.data.customer_key else None
+        self.tables = Tables(self, "Tables", settings=settings, key=self.key)
+        self.secrets = KeySecrets(self, "Secrets", settings=settings, key=self.key)
+        self.access_logs = access_log_bucket(self, "AccessLogs", settings)

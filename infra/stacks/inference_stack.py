@@ -1,0 +1,31 @@
+"""evenflow-<env>-inference"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.constructs.bedrock_access import BedrockAccess
+from infra.constructs.sagemaker_endpoint import SageMakerEndpoint
+from infra.settings import EnvironmentSettings
+from infra.stacks.network_stack import NetworkStack
+
+
+class InferenceStack(cdk.Stack):
+    """Where tokens come from, if not from the demo model: Bedrock, or GPUs of our own."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        network: NetworkStack,
+        env: cdk.Environment,
+    ) -> None:
+        super().__init__(scope, construct_id, env=env)
+        if settings.inference.kind == "bedrock":
+            self.token_source = BedrockAccess(self, "Bedrock", settings=settings).token_source
+        else:
+            vpc = network.network.vpc
+            self.token_source = SageMakerEndpoint(self, "SageMaker", settings=settings, vpc=vpc).token_source

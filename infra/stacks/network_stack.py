@@ -1,0 +1,19 @@
+"""evenflow-<env>-network"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.constructs.network import Network
+from infra.settings import EnvironmentSettings
+
+
+class NetworkStack(cdk.Stack):
+    """Where the load balancer and the handlers live."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, env: cdk.Environment
+    ) -> None:
+        super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
+        self.network = Network(self, "Network", settings=settings)

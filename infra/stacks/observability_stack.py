@@ -1,0 +1,57 @@
+"""evenflow-<env>-observability"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from constructs import Construct
+
+from infra.constructs.alarm_topics import AlarmTopics
+from infra.constructs.aws_widgets import aws_rows
+from infra.constructs.catalogue_alarms import CatalogueAlarms
+from infra.constructs.catalogue_widgets import catalogue_rows
+from infra.constructs.dashboard import dashboard
+from infra.constructs.service_alarms import ServiceAlarms
+from infra.constructs.users_hurting_alarm import users_hurting_alarm
+from infra.settings import EnvironmentSettings
+
+
+class ObservabilityStack(cdk.Stack):
+    """What tells people that something is wrong, and where they look then."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        load_balancer: elbv2.IApplicationLoadBalancer,
+        http_target_group: elbv2.IApplicationTargetGroup,
+        websocket_target_group: elbv2.IApplicationTargetGroup,
+        http_api_id: str,
+        env: cdk.Environment,
+    ) -> None:
+        super().__init__(scope, construct_id, env=env)
+        target_groups = [http_target_group, websocket_target_group]
+        topics = AlarmTopics(self, "Topics", settings=settings)
+        catalogue = CatalogueAlarms(self, "Catalogue", settings=settings, topics=topics)
+        service = ServiceAlarms(
+            self,
+            "Service",
+            settings=settings,
+            topics=topics,
+            load_balancer=load_balancer,
+            target_groups=target_groups,
+            http_api_id=http_api_id,
+        )
+        alarms = [*catalogue.alarms, *service.alarms]
+        hurting = users_hurting_alarm(self, settings=settings, topics=topics, alarms=alarms)
+        dashboard(
+            self,
+            settings=settings,
+            alarms=[hurting, *alarms],
+            rows=[
+                *catalogue_rows(settings),
+                *aws_rows(settings, load_balancer=load_balancer, target_groups=target_groups, http_api_id=http_api_id),
+            ],
+        )

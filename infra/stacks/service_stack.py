@@ -1,0 +1,71 @@
+"""evenflow-<env>-service"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.constructs.handler_scaling import HandlerScaling
+from infra.constructs.handler_service import HandlerCluster, HandlerService
+from infra.constructs.handler_task import handler_task
+from infra.constructs.handler_task_role import handler_task_role
+from infra.constructs.load_balancer import LoadBalancer
+from infra.constructs.token_source import TokenSource
+from infra.settings import EnvironmentSettings
+from infra.stacks.data_stack import DataStack
+from infra.stacks.network_stack import NetworkStack
+
+
+class ServiceStack(cdk.Stack):
+    """The handlers and the load balancer in front of them."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        network: NetworkStack,
+        data: DataStack,
+        token_source: TokenSource,
+        env: cdk.Environment,
+    ) -> None:
+        super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
+        vpc, security_groups = network.network.vpc, network.network.security_groups
+        cluster = HandlerCluster(self, "Cluster", settings=settings, vpc=vpc)
+        task_role = handler_task_role(
+            self,
+            "TaskRole",
+            cluster_name=cluster.name,
+            tables=data.tables,
+            signing_keys=data.secrets.signing_keys,
+            key=data.key,
+            token_source=token_source,
+        )
+        task = handler_task(
+            self,
+            "Task",
+            settings=settings,
+            task_role=task_role,
+            tables=data.tables,
+            signing_keys=data.secrets.signing_keys,
+            token_source=token_source,
+        )
+        self.load_balancer = LoadBalancer(
+            self,
+            "LoadBalancer",
+            settings=settings,
+            vpc=vpc,
+            security_group=security_groups.balancer,
+            access_logs=data.access_logs,
+        )
+        handlers = HandlerService(
+            self,
+            "Handlers",
+            settings=settings,
+            cluster=cluster.cluster,
+            task=task,
+            security_group=security_groups.handler,
+            load_balancer=self.load_balancer,
+        )
+        HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)

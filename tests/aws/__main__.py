@@ -1,0 +1,73 @@
+"""`python -m tests.aws` (make run-aws): Evenflow on an emulated AWS, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+
+from tests.aws.child_process import ProcessError
+from tests.aws.cloud_assembly import CDK, CdkError
+from tests.aws.running_system import RunningSystem, running_system
+from tests.integration.aws_models.model_process import model_process
+
+_MODEL_NAMES = {"bedrock": "us.anthropic.claude-haiku-4-5-20251001-v1:0", "sagemaker": "evenflow-dev"}
+
+
+def main() -> int:
+    """Run; returns the exit status: 0 left in order, 1 a part did not start, 2 something is not installed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.aws", description=__doc__)
+    parser.add_argument("--port", type=int, default=8080, help="the entry port on 127.0.0.1")
+    parser.add_argument("--model", choices=("demo", *_MODEL_NAMES), default="demo", help="where tokens come from")
+    arguments = parser.parse_args()
+    for program, advice in (("haproxy", "apt-get install haproxy"), (str(CDK), "npm ci in infra/")):
+        if shutil.which(program) is None:
+            print(f"{program} is missing: {advice}", file=sys.stderr)
+            return 2
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        with tempfile.TemporaryDirectory(prefix="evenflow-aws-") as folder:
+            _run(Path(folder), arguments.port, arguments.model)
+    except KeyboardInterrupt:
+        print("everything has ended", flush=True)
+    except (CdkError, ProcessError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(folder: Path, port: int, model: str) -> None:
+    with ExitStack() as stack:
+        variables = {}
+        if model != "demo":
+            variables = stack.enter_context(model_process(folder / "model.log", together=1)).environment
+            variables |= {"EVENFLOW_MODEL": model, "EVENFLOW_MODEL_NAME": _MODEL_NAMES[model]}
+        system = stack.enter_context(running_system(folder, port, variables, lambda text: print(text, flush=True)))
+        print(_what_is_where(system), flush=True)
+        signal.pause()
+
+
+def _what_is_where(system: RunningSystem) -> str:
+    handlers = "\n".join(f"  {name}  {handler.http_url}, {handler.ws_url}" for name, handler in system.handlers.items())
+    refused = "\n".join(f"  {r.path} ({r.kind}): {r.reason}" for r in system.refused)
+    return (
+        f"\nEvenflow: {system.url}\n"
+        f"{handlers}\n"
+        f"  AWS        {system.aws.endpoint} (any SDK with AWS_ENDPOINT_URL, region us-east-1, any credentials)\n"
+        f"  logs       {system.folder}\n"
+        f"Not deployed, because this AWS refuses them:\n{refused}\n"
+        "Ctrl-C ends everything."
+    )
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

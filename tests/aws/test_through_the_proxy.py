@@ -1,0 +1,188 @@
+"""Evenflow as its users meet it in AWS: one address, sessions and polls from Lambda, streams from two handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from http.cookies import SimpleCookie
+
+import aiohttp
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.aws.both_transports import AnswerReadTwice, ask_and_read_twice
+from tests.aws.running_system import RunningSystem
+from tests.integration.chat_client import Connection, call, chat_message, checked_error, demo, open_session
+
+# The first test starts the system, on a machine that others may be using.
+pytestmark = pytest.mark.timeout(300)
+
+_READERS = 5
+_ANSWERS_EACH = 20
+_LATER_MS = 200.0
+_MOST_POLLS = 4
+
+
+def _handler_of(connection: Connection) -> str:
+    """The handler that answered 101, by the cookie that it set."""
+    response = connection.websocket.response
+    assert response is not None
+    return SimpleCookie(response.headers["Set-Cookie"])["WSID"].value
+
+
+async def test_an_answer_polled_from_lambda_is_that_of_the_websocket_and_as_soon(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    async def one_reader(number: int) -> tuple[str, list[AnswerReadTwice]]:
+        session = await open_session(http, system.url)
+        answers = []
+        async with session.connect() as connection:
+            for turn in range(_ANSWERS_EACH):
+                # A real model's timing: 20 to 80 ms a token, bursts and stalls; one to six seconds in all.
+                text = demo(tokens=20 + 10 * (turn % 9), first_token_ms=300, bursty="true", seed=100 * number + turn)
+                previous = f"m{turn - 1}" if turn else None
+                answers.append(await ask_and_read_twice(connection, f"m{turn}", previous, text))
+            return _handler_of(connection), answers
+
+    async with dynamodb_latencies(system) as emulator:
+        readers = await asyncio.gather(*(one_reader(number) for number in range(_READERS)))
+    answers = [answer for _, of_reader in readers for answer in of_reader]
+    assert len({handler for handler, _ in readers}) == 2, "both handlers have readers"
+    assert [a.polled.text for a in answers] == [a.websocket.text for a in answers]
+    assert max(answer.polls for answer in answers) <= _MOST_POLLS
+    first, end = [a.first_text_later_ms for a in answers], [a.end_later_ms for a in answers]
+    said = (
+        f"{len(answers)} answers; later by polling: first text {_quantiles(first)}; end {_quantiles(end)}; "
+        f"a GetItem of the emulator meanwhile: {_quantiles(emulator)}"
+    )
+    print(said)
+    assert max(_p95(first), _p95(end)) <= _LATER_MS, said
+
+
+@asynccontextmanager
+async def dynamodb_latencies(system: RunningSystem) -> AsyncIterator[list[float]]:
+    """Milliseconds that one read of the table takes, several times a second while the block runs."""
+    client = system.aws.client("dynamodb")
+    table = system.deployment.container_environment()["EVENFLOW_RESPONSES_TABLE"]
+    key = {"response_id": {"S": "none"}, "position": {"S": "none"}}
+    latencies: list[float] = []
+
+    async def probe() -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.to_thread(client.get_item, TableName=table, Key=key, ConsistentRead=True)
+            latencies.append((time.monotonic() - began) * 1000)
+            await asyncio.sleep(0.25)
+
+    probing = asyncio.create_task(probe())
+    try:
+        yield latencies
+    finally:
+        probing.cancel()
+
+
+def _p95(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=20, method="inclusive")[-1]
+
+
+def _quantiles(values: Sequence[float]) -> str:
+    return f"median {statistics.median(values):.0f} ms, p95 {_p95(values):.0f} ms, most {max(values):.0f} ms"
+
+
+async def test_a_session_names_the_address_that_the_client_called(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    # CloudFront's function overwrites the header that a client might set.
+    forged = {"x-evenflow-host": "elsewhere.example"}
+    answer = await call(http, "POST", f"{system.url}/session", {}, headers=forged)
+    assert answer.status == 201
+    assert answer.json["http_url"] == system.url
+    assert answer.json["ws_url"] == system.url.replace("http", "ws", 1) + "/ws"
+
+
+async def test_a_tenants_key_is_the_one_that_the_deployment_made(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    refused = await call(http, "POST", f"{system.url}/session", {"tenant": "demo"})
+    assert refused.status == 401
+    assert checked_error(refused.json)
+    function = system.deployment.function(system.routes.api_routes["ANY /session"])
+    secret = system.aws.client("secretsmanager").get_secret_value(
+        SecretId=function.environment["EVENFLOW_TENANT_KEYS_SECRET"]
+    )
+    bearer = {"Authorization": f"Bearer {json.loads(secret['SecretString'])['demo']}"}
+    opened = await call(http, "POST", f"{system.url}/session", {"tenant": "demo"}, headers=bearer)
+    assert opened.status == 201
+
+
+async def test_a_client_stays_with_its_handler_over_http_and_websocket(
+    system: RunningSystem, browser: aiohttp.ClientSession
+) -> None:
+    session = await open_session(browser, system.url)
+    previous = None
+    handlers = set()
+    for turn in range(4):
+        answer = await session.post(f"m{turn}", previous, demo(tokens=3, gap_ms=1))
+        assert answer.status == 202, answer.body
+        previous = f"m{turn}"
+        async with session.events(answer.json["response_id"]) as events:
+            assert events.status == 200
+            assert b"event: " in await events.read()
+        (cookie,) = (cookie.value for cookie in browser.cookie_jar if cookie.key == "WSID")
+        handlers.add(cookie)
+        async with session.connect(additional_headers={"Cookie": f"WSID={cookie}"}) as connection:
+            handlers.add(_handler_of(connection))
+    assert len(handlers) == 1
+
+
+async def test_the_page_loads(system: RunningSystem, http: aiohttp.ClientSession) -> None:
+    page = await call(http, "GET", f"{system.url}/")
+    assert page.status == 200
+    assert b"<html" in page.body
+    script = page.body.partition(b'src="')[2].partition(b'"')[0].decode()
+    asset = await call(http, "GET", f"{system.url}/{script.lstrip('./')}")
+    assert asset.status == 200
+    assert "javascript" in asset.headers["Content-Type"]
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health"])
+async def test_what_is_for_operators_is_not_reachable(
+    system: RunningSystem, http: aiohttp.ClientSession, path: str
+) -> None:
+    for handler in system.handlers.values():
+        assert (await call(http, "GET", handler.http_url + path)).status == 200
+    assert (await call(http, "GET", system.url + path)).status == 404
+
+
+async def test_the_functions_refuse_in_the_contracts_shape(system: RunningSystem, http: aiohttp.ClientSession) -> None:
+    wrong_method = await call(http, "DELETE", f"{system.url}/session")
+    assert (wrong_method.status, wrong_method.headers["Allow"]) == (405, "POST")
+    no_token = await call(http, "GET", f"{system.url}/chat/message/r-1")
+    no_route = await call(http, "GET", f"{system.url}/chat/message/r-1/elsewhere")
+    assert (no_token.status, no_route.status) == (401, 404)
+    assert checked_error(no_token.json)
+    assert checked_error(no_route.json)
+    not_json = await call(http, "POST", f"{system.url}/session", b"{", headers={"Content-Type": "application/json"})
+    assert not_json.status == 400
+
+
+async def test_the_same_message_sent_to_both_handlers_is_answered_once(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    session = await open_session(http, system.url)
+    body = chat_message("m1", None, demo(tokens=5, gap_ms=5))
+    bearer = {"Authorization": f"Bearer {session.token}"}
+    answers = await asyncio.gather(
+        *(call(http, "POST", f"{h.http_url}/chat/message", body, headers=bearer) for h in system.handlers.values())
+    )
+    # The one that comes second says where the answer is: its long-poll can be read from anywhere.
+    accepted = [answer for answer in answers if answer.status == 202]
+    elsewhere = [answer.error for answer in answers if answer.status == 409]
+    assert (len(accepted), [error["code"] for error in elsewhere]) == (1, ["response_elsewhere"])
+    last, text, _ = await session.poll_whole(accepted[0].json["response_id"])
+    assert last["response_id"] == elsewhere[0]["response_id"]
+    assert text == "".join(demo_tokens(seed=1, count=5))

@@ -1,0 +1,85 @@
+"""One synthesis per environment, shared by all tests of this folder."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+
+import pytest
+
+from infra.settings import ENVIRONMENTS, EnvironmentSettings, environment
+from tests.infrastructure.synthesis import Synthesis, synthesize_settings
+
+Synthesize = Callable[[str], Synthesis]
+
+
+@pytest.fixture(scope="session")
+def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """Synthesizes an environment, or gives what it was synthesized to before."""
+    return cache(lambda name: synthesize_settings(_settings(name), tmp_path_factory.mktemp(name)))
+
+
+def _settings(name: str) -> EnvironmentSettings:
+    return environment(name) if name in ENVIRONMENTS else _choosy()
+
+
+def _choosy() -> EnvironmentSettings:
+    """dev with everything that the environments leave out: GPUs, a domain, a web ACL, chosen zones."""
+    data = environment("dev").model_dump()
+    data["inference"]["kind"] = "sagemaker"
+    data["network"]["zone_names"] = ("us-east-1a", "us-east-1b")
+    data["edge"] |= {
+        "domain_name": "chat.example.com",
+        "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/1",
+        "web_acl_arn": "arn:aws:wafv2:us-east-1:111111111111:global/webacl/shield/1",
+    }
+    return EnvironmentSettings.model_validate(data)
+
+
+@pytest.fixture(scope="session", params=ENVIRONMENTS)
+def synthesis(request: pytest.FixtureRequest, synthesized: Synthesize) -> Synthesis:
+    """Each environment in turn."""
+    return synthesized(request.param)
+
+
+@pytest.fixture(scope="session")
+def choosy(synthesized: Synthesize) -> Synthesis:
+    """dev with GPUs, a domain, a web ACL and chosen zones."""
+    return synthesized("choosy")
+
+
+@pytest.fixture(scope="session")
+def dev(synthesized: Synthesize) -> Synthesis:
+    """The smallest environment."""
+    return synthesized("dev")
+
+
+@pytest.fixture(scope="session")
+def prod(synthesized: Synthesize) -> Synthesis:
+    """The largest environment."""
+    return synthesized("prod")
+
+
+@pytest.fixture
+def answering_health() -> Callable[[str], AbstractContextManager[int]]:
+    """A server on a free port that answers one request with a status line: `with answering_health("200 OK") as port`."""
+
+    @contextmanager
+    def serving(status: str) -> Iterator[int]:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def answer() -> None:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1024)
+                    connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            yield listening.getsockname()[1]
+            thread.join(5)
+
+    return serving

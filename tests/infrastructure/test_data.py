@@ -1,0 +1,87 @@
+"""Tables and secrets: what the code writes is what the templates declare."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from infra.constructs import tables as declared
+from stream_aws import tables as written
+from stream_aws.signing_keys import SHORTEST_SIGNING_KEY
+from stream_aws.tables import TableKeys
+from tests.infrastructure.synthesis import Synthesis
+
+
+def test_items_expire_by_the_attribute_that_the_store_writes(synthesis: Synthesis) -> None:
+    assert declared.TTL_ATTRIBUTE == written.TTL_ATTRIBUTE
+    tables = synthesis.of_type("AWS::DynamoDB::Table", "data")
+    assert len(tables) == 3
+    for table in tables.values():
+        assert table["Properties"]["TimeToLiveSpecification"] == {
+            "AttributeName": written.TTL_ATTRIBUTE,
+            "Enabled": True,
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"), [("sessions", written.SESSIONS), ("ledger", written.LEDGER), ("responses", written.RESPONSES)]
+)
+def test_tables_have_the_keys_that_the_store_uses(synthesis: Synthesis, name: str, keys: TableKeys) -> None:
+    (table,) = (
+        table["Properties"]
+        for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
+        if table["Properties"]["TableName"] == f"evenflow-{synthesis.settings.name}-{name}"
+    )
+    schema = {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
+    assert schema == {"HASH": keys.partition, **({"RANGE": keys.sort} if keys.sort else {})}
+    assert all(attribute["AttributeType"] == "S" for attribute in table["AttributeDefinitions"])
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["SSESpecification"]["SSEEnabled"] is True
+
+
+def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthesis) -> None:
+    data = synthesis.settings.data
+    for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values():
+        assert table["DeletionPolicy"] == ("Retain" if data.keep else "Delete")
+        assert table["Properties"]["DeletionProtectionEnabled"] is data.keep
+        recovery = table["Properties"]["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        assert recovery is data.point_in_time_recovery
+        if data.customer_key:
+            assert table["Properties"]["SSESpecification"]["SSEType"] == "KMS"
+            assert "Key" in json.dumps(table["Properties"]["SSESpecification"]["KMSMasterKeyId"])
+    for secret in synthesis.of_type("AWS::SecretsManager::Secret", "data").values():
+        assert secret["DeletionPolicy"] == ("Retain" if data.keep else "Delete")
+        assert ("KmsKeyId" in secret["Properties"]) is data.customer_key
+
+
+def test_prod_is_the_one_that_keeps_everything(prod: Synthesis) -> None:
+    assert prod.settings.data.keep
+    assert prod.settings.data.point_in_time_recovery
+    assert prod.settings.data.customer_key
+
+
+def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
+    secrets = [r["Properties"] for r in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()]
+    first = {s["GenerateSecretString"]["GenerateStringKey"] for s in secrets}
+    assert first == {"k1", "demo"}
+    for secret in secrets:
+        made = secret["GenerateSecretString"]
+        assert "SecretString" not in secret
+        assert made["SecretStringTemplate"] == "{}"
+        assert made["ExcludePunctuation"] is True
+        assert made["PasswordLength"] >= SHORTEST_SIGNING_KEY
+
+
+def test_signing_keys_are_turned_over_by_their_function(synthesis: Synthesis) -> None:
+    schedule = synthesis.only("AWS::SecretsManager::RotationSchedule", "functions")
+    assert schedule["RotationRules"] == {"AutomaticallyAfterDays": synthesis.settings.data.signing_key_rotation_days}
+    assert "KeyRotation" in json.dumps(schedule["RotationLambdaARN"])
+    assert "SigningKeys" in json.dumps(schedule["SecretId"])
+    permissions = [
+        p["Properties"]
+        for p in synthesis.of_type("AWS::Lambda::Permission", "functions").values()
+        if p["Properties"]["Principal"] == "secretsmanager.amazonaws.com"
+    ]
+    assert len(permissions) == 1
+    assert permissions[0]["SourceArn"] == schedule["SecretId"]

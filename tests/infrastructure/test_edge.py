@@ -1,0 +1,166 @@
+"""CloudFront: routes, and what passes through them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from tests.infrastructure.synthesis import ROOT, Synthesis
+
+# Ids of policies that AWS manages.
+_CACHING_DISABLED = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
+_ALL_VIEWER = "216adef6-5c7f-47e4-b989-5492eafa07d3"
+_ALL_VIEWER_BUT_HOST = "b689b0a8-53d0-40ab-baf2-68738e2966ac"
+
+
+def _distribution(synthesis: Synthesis) -> dict[str, Any]:
+    config: dict[str, Any] = synthesis.only("AWS::CloudFront::Distribution", "edge")["DistributionConfig"]
+    return config
+
+
+def _origins(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
+    """`page`, `balancer` or `api` by the origin's id."""
+    names = {}
+    for origin in _distribution(synthesis)["Origins"]:
+        kind = "page" if "S3OriginConfig" in origin else "balancer" if "VpcOriginConfig" in origin else "api"
+        names[origin["Id"]] = {"kind": kind, **origin}
+    return names
+
+
+def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
+    """Where CloudFront sends a path: the first pattern that fits."""
+    config, origins = _distribution(synthesis), _origins(synthesis)
+    for behavior in config["CacheBehaviors"]:
+        if fnmatchcase(path, behavior["PathPattern"]):
+            return origins[behavior["TargetOriginId"]]["kind"], behavior
+    default = config["DefaultCacheBehavior"]
+    return origins[default["TargetOriginId"]]["kind"], default
+
+
+@pytest.mark.parametrize(
+    ("path", "origin"),
+    [
+        ("/", "page"),
+        ("/assets/main.js", "page"),
+        ("/session", "api"),
+        ("/chat/message", "balancer"),
+        ("/chat/message/r-1", "api"),
+        ("/chat/message/r-1/events", "balancer"),
+        ("/chat/message/r-1/cancel", "balancer"),
+        ("/v1/chat/completions", "balancer"),
+        ("/v1/realtime", "balancer"),
+        ("/ws", "balancer"),
+        ("/metrics", "page"),  # where there is no such thing: 404
+        ("/health", "page"),
+    ],
+)
+def test_each_path_has_its_origin(synthesis: Synthesis, path: str, origin: str) -> None:
+    assert _behavior(synthesis, path)[0] == origin
+
+
+@pytest.mark.parametrize(
+    "path", ["/session", "/chat/message", "/chat/message/r/events", "/chat/message/r", "/v1/x", "/ws"]
+)
+def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(synthesis: Synthesis, path: str) -> None:
+    origin, behavior = _behavior(synthesis, path)
+    assert behavior["CachePolicyId"] == _CACHING_DISABLED
+    assert behavior["Compress"] is False
+    assert behavior["ViewerProtocolPolicy"] == "https-only"
+    assert set(behavior["AllowedMethods"]) == {"GET", "HEAD", "OPTIONS", "PUT", "PATCH", "POST", "DELETE"}
+    # An upgrade needs the Sec-WebSocket-* headers and stickiness needs the cookies: all of them pass.
+    assert behavior["OriginRequestPolicyId"] == (_ALL_VIEWER if origin == "balancer" else _ALL_VIEWER_BUT_HOST)
+
+
+def test_the_load_balancer_is_reached_inside_the_vpc(synthesis: Synthesis) -> None:
+    (origin,) = (origin for origin in _origins(synthesis).values() if origin["kind"] == "balancer")
+    assert "CustomOriginConfig" not in origin
+    endpoint = synthesis.only("AWS::CloudFront::VpcOrigin", "edge")["VpcOriginEndpointConfig"]
+    assert "LoadBalancer" in json.dumps(endpoint["Arn"])
+    assert endpoint["OriginProtocolPolicy"] == "http-only"
+
+
+def test_origins_may_be_silent_for_longer_than_a_poll_or_a_heartbeat(synthesis: Synthesis) -> None:
+    limits = synthesis.settings.limits
+    silence = max(limits.poll_timeout_max_ms / 1000, limits.sse_heartbeat_seconds, limits.heartbeat_seconds)
+    for origin in _origins(synthesis).values():
+        if origin["kind"] != "page":
+            config = origin.get("VpcOriginConfig") or origin["CustomOriginConfig"]
+            assert config["OriginReadTimeout"] >= max(30, silence + 5)
+
+
+def test_the_functions_learn_the_address_that_the_viewer_used(synthesis: Synthesis) -> None:
+    ((name, function),) = synthesis.of_type("AWS::CloudFront::Function", "edge").items()
+    (association,) = _behavior(synthesis, "/session")[1]["FunctionAssociations"]
+    assert association["EventType"] == "viewer-request"
+    assert association["FunctionARN"] == {"Fn::GetAtt": [name, "FunctionARN"]}
+    assert function["Properties"]["FunctionConfig"]["Runtime"] == "cloudfront-js-2.0"
+
+    event = {
+        "request": {"headers": {"host": {"value": "chat.example.com"}, "x-evenflow-host": {"value": "evil.example"}}}
+    }
+    program = f"{function['Properties']['FunctionCode']}\nconsole.log(JSON.stringify(handler({json.dumps(event)})))"
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["headers"]["x-evenflow-host"] == {"value": "chat.example.com"}
+
+
+def test_the_page_may_do_what_it_does_and_no_more(synthesis: Synthesis) -> None:
+    policy = synthesis.only("AWS::CloudFront::ResponseHeadersPolicy", "edge")["ResponseHeadersPolicyConfig"]
+    security = policy["SecurityHeadersConfig"]
+    directives = dict(
+        part.strip().split(" ", 1) for part in security["ContentSecurityPolicy"]["ContentSecurityPolicy"].split(";")
+    )
+    assert directives["default-src"] == "'none'"
+    assert directives["script-src"] == directives["style-src"] == "'self'"
+    assert directives["connect-src"] == "'self' wss://*.cloudfront.net"
+    assert directives["frame-ancestors"] == "'none'"
+    assert security["ContentTypeOptions"] == {"Override": True}
+    assert security["StrictTransportSecurity"]["AccessControlMaxAgeSec"] == 365 * 86_400
+    default = _distribution(synthesis)["DefaultCacheBehavior"]
+    assert "SecurityHeaders" in json.dumps(default["ResponseHeadersPolicyId"])
+    assert default["ViewerProtocolPolicy"] == "redirect-to-https"
+
+
+def test_the_pages_bucket_answers_cloudfront_alone(synthesis: Synthesis) -> None:
+    (origin,) = (origin for origin in _origins(synthesis).values() if origin["kind"] == "page")
+    assert "OriginAccessControlId" in origin
+    buckets = synthesis.of_type("AWS::S3::Bucket")
+    assert len(buckets) == 2
+    for bucket in buckets.values():
+        assert all(bucket["Properties"]["PublicAccessBlockConfiguration"].values())
+    policies = synthesis.of_type("AWS::S3::BucketPolicy", "edge").values()
+    statements = [s for p in policies for s in p["Properties"]["PolicyDocument"]["Statement"]]
+    readers = [
+        s for s in statements if s["Effect"] == "Allow" and s["Principal"] == {"Service": "cloudfront.amazonaws.com"}
+    ]
+    assert readers
+    for reader in readers:
+        assert "AWS:SourceArn" in json.dumps(reader["Condition"])
+
+
+def test_the_page_that_is_deployed_is_the_one_that_was_built(dev: Synthesis) -> None:
+    deployed = {path.name for path in dev.folder.glob("asset.*/index.html")}
+    assert deployed == {"index.html"}
+    (index,) = dev.folder.glob("asset.*/index.html")
+    assert index.read_bytes() == (ROOT / "web" / "dist" / "index.html").read_bytes()
+
+
+def test_an_address_of_ones_own_has_its_certificate_and_its_rules(choosy: Synthesis, dev: Synthesis) -> None:
+    config = _distribution(choosy)
+    assert config["Aliases"] == ["chat.example.com"]
+    assert config["ViewerCertificate"]["AcmCertificateArn"] == choosy.settings.edge.certificate_arn
+    assert config["ViewerCertificate"]["MinimumProtocolVersion"] == "TLSv1.2_2021"
+    assert config["WebACLId"] == choosy.settings.edge.web_acl_arn
+    assert "connect-src 'self' wss://chat.example.com;" in json.dumps(choosy.templates["edge"])
+    (url,) = choosy.templates["edge"]["Outputs"].values()
+    assert url["Value"] == "https://chat.example.com"
+    assert "Aliases" not in _distribution(dev)
+
+
+def test_calls_are_logged_without_cookies(synthesis: Synthesis) -> None:
+    logging = _distribution(synthesis)["Logging"]
+    assert logging["IncludeCookies"] is False
+    assert "AccessLogs" in json.dumps(logging["Bucket"])

@@ -1,0 +1,110 @@
+"""The Lambda functions and the HTTP API."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+
+from functions.poll_response.settings import PollResponseSettings
+from functions.session_init.settings import SessionInitSettings
+from tests.infrastructure.synthesis import Synthesis
+
+_NAMES = ("session_init", "poll_response", "rotate_signing_keys")
+
+
+def _functions(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
+    functions = synthesis.of_type("AWS::Lambda::Function", "functions").values()
+    return {function["Properties"]["Handler"].split(".")[1]: function["Properties"] for function in functions}
+
+
+def _plain_variables(function: dict[str, Any]) -> dict[str, str]:
+    """Its variables, with a stand-in for what only a deployment knows."""
+    variables = function["Environment"]["Variables"]
+    return {name: value if isinstance(value, str) else "known-when-deployed" for name, value in variables.items()}
+
+
+def test_there_are_three_and_each_handler_exists(dev: Synthesis) -> None:
+    functions = _functions(dev)
+    assert set(functions) == set(_NAMES)
+    for name, function in functions.items():
+        assert function["Handler"] == f"functions.{name}.handler.handler"
+        assert importlib.util.find_spec(f"functions.{name}.handler") is not None
+
+
+def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(synthesis: Synthesis) -> None:
+    settings = synthesis.settings.functions
+    functions = _functions(synthesis)
+    for name, function in functions.items():
+        assert function["Runtime"] == "python3.12"
+        assert function["Architectures"] == ["arm64"]
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert function["FunctionName"] == f"evenflow-{synthesis.settings.name}-{name.replace('_', '-')}"
+        assert function["LoggingConfig"]["LogGroup"].keys() == {"Ref"}
+    concurrency = {name: function["ReservedConcurrentExecutions"] for name, function in functions.items()}
+    assert concurrency == {
+        "session_init": settings.session_init_concurrency,
+        "poll_response": settings.poll_response_concurrency,
+        "rotate_signing_keys": 1,
+    }
+    assert functions["session_init"]["Timeout"] == 10
+    assert functions["poll_response"]["Timeout"] == 29
+
+
+def test_an_account_has_room_for_the_reserved_concurrency(synthesis: Synthesis) -> None:
+    """An account begins with 1,000 and keeps 100 of them free."""
+    assert sum(function["ReservedConcurrentExecutions"] for function in _functions(synthesis).values()) <= 900
+
+
+def test_they_understand_what_they_are_told(synthesis: Synthesis) -> None:
+    functions = _functions(synthesis)
+    session_init = SessionInitSettings.from_environment(_plain_variables(functions["session_init"]))
+    poll_response = PollResponseSettings.from_environment(_plain_variables(functions["poll_response"]))
+    assert session_init.limits == poll_response.limits == synthesis.settings.limits
+    assert poll_response.metrics_environment == synthesis.settings.name
+    assert poll_response.limits.poll_timeout_max_ms / 1000 < functions["poll_response"]["Timeout"]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_powertools_is_told_the_namespace_of_the_alarms(dev: Synthesis, name: str) -> None:
+    variables = _functions(dev)[name]["Environment"]["Variables"]
+    assert variables["POWERTOOLS_METRICS_NAMESPACE"] == "Evenflow"
+    assert variables["POWERTOOLS_SERVICE_NAME"] == name
+    assert variables["EVENFLOW_METRICS_ENVIRONMENT"] == "dev"
+
+
+def test_the_api_has_two_paths_and_a_default_for_the_contracts_404(synthesis: Synthesis) -> None:
+    routes = {
+        route["Properties"]["RouteKey"]: json.dumps(route["Properties"]["Target"])
+        for route in synthesis.of_type("AWS::ApiGatewayV2::Route", "functions").values()
+    }
+    assert set(routes) == {"ANY /session", "ANY /chat/message/{response_id}", "$default"}
+    integrations = synthesis.of_type("AWS::ApiGatewayV2::Integration", "functions")
+    for integration in integrations.values():
+        assert integration["Properties"]["PayloadFormatVersion"] == "2.0"
+    called = {
+        route: next(
+            json.dumps(integration["Properties"]["IntegrationUri"])
+            for name, integration in integrations.items()
+            if f'"{name}"' in target
+        )
+        for route, target in routes.items()
+    }
+    assert "SessionInit" in called["ANY /session"]
+    assert "PollResponse" in called["ANY /chat/message/{response_id}"]
+    assert "SessionInit" in called["$default"]
+
+
+def test_the_api_throttles_and_logs(synthesis: Synthesis) -> None:
+    stage = synthesis.only("AWS::ApiGatewayV2::Stage", "functions")
+    settings = synthesis.settings.functions
+    assert stage["StageName"] == "$default"
+    assert stage["DefaultRouteSettings"] == {
+        "ThrottlingRateLimit": settings.throttle_rate,
+        "ThrottlingBurstLimit": settings.throttle_burst,
+    }
+    logged = json.loads(stage["AccessLogSettings"]["Format"])
+    assert {"requestId", "status", "routeKey", "responseLatency"} <= set(logged)
+    assert not {"sourceIp", "authorization"} & {name.lower() for name in logged}

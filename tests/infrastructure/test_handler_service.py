@@ -1,0 +1,196 @@
+"""The handlers and their load balancer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from fargate_handler.settings import HandlerSettings
+from stream_core.limits import Limits
+from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
+from tests.infrastructure.synthesis import Synthesis
+
+
+def _container(synthesis: Synthesis) -> dict[str, Any]:
+    (container,) = synthesis.only("AWS::ECS::TaskDefinition", "service")["ContainerDefinitions"]
+    found: dict[str, Any] = container
+    return found
+
+
+def _variables(synthesis: Synthesis) -> dict[str, Any]:
+    return {variable["Name"]: variable["Value"] for variable in _container(synthesis)["Environment"]}
+
+
+def _target_groups(synthesis: Synthesis) -> dict[int, dict[str, Any]]:
+    groups = synthesis.of_type("AWS::ElasticLoadBalancingV2::TargetGroup", "service").values()
+    return {group["Properties"]["Port"]: group["Properties"] for group in groups}
+
+
+def _attributes(properties: dict[str, Any], name: str) -> dict[str, str]:
+    return {attribute["Key"]: attribute["Value"] for attribute in properties[name]}
+
+
+def test_readers_stay_with_their_task_by_the_cookie_that_it_sets(synthesis: Synthesis) -> None:
+    groups = _target_groups(synthesis)
+    assert set(groups) == {8080, 8081}
+    for group in groups.values():
+        attributes = _attributes(group, "TargetGroupAttributes")
+        assert attributes["stickiness.enabled"] == "true"
+        assert attributes["stickiness.type"] == "app_cookie"
+        assert attributes["stickiness.app_cookie.cookie_name"] == "WSID"
+        assert attributes["stickiness.app_cookie.duration_seconds"] == "3600"
+
+
+def test_both_ports_are_checked_at_health_every_ten_seconds(synthesis: Synthesis) -> None:
+    for group in _target_groups(synthesis).values():
+        assert group["HealthCheckIntervalSeconds"] == 10
+        assert group["HealthCheckPath"] == "/health"
+        assert group["HealthCheckPort"] == "8080"
+        assert group["HealthCheckProtocol"] == "HTTP"
+
+
+def test_a_full_task_is_not_killed_for_being_full(synthesis: Synthesis) -> None:
+    for group in _target_groups(synthesis).values():
+        assert group["Matcher"] == {"HttpCode": "200,503"}
+        algorithm = _attributes(group, "TargetGroupAttributes")["load_balancing.algorithm.type"]
+        assert algorithm == "least_outstanding_requests"
+
+
+def test_leaving_has_time(synthesis: Synthesis) -> None:
+    drain = float(_variables(synthesis)["EVENFLOW_DRAIN_SECONDS"])
+    assert drain == 110
+    assert _container(synthesis)["StopTimeout"] == 120
+    for group in _target_groups(synthesis).values():
+        delay = _attributes(group, "TargetGroupAttributes")["deregistration_delay.timeout_seconds"]
+        assert drain < int(delay) == 120
+
+
+def test_the_load_balancer_is_internal_and_waits_longer_than_a_heartbeat(synthesis: Synthesis) -> None:
+    balancer = synthesis.only("AWS::ElasticLoadBalancingV2::LoadBalancer", "service")
+    assert balancer["Scheme"] == "internal"
+    attributes = _attributes(balancer, "LoadBalancerAttributes")
+    assert int(attributes["idle_timeout.timeout_seconds"]) > 2 * synthesis.settings.limits.heartbeat_seconds
+    assert attributes["access_logs.s3.enabled"] == "true"
+
+
+def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesis) -> None:
+    names = {
+        name: group["Properties"]["Port"]
+        for name, group in synthesis.of_type("AWS::ElasticLoadBalancingV2::TargetGroup", "service").items()
+    }
+    routes: dict[str, int] = {}
+    for rule in synthesis.of_type("AWS::ElasticLoadBalancingV2::ListenerRule", "service").values():
+        (condition,), (action,) = rule["Properties"]["Conditions"], rule["Properties"]["Actions"]
+        for path in condition["PathPatternConfig"]["Values"]:
+            routes[path] = names[action["TargetGroupArn"]["Ref"]]
+    assert routes == {
+        "/ws": 8081,
+        "/chat/message": 8080,
+        "/chat/message/*/events": 8080,
+        "/chat/message/*/cancel": 8080,
+        "/v1/*": 8080,
+    }
+    (default,) = synthesis.only("AWS::ElasticLoadBalancingV2::Listener", "service")["DefaultActions"]
+    assert default["Type"] == "fixed-response"
+    assert default["FixedResponseConfig"]["StatusCode"] == "404"
+
+
+def test_the_handler_knows_every_variable_that_it_is_given(synthesis: Synthesis) -> None:
+    known = {f"EVENFLOW_{name.upper()}" for name in HandlerSettings.model_fields}
+    given = set(_variables(synthesis)) - {"AWS_REGION"}
+    assert given <= known
+    assert {"EVENFLOW_STORE", "EVENFLOW_METRICS", "EVENFLOW_TOKEN_KEYS_SECRET"} <= given
+
+
+def test_limits_reach_the_handler_as_the_settings_say(synthesis: Synthesis) -> None:
+    given = {name: _variables(synthesis).get(f"EVENFLOW_{name.upper()}") for name in Limits.model_fields}
+    assert Limits.model_validate({k: v for k, v in given.items() if v is not None}) == synthesis.settings.limits
+
+
+def test_the_handler_is_told_its_model(synthesis: Synthesis) -> None:
+    variables, kind = _variables(synthesis), synthesis.settings.inference.kind
+    assert variables["EVENFLOW_MODEL"] == kind
+    assert ("EVENFLOW_MODEL_NAME" in variables) is (kind != "demo")
+
+
+def test_tasks_are_graviton_read_only_and_nobody(synthesis: Synthesis) -> None:
+    task = synthesis.only("AWS::ECS::TaskDefinition", "service")
+    container = _container(synthesis)
+    assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
+    assert task["NetworkMode"] == "awsvpc"
+    assert task["RequiresCompatibilities"] == ["FARGATE"]
+    assert container["ReadonlyRootFilesystem"] is True
+    assert container["User"] == "10001:10001"
+    assert container["LinuxParameters"]["Capabilities"] == {"Drop": ["ALL"]}
+    (files,) = container["Ulimits"]
+    assert (files["Name"], files["SoftLimit"] >= 65_535) == ("nofile", True)
+    assert files["SoftLimit"] > 4 * synthesis.settings.limits.connections_per_node
+    assert container["LogConfiguration"]["Options"]["mode"] == "non-blocking"
+
+
+def test_tasks_have_no_public_address_and_no_shell(synthesis: Synthesis) -> None:
+    service = synthesis.only("AWS::ECS::Service", "service")
+    assert service["NetworkConfiguration"]["AwsvpcConfiguration"]["AssignPublicIp"] == "DISABLED"
+    assert service["EnableExecuteCommand"] is False
+
+
+def test_a_bad_deployment_goes_back_by_itself(synthesis: Synthesis) -> None:
+    service = synthesis.only("AWS::ECS::Service", "service")
+    deployment = service["DeploymentConfiguration"]
+    assert deployment["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
+    assert deployment["MinimumHealthyPercent"] == 100
+    assert (deployment["Alarms"]["Enable"], deployment["Alarms"]["Rollback"]) == (True, True)
+    ((name, alarm),) = (
+        (name, alarm["Properties"])
+        for name, alarm in synthesis.of_type("AWS::CloudWatch::Alarm", "service").items()
+        if "Rollback" in name
+    )
+    assert deployment["Alarms"]["AlarmNames"] == [{"Ref": name}]
+    assert alarm["MetricName"] == "HTTPCode_Target_5XX_Count"
+    assert alarm["Threshold"] == synthesis.settings.handler.server_errors_per_minute
+
+
+def test_a_deployment_does_not_set_the_number_of_tasks_back(synthesis: Synthesis) -> None:
+    assert "DesiredCount" not in synthesis.only("AWS::ECS::Service", "service")
+    target = synthesis.only("AWS::ApplicationAutoScaling::ScalableTarget", "service")
+    handler = synthesis.settings.handler
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (handler.tasks_min, handler.tasks_max)
+
+
+def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synthesis) -> None:
+    handler = synthesis.settings.handler
+    policies = [
+        policy["Properties"]
+        for policy in synthesis.of_type("AWS::ApplicationAutoScaling::ScalingPolicy", "service").values()
+    ]
+    tracking = [p["TargetTrackingScalingPolicyConfiguration"] for p in policies if p["PolicyType"].startswith("Target")]
+    (connections,) = (p for p in tracking if "CustomizedMetricSpecification" in p)
+    assert connections["CustomizedMetricSpecification"] == {
+        "Namespace": "Evenflow",
+        "MetricName": ACTIVE_CONNECTIONS.name,
+        "Dimensions": [{"Name": "Environment", "Value": synthesis.settings.name}],
+        "Statistic": "Average",
+    }
+    assert connections["TargetValue"] == handler.connections_per_task < 10_000 / 2
+    (cpu,) = (p for p in tracking if "PredefinedMetricSpecification" in p)
+    assert cpu["TargetValue"] == handler.cpu_percent
+    (surge,) = (p["StepScalingPolicyConfiguration"] for p in policies if p["PolicyType"] == "StepScaling")
+    assert [step["ScalingAdjustment"] for step in surge["StepAdjustments"]] == [
+        tasks for _, tasks in handler.surge_connections
+    ]
+
+
+@pytest.mark.parametrize(("answer", "alive"), [("200 OK", True), ("503 Service Unavailable", True), ("500 No", False)])
+def test_the_container_is_alive_while_it_answers(
+    dev: Synthesis, answering_health: Any, answer: str, alive: bool
+) -> None:
+    """The command is the template's own; only its port is another, since 8080 may be taken here."""
+    kind, python, *arguments = _container(dev)["HealthCheck"]["Command"]
+    assert (kind, python) == ("CMD", "python")
+    with answering_health(answer) as port:
+        arguments[-1] = arguments[-1].replace("8080", str(port))
+        done = subprocess.run([sys.executable, *arguments], check=False, timeout=10)
+    assert (done.returncode == 0) is alive

@@ -1,0 +1,246 @@
+"""Where tokens come from, as the template has it, and what the handlers are allowed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from infra.settings import (
+    BedrockSettings,
+    EnvironmentSettings,
+    InferenceSettings,
+    SageMakerSettings,
+    environment,
+)
+from infra.stacks.inference_stack import InferenceStack
+from tests.infrastructure.own_stacks import Template, inference_template, observability_template, resources
+
+STREAM = "bedrock:InvokeModelWithResponseStream"
+FROM_BUCKET = SageMakerSettings(
+    model="s3://weights/qwen/", speculative_tokens=4, prefix_routing_bytes=4_096, instances_max=4
+)
+FROM_HUB = SageMakerSettings(model="Qwen/Qwen3-8B", prefix_caching=False)
+
+
+def with_endpoint(model: SageMakerSettings) -> EnvironmentSettings:
+    inference = InferenceSettings(kind="sagemaker", sagemaker=model)
+    return environment("prod").model_copy(update={"inference": inference})
+
+
+def statements(stack: InferenceStack) -> list[Any]:
+    """As the task role gets them."""
+    resolved: list[Any] = stack.resolve([one.to_statement_json() for one in stack.token_source.statements])
+    return resolved
+
+
+def only(template: Template, resource_type: str) -> Any:
+    [properties] = resources(template, f"AWS::{resource_type}").values()
+    return properties
+
+
+@pytest.fixture(scope="module")
+def with_bedrock() -> tuple[Template, InferenceStack]:
+    inference = InferenceSettings(kind="bedrock")
+    return inference_template(environment("prod").model_copy(update={"inference": inference}))
+
+
+@pytest.fixture(scope="module")
+def from_bucket() -> tuple[Template, InferenceStack]:
+    return inference_template(with_endpoint(FROM_BUCKET))
+
+
+@pytest.fixture(scope="module")
+def from_hub() -> Template:
+    return inference_template(with_endpoint(FROM_HUB))[0]
+
+
+class TestBedrock:
+    def test_the_profile_of_our_own_is_made_of_the_one_in_the_settings(
+        self, with_bedrock: tuple[Template, InferenceStack]
+    ) -> None:
+        template, _ = with_bedrock
+        profile = only(template, "Bedrock::ApplicationInferenceProfile")
+        assert profile["InferenceProfileName"] == "evenflow-prod"
+        assert f":inference-profile/{BedrockSettings().inference_profile}" in json.dumps(profile["ModelSource"])
+
+    def test_the_handlers_may_stream_from_the_profile_and_through_it_from_its_model_in_its_regions(
+        self, with_bedrock: tuple[Template, InferenceStack]
+    ) -> None:
+        template, stack = with_bedrock
+        [profile_id] = resources(template, "AWS::Bedrock::ApplicationInferenceProfile")
+        arn = {"Fn::GetAtt": [profile_id, "InferenceProfileArn"]}
+        profile, model = statements(stack)
+        assert stack.resolve(stack.token_source.name) == arn
+        assert (profile["Action"], profile["Resource"]) == (STREAM, arn)
+        assert model["Action"] == STREAM
+        assert model["Condition"] == {"StringEquals": {"bedrock:InferenceProfileArn": arn}}
+        named = BedrockSettings()
+        assert len(model["Resource"]) == len(named.regions)
+        for region, resource in zip(named.regions, model["Resource"], strict=True):
+            assert f":bedrock:{region}::foundation-model/{named.foundation_model}" in json.dumps(resource)
+
+    def test_no_statement_has_a_wildcard(self, with_bedrock: tuple[Template, InferenceStack]) -> None:
+        assert "*" not in json.dumps(statements(with_bedrock[1]))
+
+    @pytest.mark.parametrize("profile", ["global.anthropic.claude-x", "us.anthropic.another"])
+    def test_a_profile_that_the_policy_would_not_fit_is_refused(self, profile: str) -> None:
+        with pytest.raises(ValidationError, match="inference_profile must be"):
+            BedrockSettings(inference_profile=profile, foundation_model="anthropic.claude-x")
+
+
+class TestEndpoint:
+    def test_the_handlers_may_call_this_endpoint_and_nothing_else(
+        self, from_bucket: tuple[Template, InferenceStack]
+    ) -> None:
+        template, stack = from_bucket
+        [statement] = statements(stack)
+        assert stack.token_source.name == only(template, "SageMaker::Endpoint")["EndpointName"] == "evenflow-prod-model"
+        assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
+        resource = json.dumps(statement["Resource"])
+        assert "endpoint/evenflow-prod-model" in resource
+        assert "*" not in resource
+
+    def test_weights_from_a_bucket_need_no_network_in_the_container(
+        self, from_bucket: tuple[Template, InferenceStack]
+    ) -> None:
+        template, _ = from_bucket
+        model = only(template, "SageMaker::Model")
+        assert model["EnableNetworkIsolation"] is True
+        assert len(model["VpcConfig"]["Subnets"]) == environment("prod").network.zones
+        container = model["PrimaryContainer"]
+        assert container["ModelDataSource"]["S3DataSource"] == {
+            "CompressionType": "None",
+            "S3DataType": "S3Prefix",
+            "S3Uri": "s3://weights/qwen/",
+        }
+        assert container["Environment"]["HF_MODEL_ID"] == "/opt/ml/model"
+        # CloudFormation takes the rule that allows everything away when it adds this one.
+        egress = only(template, "EC2::SecurityGroupEgress")
+        assert (egress["DestinationPrefixListId"], egress["ToPort"]) == (environment("prod").region.s3, 443)
+
+    def test_weights_from_the_hub_are_fetched_over_sagemakers_own_network(self, from_hub: Template) -> None:
+        model = only(from_hub, "SageMaker::Model")
+        assert model["EnableNetworkIsolation"] is False
+        assert "VpcConfig" not in model
+        assert model["PrimaryContainer"]["Environment"]["HF_MODEL_ID"] == "Qwen/Qwen3-8B"
+        assert resources(from_hub, "AWS::EC2::SecurityGroup") == {}
+
+    def test_the_role_reads_the_prefix_of_the_model_and_no_more(
+        self, from_bucket: tuple[Template, InferenceStack], from_hub: Template
+    ) -> None:
+        with_weights, without = (
+            {
+                action: statement
+                for policy in only(template, "IAM::Role")["Policies"]
+                for statement in policy["PolicyDocument"]["Statement"]
+                for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+            }
+            for template in (from_bucket[0], from_hub)
+        )
+        assert ":s3:::weights/qwen/*" in json.dumps(with_weights["s3:GetObject"]["Resource"])
+        assert with_weights["s3:ListBucket"]["Condition"] == {"StringLike": {"s3:prefix": "qwen/*"}}
+        assert not [action for action in without if action.startswith(("s3:", "ec2:"))]
+        anywhere = {action for action, statement in with_weights.items() if statement["Resource"] == "*"}
+        assert {action for action in anywhere if not action.startswith("ec2:")} == {
+            "ecr:GetAuthorizationToken",
+            "cloudwatch:PutMetricData",
+        }
+        assert with_weights["cloudwatch:PutMetricData"]["Condition"]["StringEquals"] == {
+            "cloudwatch:namespace": "/aws/sagemaker/Endpoints"
+        }
+
+    def test_vllm_runs_with_the_settings(
+        self, from_bucket: tuple[Template, InferenceStack], from_hub: Template
+    ) -> None:
+        variables, plain = (
+            only(template, "SageMaker::Model")["PrimaryContainer"]["Environment"]
+            for template in (from_bucket[0], from_hub)
+        )
+        assert variables["OPTION_ENTRYPOINT"] == "djl_python.lmi_vllm.vllm_async_service"
+        assert (variables["OPTION_ASYNC_MODE"], variables["OPTION_ROLLING_BATCH"]) == ("true", "disable")
+        assert (variables["OPTION_ENABLE_PREFIX_CACHING"], plain["OPTION_ENABLE_PREFIX_CACHING"]) == ("true", "false")
+        assert variables["OPTION_MAX_ROLLING_BATCH_SIZE"] == str(FROM_BUCKET.concurrent_sequences)
+        assert json.loads(variables["OPTION_SPECULATIVE_CONFIG"]) == {
+            "method": "ngram",
+            "num_speculative_tokens": 4,
+            "prompt_lookup_max": 4,
+        }
+        assert "OPTION_SPECULATIVE_CONFIG" not in plain
+        # SageMaker takes strings only.
+        assert all(isinstance(value, str) for value in variables.values())
+
+    def test_an_image_for_cuda_13_gets_a_host_with_its_driver(self, from_hub: Template) -> None:
+        image = json.dumps(only(from_hub, "SageMaker::Model")["PrimaryContainer"]["Image"])
+        assert "-cu130" in image
+        [variant] = only(from_hub, "SageMaker::EndpointConfig")["ProductionVariants"]
+        assert variant["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
+
+    def test_requests_are_not_captured_and_no_key_is_named_for_local_disks(self, from_hub: Template) -> None:
+        config = only(from_hub, "SageMaker::EndpointConfig")
+        assert "DataCaptureConfig" not in config
+        assert "KmsKeyId" not in config
+
+    def test_requests_of_one_prefix_stay_together_only_when_asked(
+        self, from_bucket: tuple[Template, InferenceStack], from_hub: Template
+    ) -> None:
+        routing, plain = (
+            only(template, "SageMaker::EndpointConfig")["ProductionVariants"][0]["RoutingConfig"]
+            for template in (from_bucket[0], from_hub)
+        )
+        assert routing["RoutingStrategy"] == "PREFIX_AWARE"
+        assert routing["PrefixAwareRoutingConfig"]["PrefixLength"] == 4_096
+        assert plain == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+
+    def test_instances_follow_the_streams_that_they_carry(self, from_bucket: tuple[Template, InferenceStack]) -> None:
+        template, _ = from_bucket
+        target = only(template, "ApplicationAutoScaling::ScalableTarget")
+        assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 4)
+        assert target["ResourceId"] == "endpoint/evenflow-prod-model/variant/main"
+        [variant] = only(template, "SageMaker::EndpointConfig")["ProductionVariants"]
+        assert variant["VariantName"] == "main"
+        policy = only(template, "ApplicationAutoScaling::ScalingPolicy")["TargetTrackingScalingPolicyConfiguration"]
+        assert policy["TargetValue"] == FROM_BUCKET.requests_per_instance
+        assert policy["PredefinedMetricSpecification"]["PredefinedMetricType"] == (
+            "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+        )
+        # A deployment must not take back what the autoscaling added.
+        assert only(template, "SageMaker::Endpoint")["RetainAllVariantProperties"] is True
+
+    def test_the_template_is_one_that_cloudformation_takes(
+        self, from_bucket: tuple[Template, InferenceStack], from_hub: Template
+    ) -> None:
+        for template in (from_bucket[0], from_hub):
+            linted = subprocess.run(
+                [Path(sys.executable).with_name("cfn-lint"), "--regions", "us-east-1"],
+                input=json.dumps(template),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (linted.stdout, linted.returncode) == ("", 0)
+
+    def test_the_dashboard_shows_the_endpoint(self) -> None:
+        board = json.dumps(observability_template(with_endpoint(FROM_HUB)))
+        assert "ConcurrentRequestsPerModel" in board
+        assert "evenflow-prod-model" in board
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"instances_min": 3, "instances_max": 2}, "instances_max"),
+        ({"requests_per_instance": 200, "concurrent_sequences": 100}, "requests_per_instance"),
+        ({"prefix_routing_bytes": 100}, "prefix_routing_bytes"),
+        ({"model": "s3://bucket-without-prefix"}, "s3://bucket/prefix/"),
+        ({"model": "s3://bucket/prefix-without-slash"}, "s3://bucket/prefix/"),
+    ],
+)
+def test_settings_that_sagemaker_would_refuse_or_that_make_no_sense(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        SageMakerSettings(**wrong)

@@ -1,0 +1,351 @@
+"""Alarms, their topics and the dashboard, as the template has them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.settings import AlarmSettings, EnvironmentSettings, environment
+from stream_core.metric_catalogue import CATALOGUE, Metric
+from tests.infrastructure.metric_math import MetricMath, Series
+from tests.infrastructure.own_stacks import Template, observability_template, resources
+
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+NAMES = {metric.name for metric in CATALOGUE}
+WITH_ALARM = [metric for metric in CATALOGUE if metric.alarm is not None]
+PLAIN = [metric for metric in WITH_ALARM if metric.alarm and not metric.alarm.sudden_drop]
+DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden_drop]
+FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
+# What readers feel besides the catalogue.
+FELT_TOO = {"responses.failed", "load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
+CAN_WAIT = {"store.retries", "session_init.duration_ms", "rotate_signing_keys.errors"}
+PREFIX = "evenflow-prod-"
+
+
+@pytest.fixture(scope="module")
+def settings() -> EnvironmentSettings:
+    return environment("prod").model_copy(update={"alarms": AlarmSettings(page_email="on-call@example.com")})
+
+
+@pytest.fixture(scope="module")
+def template(settings: EnvironmentSettings) -> Template:
+    return observability_template(settings)
+
+
+@pytest.fixture(scope="module")
+def alarms(template: Template) -> dict[str, Any]:
+    """By what stands behind the environment's prefix."""
+    found = resources(template, "AWS::CloudWatch::Alarm").values()
+    assert all(alarm["AlarmName"].startswith(PREFIX) for alarm in found)
+    return {alarm["AlarmName"].removeprefix(PREFIX): alarm for alarm in found}
+
+
+@pytest.fixture(scope="module")
+def composite(template: Template) -> Any:
+    [alarm] = resources(template, "AWS::CloudWatch::CompositeAlarm").values()
+    return alarm
+
+
+@pytest.fixture(scope="module")
+def widgets(template: Template) -> list[Any]:
+    [board] = resources(template, "AWS::CloudWatch::Dashboard").values()
+    _, parts = board["DashboardBody"]["Fn::Join"]
+    found: list[Any] = json.loads("".join(part if isinstance(part, str) else _name_of(part) for part in parts))[
+        "widgets"
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    """Of everything that writes a log in AWS."""
+    root = RUNBOOKS.parents[1]
+    places = ("fargate_handler", "stream_aws", "functions")
+    return "".join(path.read_text("utf-8") for place in places for path in (root / place).rglob("*.py"))
+
+
+def _name_of(reference: dict[str, Any]) -> str:
+    return str(reference["Fn::GetAtt"][0] if "Fn::GetAtt" in reference else reference["Ref"])
+
+
+def _topic(template: Template, name: str) -> dict[str, str]:
+    [logical_id] = [
+        logical_id
+        for logical_id, topic in resources(template, "AWS::SNS::Topic").items()
+        if topic["TopicName"] == PREFIX + name
+    ]
+    return {"Ref": logical_id}
+
+
+def _selected(alarm: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every metric that an alarm reads, in the shape of MetricStat."""
+    if "MetricName" in alarm:
+        yield {"Metric": {key: alarm[key] for key in ("Namespace", "MetricName", "Dimensions")}, **alarm}
+    yield from (query["MetricStat"] for query in alarm.get("Metrics", ()) if "MetricStat" in query)
+
+
+class TestCatalogue:
+    @pytest.mark.parametrize("metric", PLAIN, ids=lambda metric: str(metric.name))
+    def test_an_alarm_is_what_its_row_says(self, metric: Metric, alarms: dict[str, Any]) -> None:
+        row, alarm = metric.alarm, alarms[metric.name]
+        assert row is not None
+        assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", metric.name)
+        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "prod"}]
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (row.above, "GreaterThanThreshold")
+        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], alarm["Period"]) == (
+            row.datapoints,
+            row.minutes,
+            60,
+        )
+        assert alarm["TreatMissingData"] == ("breaching" if row.silence_is_bad else "notBreaching")
+        percentile = row.statistic.startswith("p")
+        assert alarm["ExtendedStatistic" if percentile else "Statistic"] == row.statistic
+        # In a quiet hour one slow answer is the 95th percentile.
+        assert alarm.get("EvaluateLowSampleCountPercentile") == ("ignore" if percentile else None)
+
+    @pytest.mark.parametrize("metric", DROPS, ids=lambda metric: str(metric.name))
+    @pytest.mark.parametrize(("copy", "period"), [("", 60), ("-5-minutes", 300)])
+    def test_a_drop_is_looked_for_over_one_minute_and_over_five(
+        self, metric: Metric, copy: str, period: int, alarms: dict[str, Any]
+    ) -> None:
+        row, alarm = metric.alarm, alarms[metric.name + copy]
+        assert row is not None
+        [stat] = _selected(alarm)
+        assert (stat["Period"], stat["Stat"]) == (period, "Sum")
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (row.above, "GreaterThanThreshold")
+        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (row.datapoints, row.minutes)
+        assert alarm["TreatMissingData"] == "breaching"
+
+    def test_every_row_with_an_alarm_has_one(self, alarms: dict[str, Any]) -> None:
+        assert {metric.name for metric in WITH_ALARM} <= set(alarms)
+
+    def test_what_is_selected_of_ours_is_in_the_catalogue_with_its_one_dimension(self, alarms: dict[str, Any]) -> None:
+        ours = [
+            stat["Metric"]
+            for alarm in alarms.values()
+            for stat in _selected(alarm)
+            if stat["Metric"]["Namespace"] == "Evenflow"
+        ]
+        assert len(ours) >= len(WITH_ALARM)
+        assert {metric["MetricName"] for metric in ours} <= NAMES
+        assert all(metric["Dimensions"] == [{"Name": "Environment", "Value": "prod"}] for metric in ours)
+
+    def test_no_alarm_selects_by_unit(self, alarms: dict[str, Any]) -> None:
+        assert [name for name, alarm in alarms.items() for stat in _selected(alarm) if "Unit" in stat] == []
+
+
+class TestSuddenDrop:
+    """In both readings of what CloudWatch's documentation leaves open."""
+
+    pytestmark = pytest.mark.parametrize("cautious", [False, True])
+
+    @staticmethod
+    def raised(alarm: dict[str, Any], series: Series, *, cautious: bool) -> list[bool]:
+        [stat] = _selected(alarm)
+        percents = MetricMath(alarm["Metrics"], {stat["Metric"]["MetricName"]: series}, cautious).result()
+        missing = alarm["TreatMissingData"] == "breaching"
+        return [missing if percent is None else percent > alarm["Threshold"] for percent in percents]
+
+    @pytest.mark.parametrize(
+        ("series", "expected"),
+        [
+            pytest.param([1000, 1010, 990, 1000], [False] * 3, id="steady"),
+            pytest.param([1000, 400, 400], [True, False], id="60 percent lost in a minute"),
+            pytest.param([1000, 500], [False], id="exactly half"),
+            pytest.param([1000, 499], [True], id="more than half"),
+            pytest.param([1000, 0], [True], id="everything"),
+            pytest.param([90, 9, 0], [False, False], id="low traffic"),
+            pytest.param([0, 0, 0], [False, False], id="an idle night"),
+            pytest.param([0, 5000, 5000], [False, False], id="a rise"),
+            pytest.param([1000, None, 300], [True, True], id="a drop behind a minute without data"),
+            pytest.param([1000, 850, 720, 610, 520], [False] * 4, id="15 percent a minute"),
+        ],
+    )
+    def test_within_a_minute(
+        self, series: Series, expected: list[bool], cautious: bool, alarms: dict[str, Any]
+    ) -> None:
+        # Its first datapoint has none before it.
+        assert self.raised(alarms["ws.messages_per_second"], series, cautious=cautious)[1:] == expected
+
+    def test_behind_a_minute_without_data(self, cautious: bool, alarms: dict[str, Any]) -> None:
+        raised = self.raised(alarms["ws.messages_per_second"], [1000, None, 990, 980], cautious=cautious)
+        assert raised[1:] == [True, cautious, False]
+
+    def test_at_start_up(self, cautious: bool, alarms: dict[str, Any]) -> None:
+        # Nothing runs, then the first minute, which has nothing to be compared with; from the second one on all is well.
+        raised = self.raised(alarms["ws.messages_per_second"], [None, 300, 310, 300], cautious=cautious)
+        assert raised == [True, True, False, False]
+
+    @pytest.mark.parametrize(
+        ("series", "expected"),
+        [
+            # Sums of five minutes of 1000, 850, 720 … frames a second, 15 percent less each minute.
+            pytest.param([5000, 3700, 1640], [False, True], id="15 percent a minute"),
+            pytest.param([5000, 4900, 5100], [False, False], id="steady"),
+            pytest.param([450, 40, 0], [False, False], id="low traffic"),
+        ],
+    )
+    def test_within_five_minutes(
+        self, series: Series, expected: list[bool], cautious: bool, alarms: dict[str, Any]
+    ) -> None:
+        assert self.raised(alarms["ws.messages_per_second-5-minutes"], series, cautious=cautious)[1:] == expected
+
+
+@pytest.mark.parametrize("cautious", [False, True])
+@pytest.mark.parametrize(
+    ("failed", "completed", "expected"),
+    [(0, 100, 0), (6, 94, 6), (1, 0, 0), (0, 0, 0), (10, 0, 100), (None, 100, None)],
+)
+def test_failing_answers_are_a_percentage_of_enough(
+    failed: float | None, completed: float, expected: float | None, cautious: bool, alarms: dict[str, Any]
+) -> None:
+    series: dict[str, Series] = {"responses.failed": [failed], "responses.completed": [completed]}
+    assert MetricMath(alarms["responses.failed"]["Metrics"], series, cautious).result() == [expected]
+
+
+class TestWhoIsTold:
+    def test_every_change_of_every_alarm_is_recorded(
+        self, template: Template, alarms: dict[str, Any], composite: Any
+    ) -> None:
+        notices = _topic(template, "notices")
+        for alarm in (*alarms.values(), composite):
+            assert notices in alarm["AlarmActions"]
+            assert notices in alarm["OKActions"]
+
+    def test_somebody_is_woken_by_the_composite_and_by_what_it_cannot_see(
+        self, template: Template, alarms: dict[str, Any], composite: Any
+    ) -> None:
+        pages = _topic(template, "pages")
+        felt = FELT | FELT_TOO | {f"{metric.name}-5-minutes" for metric in DROPS}
+        assert pages in composite["AlarmActions"]
+        paging = {name for name, alarm in alarms.items() if pages in alarm["AlarmActions"]}
+        assert paging == set(alarms) - felt - CAN_WAIT
+        assert {"ws.active_connections", "queue.depth", "service.healthy_tasks_http"} <= paging
+
+    def test_the_composite_is_raised_by_each_alarm_that_readers_feel_and_by_no_other(
+        self, template: Template, composite: Any
+    ) -> None:
+        name_of = {
+            logical_id: alarm["AlarmName"].removeprefix(PREFIX)
+            for logical_id, alarm in resources(template, "AWS::CloudWatch::Alarm").items()
+        }
+        _, parts = composite["AlarmRule"]["Fn::Join"]
+        text = "".join(part for part in parts if isinstance(part, str))
+        assert set(re.findall(r"[A-Z]+", text)) == {"ALARM", "OR"}
+        named = [name_of[_name_of(part)] for part in parts if not isinstance(part, str)]
+        assert sorted(named) == sorted(FELT | FELT_TOO | {f"{metric.name}-5-minutes" for metric in DROPS})
+
+    def test_topics_are_encrypted_with_a_key_that_alarms_may_use(self, template: Template) -> None:
+        [(key_id, key)] = resources(template, "AWS::KMS::Key").items()
+        topics = resources(template, "AWS::SNS::Topic").values()
+        assert len(topics) == 2
+        assert all(topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]} for topic in topics)
+        assert key["EnableKeyRotation"] is True
+        [statement] = [
+            s for s in key["KeyPolicy"]["Statement"] if s["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+        ]
+        assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
+        assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+
+    def test_only_alarms_of_this_environment_publish_and_only_over_tls(self, template: Template) -> None:
+        policies = resources(template, "AWS::SNS::TopicPolicy").values()
+        assert len(policies) == 2
+        for policy in policies:
+            statements = policy["PolicyDocument"]["Statement"]
+            [deny] = [s for s in statements if s["Effect"] == "Deny"]
+            assert deny["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+            [allow] = [s for s in statements if s["Effect"] == "Allow"]
+            assert allow["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+            assert "alarm:evenflow-prod-*" in json.dumps(allow["Condition"]["ArnLike"])
+
+    def test_the_address_of_the_settings_is_subscribed_to_pages_alone(self, template: Template) -> None:
+        [subscription] = resources(template, "AWS::SNS::Subscription").values()
+        assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "on-call@example.com")
+        assert subscription["TopicArn"] == _topic(template, "pages")
+
+
+class TestRunbooks:
+    def test_every_alarm_says_what_it_means_and_links_a_runbook_that_exists(
+        self, alarms: dict[str, Any], composite: Any, settings: EnvironmentSettings
+    ) -> None:
+        for alarm in (*alarms.values(), composite):
+            description = alarm["AlarmDescription"]
+            assert len(description) <= 1024  # CloudWatch's limit
+            _, _, page = description.partition(f"What to do: {settings.alarms.runbook_base_url}")
+            assert (RUNBOOKS / page).is_file(), alarm["AlarmName"]
+
+    def test_every_alarm_says_what_silence_means(self, alarms: dict[str, Any]) -> None:
+        for alarm in alarms.values():
+            bad = "it counts as crossing the threshold" in alarm["AlarmDescription"]
+            assert bad == (alarm["TreatMissingData"] == "breaching")
+
+    @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
+    def test_an_alarm_of_the_catalogue_is_described_in_its_words(self, metric: Metric, alarms: dict[str, Any]) -> None:
+        description = alarms[metric.name]["AlarmDescription"]
+        assert metric.alarm is not None
+        for words in (metric.meaning[1:], metric.target, metric.alarm.text, metric.alarm.silence):
+            assert words in description
+
+    def test_every_page_stands_in_the_index(self) -> None:
+        pages = {path.name for path in RUNBOOKS.glob("*.md")} - {"README.md"}
+        assert set(re.findall(r"\]\(([^)/]+\.md)\)", (RUNBOOKS / "README.md").read_text("utf-8"))) == pages
+
+    def test_the_page_of_an_alarm_has_the_parts_that_one_looks_for_at_night(
+        self, alarms: dict[str, Any], composite: Any
+    ) -> None:
+        for alarm in (*alarms.values(), composite):
+            page = (RUNBOOKS / alarm["AlarmDescription"].rpartition("/")[2]).read_text("utf-8")
+            headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+            assert headings == ["What readers feel", "Look first", "Likely causes, and what to do", "It is over when"]
+
+    @pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.name))
+    def test_a_runbook_names_metrics_that_exist(self, page: Path) -> None:
+        groups = "|".join(sorted({name.split(".")[0] for name in NAMES}))
+        named = set(re.findall(rf"`((?:{groups})\.[a-z_]+)`", page.read_text("utf-8")))
+        assert named <= NAMES
+
+    @pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.name))
+    def test_a_log_query_looks_for_what_the_code_says(self, page: Path, source: str) -> None:
+        asked = re.findall(r'like "([^"]+)"', page.read_text("utf-8"))
+        assert [words for words in asked if words not in source] == []
+
+
+class TestDashboard:
+    @staticmethod
+    def metrics_of(widget: Any) -> Iterator[tuple[str, str]]:
+        """(namespace, name) of each metric; math has none."""
+        yield from ((row[0], row[1]) for row in widget["properties"].get("metrics", ()) if isinstance(row[0], str))
+
+    def test_every_metric_of_the_catalogue_has_one_graph_and_nothing_else_of_ours_has(self, widgets: list[Any]) -> None:
+        ours = [
+            next(name for namespace, name in self.metrics_of(widget) if namespace == "Evenflow")
+            for widget in widgets
+            if any(namespace == "Evenflow" for namespace, _ in self.metrics_of(widget))
+        ]
+        assert sorted(ours) == sorted(NAMES)
+
+    @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
+    def test_the_threshold_is_drawn_and_the_statistic_that_it_is_for(self, metric: Metric, widgets: list[Any]) -> None:
+        [graph] = [widget for widget in widgets if ("Evenflow", metric.name) in self.metrics_of(widget)]
+        assert metric.alarm is not None
+        [line] = graph["properties"]["annotations"]["horizontal"]
+        assert line["value"] == metric.alarm.above
+        drawn = {row[-1].get("stat", "Average") for row in graph["properties"]["metrics"] if row[0] == "Evenflow"}
+        assert metric.alarm.statistic in drawn
+
+    def test_the_state_of_every_alarm_is_on_top(self, template: Template, widgets: list[Any]) -> None:
+        everything = {
+            *resources(template, "AWS::CloudWatch::Alarm"),
+            *resources(template, "AWS::CloudWatch::CompositeAlarm"),
+        }
+        assert (widgets[0]["type"], widgets[0]["y"]) == ("alarm", 0)
+        assert set(widgets[0]["properties"]["alarms"]) == everything
+
+    def test_what_aws_measures_is_there(self, widgets: list[Any]) -> None:
+        namespaces = {namespace for widget in widgets for namespace, _ in self.metrics_of(widget)}
+        assert {"AWS/ApplicationELB", "AWS/ECS", "AWS/DynamoDB", "AWS/Lambda", "AWS/ApiGateway"} <= namespaces

@@ -1,0 +1,139 @@
+"""Roles may do what their code calls, and no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.infrastructure.synthesis import Synthesis
+
+# Actions for which the service knows no resource, or whose resource is made while the system runs. Each with its reason.
+_WITHOUT_RESOURCE = {
+    "cloudwatch:PutMetricData": "no resources; held to our namespace by a condition",
+    "ecr:GetAuthorizationToken": "no resources",
+    "xray:PutTraceSegments": "no resources",
+    "xray:PutTelemetryRecords": "no resources",
+    "cloudfront:CreateInvalidation": "CDK's page copier; it stands in CDK's own construct",
+    "cloudfront:GetInvalidation": "CDK's page copier; it stands in CDK's own construct",
+}
+_TABLE_ACTIONS = {
+    "dynamodb:BatchWriteItem",
+    "dynamodb:ConditionCheckItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "dynamodb:UpdateItem",
+}
+
+
+def _statements(synthesis: Synthesis, policy_name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, policy in synthesis.of_type("AWS::IAM::Policy").items():
+        if policy_name in name:
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+                yield name, statement
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _actions(synthesis: Synthesis, policy_name: str) -> dict[str, str]:
+    """Action → the resources that a policy allows it on, as text."""
+    found: dict[str, str] = {}
+    for _, statement in _statements(synthesis, policy_name):
+        for action in _as_list(statement["Action"]):
+            found[action] = found.get(action, "") + json.dumps(statement["Resource"])
+    return found
+
+
+def test_every_resource_is_named_where_the_service_knows_resources(synthesis: Synthesis) -> None:
+    for name, statement in _statements(synthesis):
+        assert statement["Effect"] == "Allow"
+        if "*" in _as_list(statement["Resource"]):
+            assert set(_as_list(statement["Action"])) <= set(_WITHOUT_RESOURCE), name
+
+
+def test_no_action_is_a_pattern_but_in_cdks_own_copier(synthesis: Synthesis) -> None:
+    for name, statement in _statements(synthesis):
+        if "Copier" not in name:
+            assert not any("*" in action for action in _as_list(statement["Action"])), name
+
+
+def test_metrics_can_be_published_into_our_namespace_only(synthesis: Synthesis) -> None:
+    conditions = [s["Condition"] for _, s in _statements(synthesis) if "cloudwatch:PutMetricData" in str(s["Action"])]
+    assert conditions == [{"StringEquals": {"cloudwatch:namespace": "Evenflow"}}]
+
+
+def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
+    actions = _actions(synthesis, "TaskRoleDefaultPolicy")
+    model = {a for a in actions if a.startswith(("bedrock:", "sagemaker:"))}
+    key = {a for a in actions if a.startswith("kms:")}
+    assert set(actions) - model - key == _TABLE_ACTIONS | {
+        "secretsmanager:GetSecretValue",
+        "cloudwatch:PutMetricData",
+        "ecs:DescribeTasks",
+    }
+    assert (
+        model
+        == {
+            "demo": set(),
+            "bedrock": {"bedrock:InvokeModelWithResponseStream"},
+            "sagemaker": {"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"},
+        }[synthesis.settings.inference.kind]
+    )
+    assert bool(key) is synthesis.settings.data.customer_key
+    assert "SigningKeys" in actions["secretsmanager:GetSecretValue"]
+    assert "TenantKeys" not in actions["secretsmanager:GetSecretValue"]
+    assert f":task/evenflow-{synthesis.settings.name}/*" in actions["ecs:DescribeTasks"]
+
+
+def test_the_handler_may_call_its_gpus(choosy: Synthesis) -> None:
+    test_the_handler_may_do_this(choosy)
+    assert f"endpoint/{choosy.settings.prefix}" in str(_actions(choosy, "TaskRoleDefaultPolicy"))
+
+
+def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
+    always = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+    expected = {
+        "SessionInitRole": {"dynamodb:UpdateItem", "secretsmanager:GetSecretValue"},
+        "PollResponseRole": {
+            "dynamodb:GetItem",
+            "dynamodb:Query",
+            "dynamodb:UpdateItem",
+            "secretsmanager:GetSecretValue",
+        },
+        "KeyRotationRole": {
+            "secretsmanager:DescribeSecret",
+            "secretsmanager:GetSecretValue",
+            "secretsmanager:PutSecretValue",
+            "secretsmanager:UpdateSecretVersionStage",
+        },
+    }
+    for role, own in expected.items():
+        actions = _actions(synthesis, role)
+        assert {action for action in actions if not action.startswith("kms:")} == own | always, role
+    assert "Responses" in _actions(synthesis, "PollResponseRole")["dynamodb:Query"]
+    assert "TenantKeys" not in _actions(synthesis, "PollResponseRole")["secretsmanager:GetSecretValue"]
+    assert "TenantKeys" not in _actions(synthesis, "KeyRotationRole")["secretsmanager:PutSecretValue"]
+
+
+def test_the_key_serves_through_its_two_services_only(synthesis: Synthesis) -> None:
+    services = ["dynamodb.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com"]
+    for name, statement in _statements(synthesis):
+        if any(action.startswith("kms:") for action in _as_list(statement["Action"])) and "Observ" not in name:
+            assert statement["Condition"] == {"StringEquals": {"kms:ViaService": services}}, name
+
+
+def test_our_roles_have_no_managed_policies(synthesis: Synthesis) -> None:
+    for name, role in synthesis.of_type("AWS::IAM::Role").items():
+        # CDK's own function that empties a bucket before it is deleted.
+        if not name.startswith("CustomS3AutoDeleteObjects"):
+            assert not role["Properties"].get("ManagedPolicyArns"), name
+
+
+def test_no_template_holds_a_secret(synthesis: Synthesis) -> None:
+    for name, template in synthesis.templates.items():
+        text = json.dumps(template)
+        assert "resolve:secretsmanager" not in text, name
+        assert '"SecretString":' not in text, name

@@ -1,0 +1,63 @@
+"""The environments' settings contradict neither themselves nor the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from infra.settings import ENVIRONMENTS, EnvironmentSettings, UnknownEnvironmentError, environment
+from stream_core.limits import Limits
+from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
+
+
+def _changed(path: str, value: object) -> EnvironmentSettings:
+    data = environment("dev").model_dump()
+    group, _, field = path.partition(".")
+    data[group] = {**data[group], field: value} if field else value
+    return EnvironmentSettings.model_validate(data)
+
+
+def test_an_unknown_environment_is_told_which_there_are() -> None:
+    with pytest.raises(UnknownEnvironmentError, match=r"no environment 'production'; choose one of dev, staging, prod"):
+        environment("production")
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_settings_are_frozen(name: str) -> None:
+    settings: Any = environment(name)
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.handler.cpu = 2048
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        ("handler.idle_timeout_seconds", 30, "cuts sockets between heartbeats"),
+        ("handler.deregistration_delay_seconds", 100, "sockets are cut while a task still drains"),
+        ("handler.stop_timeout_seconds", 110, "ECS kills a task that still drains"),
+        ("functions.poll_response_timeout_seconds", 25, "polls are cut off"),
+        ("limits", Limits(), "polls are cut off"),
+        ("limits", Limits(poll_timeout_max_ms=25_000, sse_heartbeat_seconds=90), "event streams off"),
+        ("limits", Limits(poll_timeout_max_ms=25_000, connections_per_node=2_000), "before one is added"),
+        ("handler.connections_per_task", 6_000, "at most half of 10000"),
+        ("handler.tasks_max", 0, "not be below tasks_min"),
+        ("edge.domain_name", "chat.example.com", "must be set together"),
+    ],
+)
+def test_what_would_cut_readers_off_is_refused(path: str, value: object, why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        _changed(path, value)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_target_of_the_autoscaling_is_well_below_the_alarm(name: str) -> None:
+    assert ACTIVE_CONNECTIONS.alarm is not None
+    highest_step = max(above for above, _ in environment(name).handler.surge_connections)
+    assert environment(name).handler.connections_per_task + highest_step < ACTIVE_CONNECTIONS.alarm.above
+
+
+def test_prod_keeps_its_data_and_dev_does_not() -> None:
+    assert environment("prod").data.keep
+    assert not environment("dev").data.keep

@@ -1,0 +1,63 @@
+"""The model server as a process of its own, so that it shares no event loop with whoever calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from tests.integration.aws_models.signature import Credentials
+from tests.integration.server_process import ROOT, free_port
+
+_START_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class ModelProcess:
+    """A running one."""
+
+    url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that point any SDK at it."""
+        return Credentials().environment(self.url)
+
+    async def until(self, seconds: float = 30.0, **wanted: int) -> None:
+        """Wait until it sees so many `open` calls, `connections` or `hung_up` answers."""
+        give_up_at = time.monotonic() + seconds
+        while (state := await self._state()) | wanted != state:
+            assert time.monotonic() < give_up_at, f"the model's server sees {state}, not {wanted}, after {seconds} s"
+            await asyncio.sleep(0.02)
+
+    async def _state(self) -> dict[str, int]:
+        async with aiohttp.ClientSession() as http, http.get(f"{self.url}/state") as answer:
+            state: dict[str, int] = await answer.json()
+            return state
+
+
+@contextmanager
+def model_process(log: Path, together: int = 0) -> Iterator[ModelProcess]:
+    """Run one whose first answers begin when `together` calls are open; what it prints goes to `log`."""
+    port = free_port()
+    command = [sys.executable, "-m", "tests.integration.aws_models", "--port", str(port), "--together", str(together)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        give_up_at = time.monotonic() + _START_SECONDS
+        while "serving" not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < give_up_at, log.read_text()
+            time.sleep(0.02)
+        yield ModelProcess(f"http://127.0.0.1:{port}")
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "Traceback" not in log.read_text(), log.read_text()

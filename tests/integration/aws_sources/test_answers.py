@@ -1,0 +1,94 @@
+"""Whole answers: what is asked, and what comes of the bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.token_sources.bedrock import BedrockModel
+from fargate_handler.token_sources.port import ModelRequest
+from stream_core.conversation import Turn
+from tests.integration.aws_models.events import json_event
+from tests.integration.aws_models.model_server import ModelServer
+from tests.integration.aws_models.reply import sends
+from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_VLLM, Service
+from tests.integration.aws_sources.conftest import (
+    FINISH,
+    TEXTS,
+    WHOLE,
+    Opened,
+    asks,
+)
+from tests.integration.chat_client import demo
+from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
+
+
+def _bytewise(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 13, 1_000_000])
+async def test_an_answer_in_whatever_pieces(service: Service, model: ModelServer, opened: Opened, size: int) -> None:
+    model.will(sends(*_bytewise(b"".join(service.answer(TEXTS)), size), headers=service.headers))
+    sink = RecordingSink()
+    assert await opened(service).generate(asks("a question"), sink) == FINISH
+    assert sink.text == WHOLE
+
+
+async def test_bedrock_is_asked_in_its_own_way(model: ModelServer, opened: Opened) -> None:
+    model.will(sends(*BEDROCK.answer(TEXTS)))
+    request = ModelRequest("demo", (Turn("user", "first"), Turn("user", "again"), Turn("assistant", "yes")), 1)
+    request = ModelRequest("demo", (*request.turns, Turn("user", "then")), 1)
+    await opened(BEDROCK).generate(request, RecordingSink())
+    assert model.requests[0] == {
+        "name": "eu.a-model-v1:0",
+        "inferenceConfig": {"maxTokens": 1000},
+        "messages": [
+            {"role": "user", "content": [{"text": "first"}, {"text": "again"}]},
+            {"role": "assistant", "content": [{"text": "yes"}]},
+            {"role": "user", "content": [{"text": "then"}]},
+        ],
+    }
+
+
+async def test_bedrock_is_asked_by_an_arn_and_without_a_limit(model: ModelServer) -> None:
+    arn = "arn:aws:bedrock:eu-central-1:111111111111:application-inference-profile/abc"
+    model.will(sends(*BEDROCK.answer(TEXTS)))
+    source = BedrockModel(arn, None, 1)
+    await source.generate(asks("a question"), RecordingSink())
+    await source.close()
+    assert (model.requests[0]["name"], model.requests[0]["inferenceConfig"]) == (arn, {})
+
+
+async def test_sagemaker_is_asked_in_openais_way(model: ModelServer, opened: Opened) -> None:
+    model.will(sends(*SAGEMAKER_VLLM.answer(TEXTS), headers=SAGEMAKER_VLLM.headers))
+    turns = (Turn("user", "first"), Turn("user", "again"), Turn("assistant", "yes"), Turn("user", "then"))
+    await opened(SAGEMAKER_VLLM).generate(ModelRequest("demo", turns, 1), RecordingSink())
+    assert model.requests[0] == {
+        "name": "an-endpoint",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 1000,
+        "messages": [
+            {"role": "user", "content": "first\n\nagain"},
+            {"role": "assistant", "content": "yes"},
+            {"role": "user", "content": "then"},
+        ],
+    }
+
+
+async def test_types_of_event_that_nobody_knows_yet_are_passed_over(model: ModelServer, opened: Opened) -> None:
+    new = json_event("contentBlockTomorrow", {"x": 1})
+    begin, *rest = BEDROCK.answer(TEXTS)
+    model.will(sends(begin, new, *rest, new))
+    sink = RecordingSink()
+    assert await opened(BEDROCK).generate(asks("a question"), sink) == FINISH
+    assert sink.text == WHOLE
+
+
+async def test_a_connection_is_used_again_after_a_whole_answer(
+    either: Service, model: ModelServer, opened: Opened
+) -> None:
+    source = opened(either)
+    for number in range(5):
+        await source.generate(asks(demo(tokens=3, gap_ms=0, seed=number)), RecordingSink())
+    assert model.connections == 1

@@ -1,0 +1,475 @@
+"""The stores while DynamoDB throttles, fails, hangs, is not there, or does what it was asked and can't say so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from stream_aws.response_items import is_head, read_chunk
+from stream_core.response_store import Chunk, Lease, LeaseLost, StoreUnavailable
+from stream_core.session_store import NotAccepted
+from tests.integration.faulty_dynamodb import Fault
+from tests.integration.stores.conftest import DynamoDBStores
+from tests.integration.stores.stores import NOW, chunk, completed, new_channel, new_message, new_name
+
+PASSING = [Fault.THROTTLED, Fault.INTERNAL_ERROR, Fault.BARE_503, Fault.RESET_BEFORE, Fault.RESET_AFTER]
+
+
+async def written(stores: DynamoDBStores, lease: Lease) -> set[int]:
+    """The first indexes of the chunks that the table holds."""
+    answer = await stores.client.query(
+        TableName=stores.tables.responses,
+        ConsistentRead=True,
+        KeyConditionExpression="response_id = :response",
+        ExpressionAttributeValues={":response": {"S": lease.response_id}},
+    )
+    return {read_chunk(item).first_index for item in answer["Items"] if not is_head(item)}
+
+
+async def append_until_taken(stores: DynamoDBStores, chunks: Sequence[Chunk]) -> int:
+    """Write chunks as often as it takes; returns how often."""
+    for count in range(1, 60):
+        chunks = await stores.responses.append(chunks)
+        if not chunks:
+            return count
+    raise AssertionError(f"{len(chunks)} chunks were never taken")
+
+
+Call = Callable[[DynamoDBStores, Lease], Awaitable[object]]
+
+CALLS: dict[str, Call] = {
+    "accept": lambda stores, _: stores.sessions.accept(new_channel(), new_message(None), NOW),
+    "load": lambda stores, _: stores.sessions.load(new_channel(), NOW),
+    "answered": lambda stores, _: stores.sessions.answered(new_channel(), "message", "answer"),
+    "head": lambda stores, lease: stores.responses.head(lease.response_id, NOW),
+    "note_read": lambda stores, lease: stores.responses.note_read(lease.response_id, NOW),
+    "entries": lambda stores, lease: stores.responses.entries(lease.response_id, 0, NOW),
+    "finish": lambda stores, lease: stores.responses.finish(lease, completed(0), NOW + 300),
+    "renew": lambda stores, _: stores.responses.renew(new_name("task"), NOW + 10),
+    "take_over": lambda stores, lease: stores.responses.take_over(lease.response_id, "b", NOW),
+}
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that fail every attempt, and not to see how long that takes."""
+    monkeypatch.setattr("stream_aws.dynamodb._LONGEST_PAUSES", (0.01,) * 5)
+
+
+# -- faults that pass --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
+async def test_a_call_that_fails_twice_is_made_again(dynamodb_stores: DynamoDBStores, fault: Fault) -> None:
+    stores = dynamodb_stores
+    for count, (name, call) in enumerate(CALLS.items(), 1):
+        lease = await stores.begin(new_name("task"))
+        injection = stores.dynamodb.inject(fault, times=2)
+        await call(stores, lease)
+        stores.dynamodb.withdraw(injection)
+        assert (stores.dynamodb.struck[fault], stores.retries["made again"]) == (2 * count, 2 * count), name
+
+
+async def test_the_emulated_throttling_is_what_the_sdk_knows(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    stores.dynamodb.inject(Fault.THROTTLED, times=1)
+    with pytest.raises(stores.client.exceptions.ProvisionedThroughputExceededException):
+        await stores.client.get_item(TableName=stores.tables.sessions, Key={"channel": {"S": "x"}})
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_answers_while_a_third_of_all_requests_is_throttled(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    stores.dynamodb.inject(Fault.THROTTLED, share=0.3)
+
+    async def answer() -> None:
+        channel, message = new_channel(), new_message(None, owner=new_name("task"))
+        lease = await stores.sessions.accept(channel, message, NOW)
+        await stores.responses.renew(lease.owner, NOW + 10)
+        for index in range(4):
+            await append_until_taken(stores, [chunk(lease, index, [f"{index} "])])
+        new = await stores.responses.take_over(lease.response_id, "b", NOW + 11)
+        assert new == Lease(lease.response_id, "b", 2)
+        await append_until_taken(stores, [chunk(new, index, [f"{index} "]) for index in range(4, 8)])
+        await stores.responses.finish(new, completed(8), NOW + 300)
+        await stores.sessions.answered(channel, message.message_id, "answer")
+        assert await stores.read(lease.response_id) == [f"{index} " for index in range(8)]
+        assert (await stores.sessions.load(channel, NOW)).entries[0].answer == "answer"
+
+    for _ in range(8):  # one after the other: so the same requests are struck every time
+        await answer()
+    assert stores.dynamodb.struck[Fault.THROTTLED] > 20
+
+
+# -- append says exactly what was not taken ----------------------------------------------------------------------
+
+
+async def test_under_throttling_append_returns_what_was_not_written(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    stores.dynamodb.inject(Fault.THROTTLED, "BatchWriteItem", share=0.3)
+    chunks = [chunk(lease, index, [f"{index} "]) for index in range(40)]
+    left = [each for one in chunks for each in await stores.responses.append([one])]
+    assert {each.first_index for each in left} == set(range(40)) - await written(stores, lease)
+    assert len(left) == stores.dynamodb.struck[Fault.THROTTLED] > 0
+    await append_until_taken(stores, left)
+    assert await stores.read(lease.response_id) == [f"{index} " for index in range(40)]
+
+
+async def test_unprocessed_items_are_returned_and_only_they(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    leases = [await stores.begin("a") for _ in range(3)]
+    chunks = [chunk(lease, index, [f"{index} "]) for index in range(20) for lease in leases]
+    stores.dynamodb.inject(Fault.UNPROCESSED, "BatchWriteItem")
+    left = await stores.responses.append(chunks)
+    assert 0 < len(left) < len(chunks)
+    for lease in leases:
+        mine = {each.first_index for each in left if (each.response_id, each.epoch) == (lease.response_id, lease.epoch)}
+        assert mine == set(range(20)) - await written(stores, lease)
+        assert await stores.read(lease.response_id) == [f"{index} " for index in range(min(mine, default=20))]
+    await stores.dynamodb.heal()
+    assert await append_until_taken(stores, left) == 1
+    for lease in leases:
+        assert await stores.read(lease.response_id) == [f"{index} " for index in range(20)]
+
+
+@pytest.mark.parametrize("entries", [["\x01"] * 50_000, ["x" * 450_000]], ids=["many short entries", "one long entry"])
+async def test_a_chunk_that_can_never_be_taken_holds_up_nothing_else(
+    dynamodb_stores: DynamoDBStores, entries: list[str]
+) -> None:
+    stores = dynamodb_stores
+    big, small = await stores.begin("a"), await stores.begin("a")
+    too_big = chunk(big, 0, entries)
+    left = await stores.responses.append([chunk(small, 0, ["a"]), too_big, chunk(small, 1, ["b"])])
+    assert list(left) == [too_big]
+    assert await stores.read(small.response_id) == ["a", "b"]
+    assert all("item size" in breach for breach in stores.dynamodb.refused)
+    stores.dynamodb.refused.clear()
+
+
+@pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
+async def test_append_is_made_once_and_returns_everything(dynamodb_stores: DynamoDBStores, fault: Fault) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    chunks = [chunk(lease, index, [f"{index} "]) for index in range(5)]
+    stores.dynamodb.inject(fault, "BatchWriteItem", times=1)
+    assert list(await stores.responses.append(chunks)) == chunks
+    assert stores.dynamodb.requests["BatchWriteItem"] == 1
+    # Where it was done without our knowing, doing it again is harmless.
+    assert list(await stores.responses.append(chunks)) == []
+    assert await stores.read(lease.response_id) == [f"{index} " for index in range(5)]
+
+
+# -- nobody there ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [Fault.THROTTLED, Fault.RESET_BEFORE, None], ids=["throttled", "reset", "refused"])
+async def test_unreachable_is_said_within_seconds(dynamodb_stores: DynamoDBStores, fault: Fault | None) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    if fault is None:
+        await stores.dynamodb.refuse_connections()
+    else:
+        stores.dynamodb.inject(fault)
+    chunks = [chunk(lease, 0, ["a"]), chunk(lease, 1, ["b"])]
+
+    async def timed(call: Awaitable[object]) -> tuple[object, float]:
+        began = time.monotonic()
+        try:
+            outcome = await call
+        except Exception as error:
+            outcome = error
+        return outcome, time.monotonic() - began
+
+    appended, *others = await asyncio.gather(
+        timed(stores.responses.append(chunks)), *(timed(CALLS[name](stores, lease)) for name in CALLS)
+    )
+    assert list(appended[0]) == chunks  # type: ignore[call-overload]
+    assert appended[1] < 1
+    for name, (outcome, seconds) in zip(CALLS, others, strict=True):
+        assert isinstance(outcome, StoreUnavailable), f"{name}: {outcome!r}"
+        assert seconds < 3
+    await stores.dynamodb.heal()
+    assert await stores.responses.head(lease.response_id, NOW) is not None
+    assert list(await stores.responses.append(chunks)) == []
+
+
+async def test_who_does_not_answer_is_given_up_in_two_seconds(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    stores.dynamodb.inject(Fault.DELAYED, "BatchWriteItem", times=1, seconds=30)
+    stores.dynamodb.inject(Fault.DELAYED, "GetItem", times=1, seconds=30)
+    began = time.monotonic()
+    chunks = [chunk(lease, 0, ["a"])]
+    left, head = await asyncio.gather(stores.responses.append(chunks), stores.responses.head(lease.response_id, NOW))
+    assert 1.9 < time.monotonic() - began < 3.5
+    assert list(left) == chunks
+    assert head is not None
+
+
+async def test_after_an_outage_everything_goes_on(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a"])
+    await stores.dynamodb.refuse_connections()
+    chunks = [chunk(lease, 1, ["b"])]
+    assert list(await stores.responses.append(chunks)) == chunks
+    reading = asyncio.create_task(stores.read(lease.response_id))
+    await asyncio.sleep(0.1)
+    await stores.dynamodb.accept_connections()
+    assert await reading == ["a"]
+    assert list(await stores.responses.append(chunks)) == []
+    assert await stores.read(lease.response_id) == ["a", "b"]
+
+
+# -- done, but nobody knows --------------------------------------------------------------------------------------
+
+
+async def test_an_acceptance_whose_answer_is_lost_counts_once(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    channel, message = new_channel(), new_message(None)
+    stores.dynamodb.inject(Fault.RESET_AFTER, "TransactWriteItems", times=2)
+    assert await stores.sessions.accept(channel, message, NOW) == Lease(message.response_id, message.owner, 1)
+    assert list((await stores.sessions.load(channel, NOW)).entries) == [message]
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_an_acceptance_that_nobody_could_confirm_may_be_repeated(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    channel, message = new_channel(), new_message(None)
+    stores.dynamodb.inject(Fault.RESET_AFTER, "TransactWriteItems")
+    with pytest.raises(StoreUnavailable):
+        await stores.sessions.accept(channel, message, NOW)
+    await stores.dynamodb.heal()
+    assert await stores.sessions.accept(channel, message, NOW + 3) == Lease(message.response_id, message.owner, 1)
+    assert list((await stores.sessions.load(channel, NOW)).entries) == [message]
+    with pytest.raises(NotAccepted):
+        await stores.sessions.accept(channel, new_message(None), NOW + 3)
+
+
+async def test_an_ending_whose_answer_is_lost_is_no_lost_lease(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    stores.dynamodb.inject(Fault.RESET_AFTER, "UpdateItem", times=1)
+    await stores.responses.finish(lease, completed(0), NOW + 300)
+    head = await stores.responses.head(lease.response_id, NOW)
+    assert head is not None
+    assert head.ending == completed(0)
+
+
+@pytest.mark.parametrize("operation", ["TransactWriteItems", "Query", "UpdateItem"])
+async def test_a_take_over_whose_answers_are_lost_succeeds(dynamodb_stores: DynamoDBStores, operation: str) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    taker = new_name("task")
+    await stores.responses.renew(taker, NOW + 10)
+    stores.dynamodb.inject(Fault.RESET_AFTER, operation, times=1)
+    assert await stores.responses.take_over(old.response_id, taker, NOW) == Lease(old.response_id, taker, 2)
+    head = await stores.responses.head(old.response_id, NOW)
+    assert head is not None
+    assert head.starts == {1: 0, 2: 2}
+
+
+async def test_a_renewal_that_is_overtaken_does_not_shorten_the_lease(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin(owner := new_name("task"))
+    held = stores.dynamodb.hold("PutItem")
+    slow = asyncio.create_task(stores.responses.renew(owner, NOW + 10))
+    await held.reached.wait()
+    await stores.responses.renew(owner, NOW + 20)
+    held.released.set()
+    await slow
+    assert await stores.responses.take_over(lease.response_id, "b", NOW + 15) is None
+
+
+# -- a take-over that is interrupted -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("operation", ["TransactWriteItems", "Query", "UpdateItem"])
+@pytest.mark.parametrize("fault", [Fault.RESET_BEFORE, Fault.RESET_AFTER], ids=lambda fault: fault.name)
+async def test_who_was_interrupted_in_taking_over_does_it_again(
+    dynamodb_stores: DynamoDBStores, operation: str, fault: Fault
+) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    taker = new_name("task")
+    await stores.responses.renew(taker, NOW + 10)
+    stores.dynamodb.inject(fault, operation)
+    with pytest.raises(StoreUnavailable):
+        await stores.responses.take_over(old.response_id, taker, NOW)
+    await stores.dynamodb.heal()
+    await stores.write(old, 3, ["a3"])
+    seen = await stores.read(old.response_id)
+    assert seen == ["a0", "a1"][: len(seen)]
+    new = await stores.responses.take_over(old.response_id, taker, NOW + 1)
+    assert new == Lease(old.response_id, taker, 2)
+    await stores.write(old, 2, ["a2"])
+    await stores.write(new, 2, ["b2"])
+    assert await stores.read(old.response_id) == ["a0", "a1", "b2"]
+    await stores.responses.finish(new, completed(3), NOW + 300)
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_a_taker_that_died_in_between_is_followed_by_the_next(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    first = await stores.begin(new_name("task"))
+    await stores.write(first, 0, ["a0", "a1"])
+    dead, next_taker = new_name("task"), new_name("task")
+    await stores.responses.renew(dead, NOW + 10)
+    stores.dynamodb.inject(Fault.RESET_BEFORE, "Query")
+    with pytest.raises(StoreUnavailable):
+        await stores.responses.take_over(first.response_id, dead, NOW)
+    await stores.dynamodb.heal()
+    await stores.write(first, 2, ["a2"])
+    await stores.write(Lease(first.response_id, dead, 2), 2, ["dead2"])
+    assert await stores.read(first.response_id) in ([], ["a0", "a1"])
+    assert await stores.responses.take_over(first.response_id, next_taker, NOW + 9) is None
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(first, completed(3), NOW + 300)
+    new = await stores.responses.take_over(first.response_id, next_taker, NOW + 10.1)
+    assert new == Lease(first.response_id, next_taker, 3)
+    head = await stores.responses.head(first.response_id, NOW)
+    assert head is not None
+    start = head.starts[3]
+    kept = await stores.read(first.response_id)
+    assert kept == ["a0", "a1", "a2"][:start]
+    await stores.write(Lease(first.response_id, dead, 2), 3, ["dead3"])
+    await stores.write(first, 3, ["a3"])
+    await stores.write(new, start, ["c"])
+    assert await stores.read(first.response_id) == [*kept, "c"]
+
+
+async def test_what_comes_between_the_claim_and_the_start_is_never_read(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    held = stores.dynamodb.hold("UpdateItem")
+    taking = asyncio.create_task(stores.responses.take_over(old.response_id, "b", NOW))
+    await held.reached.wait()
+    await stores.write(old, 2, ["a2", "a3"])
+    await stores.write(old, 0, ["a0", "a1", "a2"])
+    seen = await stores.read(old.response_id)
+    assert seen == ["a0", "a1"][: len(seen)]
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(old, completed(4), NOW + 300)
+    held.released.set()
+    new = await taking
+    assert new == Lease(old.response_id, "b", 2)
+    assert await stores.read(old.response_id) == ["a0", "a1"]
+    await stores.write(new, 2, ["b2"])
+    assert await stores.read(old.response_id) == ["a0", "a1", "b2"]
+
+
+async def test_what_comes_between_the_claim_and_its_reading_never_goes_away_again(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    held = stores.dynamodb.hold("Query")
+    taking = asyncio.create_task(stores.responses.take_over(old.response_id, "b", NOW))
+    await held.reached.wait()
+    await stores.write(old, 2, ["a2"])
+    before = await stores.read(old.response_id)
+    held.released.set()
+    new = await taking
+    assert new is not None
+    kept = await stores.read(old.response_id)
+    assert kept == ["a0", "a1", "a2"][: len(kept)]
+    assert len(kept) >= max(2, len(before))
+    await stores.write(old, len(kept), ["late"])
+    await stores.write(new, len(kept), ["b"])
+    assert await stores.read(old.response_id) == [*kept, "b"]
+
+
+async def test_what_was_read_before_the_claim_never_goes_away_again(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    held = stores.dynamodb.hold("TransactWriteItems")
+    taking = asyncio.create_task(stores.responses.take_over(old.response_id, "b", NOW))
+    await held.reached.wait()
+    await stores.write(old, 2, ["a2"])
+    assert await stores.read(old.response_id) == ["a0", "a1", "a2"]
+    held.released.set()
+    new = await taking
+    assert new is not None
+    await stores.write(new, 3, ["b3"])
+    assert await stores.read(old.response_id) == ["a0", "a1", "a2", "b3"]
+
+
+@pytest.mark.parametrize("operation", ["Query", "GetItem"])
+async def test_a_reader_that_a_take_over_overtakes_gets_nothing_stale(
+    dynamodb_stores: DynamoDBStores, operation: str
+) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    await stores.write(old, 3, ["a3"])
+    held = stores.dynamodb.hold(operation)
+    reading = asyncio.create_task(stores.read(old.response_id))
+    await held.reached.wait()
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new is not None
+    await stores.write(old, 2, ["a2"])
+    await stores.write(new, 2, ["b2"])
+    held.released.set()
+    seen = await reading
+    assert seen == ["a0", "a1", "b2"][: len(seen)]
+    assert len(seen) >= 2
+
+
+async def test_one_task_that_takes_over_twice_at_once_begins_once(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0"])
+    held = stores.dynamodb.hold("UpdateItem")
+    slow = asyncio.create_task(stores.responses.take_over(old.response_id, "b", NOW))
+    await held.reached.wait()
+    await stores.write(old, 1, ["a1"])
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new == Lease(old.response_id, "b", 2)
+    assert await stores.read(old.response_id) == ["a0", "a1"]
+    held.released.set()
+    assert await slow in (new, None)
+    assert await stores.read(old.response_id) == ["a0", "a1"]
+
+
+async def test_an_ending_and_a_take_over_at_once(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    old = await stores.begin(new_name("task"))
+    held = stores.dynamodb.hold("TransactWriteItems")
+    taking = asyncio.create_task(stores.responses.take_over(old.response_id, "b", NOW))
+    await held.reached.wait()
+    await stores.responses.finish(old, completed(0), NOW + 300)
+    held.released.set()
+    assert await taking is None
+    head = await stores.responses.head(old.response_id, NOW)
+    assert head is not None
+    assert (head.lease, head.ending) == (old, completed(0))
+
+
+# -- what the tables hold ----------------------------------------------------------------------------------------
+
+
+async def test_every_item_has_a_time_at_which_dynamodb_may_delete_it(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    channel, message = new_channel(), new_message(None)
+    lease = await stores.sessions.accept(channel, message, NOW + 0.5)
+    await stores.responses.renew(lease.owner, NOW + 10.25)
+    await stores.responses.append([chunk(lease, 0, ["a"], NOW + 0.75)])
+    await stores.responses.finish(lease, completed(1), NOW + 300.5)
+    for table in (stores.tables.sessions, stores.tables.ledger, stores.tables.responses):
+        items = (await stores.client.scan(TableName=table))["Items"]
+        assert items
+        for item in items:
+            # Another type, or a fraction, and DynamoDB keeps the item for ever.
+            assert item["expires_at"].keys() == {"N"}
+            assert NOW < int(item["expires_at"]["N"]) < NOW + 2 * 86_400

@@ -1,0 +1,499 @@
+"""What the port of the response buffer promises, held against each implementation."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import pytest
+
+from stream_core.response_log import LogEntry, Restart
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Ending, Lease, LeaseLost
+from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, new_channel, new_message, new_name
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_accepted_message_has_an_empty_response(stores: Stores) -> None:
+    channel, message = new_channel(), new_message(None, owner="a")
+    lease = await stores.sessions.accept(channel, message, NOW)
+    head = await stores.responses.head(lease.response_id, NOW)
+    assert head is not None
+    assert (head.response_id, head.channel, head.message_id) == (message.response_id, str(channel), message.message_id)
+    assert (head.lease, head.starts, head.polls, head.ending) == (Lease(message.response_id, "a", 1), {1: 0}, 0, None)
+    assert head.created_at == NOW
+    assert head.expires_at > NOW
+    stored = await stores.responses.entries(lease.response_id, 0, NOW)
+    assert (stored.first_index, list(stored.entries), stored.next_index, stored.began_at) == (0, [], 0, None)
+
+
+async def test_chunks_are_read_in_the_order_of_their_indexes(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 3, ["d"])
+    await stores.write(lease, 0, ["a"])
+    await stores.write(lease, 1, ["b", "c"])
+    assert await stores.read(lease.response_id) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_readers_see_a_growing_prefix_while_chunks_arrive_in_any_order(stores: Stores, seed: int) -> None:
+    lease = await stores.begin("a")
+    entries = [f"{index} " for index in range(120)]
+    chunks = [chunk(lease, first, entries[first : first + 3]) for first in range(0, len(entries), 3)]
+    random.Random(seed).shuffle(chunks)
+    before: list[object] = []
+    for first in range(0, len(chunks), 10):
+        assert list(await stores.responses.append(chunks[first : first + 10])) == []
+        seen: list[object] = [*await stores.read(lease.response_id)]
+        assert seen == entries[: len(seen)]
+        assert len(seen) >= len(before)
+        before = seen
+    assert before == entries
+
+
+async def test_a_missing_chunk_is_a_delay_not_a_gap(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a", "b"])
+    await stores.write(lease, 3, ["d"])
+    assert await stores.read(lease.response_id) == ["a", "b"]
+    assert await stores.read(lease.response_id, 2) == []
+    await stores.write(lease, 2, ["c"])
+    assert await stores.read(lease.response_id, 2) == ["c", "d"]
+
+
+async def test_without_its_first_chunk_a_response_reads_as_empty(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 1, ["b"])
+    assert await stores.read(lease.response_id) == []
+
+
+async def test_a_chunk_that_is_written_again_changes_nothing(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    for _ in range(3):
+        await stores.write(lease, 0, ["a", "b"])
+    assert await stores.read(lease.response_id) == ["a", "b"]
+
+
+async def test_one_call_may_hold_a_chunk_twice(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    twice = chunk(lease, 0, ["a", "b"])
+    assert list(await stores.responses.append([twice, twice])) == []
+    assert await stores.read(lease.response_id) == ["a", "b"]
+
+
+@pytest.mark.parametrize("ranges", [[(0, 4), (2, 6)], [(2, 6), (0, 4)], [(0, 3), (0, 6)], [(0, 6), (1, 3)]])
+async def test_overlapping_chunks_are_read_once(stores: Stores, ranges: list[tuple[int, int]]) -> None:
+    lease = await stores.begin("a")
+    for first, end in ranges:
+        await stores.write(lease, first, list("abcdef"[first:end]))
+    assert await stores.read(lease.response_id) == list("abcdef")
+
+
+@pytest.mark.parametrize("firsts", [[0, 2], [2, 0]])
+async def test_chunks_that_end_together_do_not_displace_each_other(stores: Stores, firsts: list[int]) -> None:
+    lease = await stores.begin("a")
+    for first in firsts:
+        await stores.write(lease, first, list("abcd"[first:]))
+    assert await stores.read(lease.response_id) == list("abcd")
+
+
+async def test_many_chunks_in_one_call(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    assert list(await stores.responses.append([chunk(lease, index, [f"{index} "]) for index in range(60)])) == []
+    assert await stores.read(lease.response_id) == [f"{index} " for index in range(60)]
+
+
+async def test_no_chunks_in_one_call(stores: Stores) -> None:
+    assert list(await stores.responses.append([])) == []
+
+
+async def test_one_call_may_hold_chunks_of_several_responses(stores: Stores) -> None:
+    leases = [await stores.begin("a") for _ in range(3)]
+    chunks = [chunk(lease, index, [f"{lease.response_id}:{index}"]) for index in (1, 0) for lease in leases]
+    assert list(await stores.responses.append(chunks)) == []
+    for lease in leases:
+        wanted = [f"{lease.response_id}:0", f"{lease.response_id}:1"]
+        assert await stores.read(lease.response_id) == wanted
+
+
+async def test_reading_from_any_index_also_in_the_middle_of_a_chunk(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, list("abc"))
+    await stores.write(lease, 3, list("defg"))
+    for from_index in range(9):
+        stored = await stores.responses.entries(lease.response_id, from_index, NOW)
+        assert (stored.first_index, list(stored.entries)) == (from_index, list("abcdefg"[from_index:]))
+
+
+async def test_indexes_of_several_digits_stay_in_order(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    for first in (99, 9, 0, 10, 100):
+        end = {0: 9, 9: 10, 10: 99, 99: 100, 100: 120}[first]
+        await stores.write(lease, first, [f"{index} " for index in range(first, end)])
+    assert await stores.read(lease.response_id, 8) == [f"{index} " for index in range(8, 120)]
+
+
+async def test_when_the_first_delta_came_is_known_up_to_the_end(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.responses.append([chunk(lease, 0, ["a", "b"], NOW + 0.25), chunk(lease, 2, ["c"], NOW + 0.25)])
+    for from_index, wanted in (
+        (0, NOW + 0.25),
+        (1, NOW + 0.25),
+        (2, NOW + 0.25),
+        (3, NOW + 0.25),
+        (4, None),
+        (9, None),
+    ):
+        stored = await stores.responses.entries(lease.response_id, from_index, NOW + 1)
+        assert stored.began_at == wanted
+
+
+# -- what entries may hold ---------------------------------------------------------------------------------------
+
+
+async def test_restart_markers_keep_their_index(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    entries: list[LogEntry] = ["draft", Restart(-1, 1), "the ", "answer", Restart(3, 2), "end", Restart(0, 3)]
+    await stores.write(lease, 0, entries[:3])
+    await stores.write(lease, 3, entries[3:])
+    assert await stores.read(lease.response_id) == entries
+    assert await stores.read(lease.response_id, 4) == entries[4:]
+
+
+async def test_any_text_comes_back_as_it_was(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    entries = [
+        "",
+        "\n\r\n\t",
+        " ",
+        '"\\/',
+        "\x00\x01\x7f",
+        "äöü",
+        "日本語",
+        "👩‍👩‍👧",
+        "e\u0301",
+        "\u2028\ufeff",
+        "[1,2]",
+        "null",
+    ]
+    await stores.write(lease, 0, entries)
+    assert await stores.read(lease.response_id) == entries
+
+
+async def test_an_empty_text_is_an_entry(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, [""])
+    await stores.write(lease, 1, ["", "a", ""])
+    assert await stores.read(lease.response_id) == ["", "", "a", ""]
+
+
+@pytest.mark.parametrize("letter", ["x", "\n", "é", "語", "👩"])
+async def test_a_chunk_of_64k_characters(stores: Stores, letter: str) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, [letter * 65_536])
+    assert await stores.read(lease.response_id) == [letter * 65_536]
+
+
+async def test_a_response_of_several_megabytes(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    entries = [f"{index}" + "x" * 65_000 for index in range(40)]
+    for first in range(0, 40, 10):
+        chunks = [chunk(lease, index, [entries[index]]) for index in range(first, first + 10)]
+        assert list(await stores.responses.append(chunks)) == []
+    assert await stores.read(lease.response_id) == entries
+    assert await stores.read(lease.response_id, 17) == entries[17:]
+
+
+# -- ending ------------------------------------------------------------------------------------------------------
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10}
+FAILURE = {"code": "model_failed", "message": "ä\n", "retry_after_ms": 2000}
+ENDINGS = [
+    Ending(ResponseState.COMPLETED, 7, NOW + 1.25, "stop", USAGE),
+    Ending(ResponseState.COMPLETED, 1, NOW, "length", degraded=True),
+    Ending(ResponseState.CANCELLED, 3, NOW, "cancelled"),
+    Ending(ResponseState.ERROR, 0, NOW, error=FAILURE),
+]
+
+
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: str(ending.state))
+async def test_the_head_says_how_it_ended(stores: Stores, ending: Ending) -> None:
+    lease = await stores.begin("a")
+    await stores.responses.finish(lease, ending, NOW + 300)
+    head = await stores.responses.head(lease.response_id, NOW + 299)
+    assert head is not None
+    assert (head.ending, head.expires_at) == (ending, NOW + 300)
+
+
+async def test_the_first_ending_stays_and_a_repetition_changes_nothing(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.responses.finish(lease, completed(3), NOW + 300)
+    await stores.responses.finish(lease, completed(3), NOW + 300)
+    first = await stores.responses.head(lease.response_id, NOW)
+    await stores.responses.finish(lease, Ending(ResponseState.CANCELLED, 9, NOW, "cancelled"), NOW + 300)
+    assert await stores.responses.head(lease.response_id, NOW) == first
+    assert first is not None
+    assert first.ending == completed(3)
+
+
+async def test_a_repeated_ending_does_not_move_its_expiry(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.responses.finish(lease, completed(3), NOW + 300)
+    await stores.responses.finish(lease, completed(3), NOW + 900)
+    assert await stores.responses.head(lease.response_id, NOW + 400) is None
+
+
+@pytest.mark.parametrize("change", [{"epoch": 2}, {"epoch": 0}, {"owner": "b"}], ids=str)
+async def test_only_the_owner_ends_a_response(stores: Stores, change: dict[str, object]) -> None:
+    lease = await stores.begin("a")
+    other = replace(lease, **change)  # type: ignore[arg-type]
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(other, completed(0), NOW + 300)
+    head = await stores.responses.head(lease.response_id, NOW)
+    assert head is not None
+    assert head.ending is None
+
+
+async def test_an_unknown_response_can_not_be_ended(stores: Stores) -> None:
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(Lease(new_name("response"), "a", 1), completed(0), NOW + 300)
+
+
+# -- the lease ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_response_is_taken_over_only_after_its_owners_lease_has_run_out(stores: Stores) -> None:
+    lease = await stores.begin(owner := new_name("task"))
+    await stores.responses.renew(owner, NOW + 10)
+    for now in (NOW, NOW + 9.5, NOW + 9.99):
+        assert await stores.responses.take_over(lease.response_id, "b", now) is None
+    assert await stores.responses.head(lease.response_id, NOW) is not None
+    assert await stores.responses.take_over(lease.response_id, "b", NOW + 10.01) == Lease(lease.response_id, "b", 2)
+
+
+async def test_one_renewal_holds_all_responses_of_a_task(stores: Stores) -> None:
+    owner = new_name("task")
+    leases = [await stores.begin(owner) for _ in range(3)]
+    other = await stores.begin(new_name("task"))
+    await stores.responses.renew(owner, NOW + 10)
+    await stores.responses.renew(owner, NOW + 20)
+    for lease in leases:
+        assert await stores.responses.take_over(lease.response_id, "b", NOW + 19) is None
+    assert await stores.responses.take_over(other.response_id, "b", NOW + 19) is not None
+
+
+async def test_a_late_renewal_does_not_shorten_the_lease(stores: Stores) -> None:
+    lease = await stores.begin(owner := new_name("task"))
+    await stores.responses.renew(owner, NOW + 20)
+    await stores.responses.renew(owner, NOW + 10)  # sent before the other one, arrived after it
+    assert await stores.responses.take_over(lease.response_id, "b", NOW + 15) is None
+
+
+async def test_a_task_that_never_took_a_lease_has_none(stores: Stores) -> None:
+    lease = await stores.begin(new_name("task"))
+    assert await stores.responses.take_over(lease.response_id, "b", NOW) == Lease(lease.response_id, "b", 2)
+
+
+async def test_an_ended_response_is_not_taken_over(stores: Stores) -> None:
+    lease = await stores.begin(new_name("task"))
+    await stores.responses.finish(lease, completed(0), NOW + 300)
+    assert await stores.responses.take_over(lease.response_id, "b", NOW + 100) is None
+
+
+async def test_nothing_is_taken_over_where_nothing_is(stores: Stores) -> None:
+    assert await stores.responses.take_over(new_name("response"), "b", NOW) is None
+    expired = await stores.begin(new_name("task"))
+    assert await stores.responses.take_over(expired.response_id, "b", NOW + LIFETIME + 2) is None
+
+
+async def test_of_many_concurrent_takers_one_wins(stores: Stores) -> None:
+    lease = await stores.begin(new_name("task"))
+    await stores.write(lease, 0, ["a"])
+    takers = [new_name("task") for _ in range(6)]
+    for taker in takers:
+        await stores.responses.renew(taker, NOW + 10)
+    attempts = [stores.responses.take_over(lease.response_id, taker, NOW) for taker in takers]
+    won = [each for each in await asyncio.gather(*attempts) if each is not None]
+    head = await stores.responses.head(lease.response_id, NOW)
+    assert len(won) == 1
+    assert head is not None
+    assert (head.lease, head.starts) == (won[0], {1: 0, 2: 1})
+
+
+async def test_the_new_owner_goes_on_behind_the_gapless_prefix(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0", "a1"])
+    await stores.write(old, 4, ["a4"])
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new == Lease(old.response_id, "b", 2)
+    head = await stores.responses.head(old.response_id, NOW)
+    assert head is not None
+    assert head.starts == {1: 0, 2: 2}
+    assert await stores.read(old.response_id) == ["a0", "a1"]
+    await stores.write(new, 2, ["b2", "b3"])
+    assert await stores.read(old.response_id) == ["a0", "a1", "b2", "b3"]
+    await stores.write(new, 4, ["b4"])
+    assert await stores.read(old.response_id, 3) == ["b3", "b4"]
+
+
+async def test_a_response_without_any_chunk_is_taken_over_from_its_beginning(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new is not None
+    await stores.write(old, 0, ["a0", "a1"])
+    assert await stores.read(old.response_id) == []
+    await stores.write(new, 0, ["b0"])
+    assert await stores.read(old.response_id) == ["b0"]
+
+
+@pytest.mark.parametrize("late", range(4), ids="after {} writes of the new owner".format)
+@pytest.mark.parametrize("end", [3, 9], ids="up to {}".format)
+async def test_what_the_stale_owner_writes_late_is_never_read(stores: Stores, late: int, end: int) -> None:
+    olds, news = [f"a{index}" for index in range(9)], [f"b{index}" for index in range(9)]
+    wanted = [*olds[:2], *news[2:8]]
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, olds[:2])
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new is not None
+    writes = [[chunk(new, first, news[first : first + 2])] for first in (2, 4, 6)]
+    writes.insert(late, [chunk(old, first, olds[first:end]) for first in range(end)])
+    for chunks in writes:
+        assert list(await stores.responses.append(chunks)) == []
+        seen = await stores.read(old.response_id)
+        assert seen == wanted[: max(len(seen), 2)]
+    for from_index in range(9):
+        assert await stores.read(old.response_id, from_index) == wanted[from_index:]
+
+
+async def test_what_lay_behind_a_gap_when_it_was_taken_over_stays_unread(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a0"])
+    await stores.write(old, 2, ["a2", "a3"])
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new is not None
+    await stores.write(old, 1, ["a1"])
+    assert await stores.read(old.response_id) == ["a0"]
+    await stores.write(new, 1, ["b1"])
+    assert await stores.read(old.response_id) == ["a0", "b1"]
+
+
+async def test_the_stale_owner_can_not_end_it(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new is not None
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(old, completed(0), NOW + 300)
+    await stores.responses.finish(new, completed(4), NOW + 300)
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(old, completed(0), NOW + 300)
+    head = await stores.responses.head(old.response_id, NOW)
+    assert head is not None
+    assert head.ending == completed(4)
+
+
+async def test_three_owners_in_a_row(stores: Stores) -> None:
+    first = await stores.begin(new_name("task"))
+    await stores.write(first, 0, ["a0", "a1", "a2"])
+    second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    assert second is not None
+    await stores.write(second, 3, ["b3"])
+    third = await stores.responses.take_over(first.response_id, new_name("task"), NOW + 1)
+    assert third is not None
+    assert third.epoch == 3
+    await stores.write(first, 3, ["a3", "a4", "a5"])
+    await stores.write(second, 4, ["b4", "b5"])
+    await stores.write(third, 4, ["c4"])
+    assert await stores.read(first.response_id) == ["a0", "a1", "a2", "b3", "c4"]
+    head = await stores.responses.head(first.response_id, NOW)
+    assert head is not None
+    assert head.starts == {1: 0, 2: 3, 3: 4}
+
+
+async def test_an_owner_in_the_middle_that_wrote_nothing(stores: Stores) -> None:
+    first = await stores.begin(new_name("task"))
+    await stores.write(first, 0, ["a0"])
+    second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    third = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    assert second is not None
+    assert third is not None
+    await stores.write(second, 1, ["b1"])
+    await stores.write(first, 1, ["a1"])
+    assert await stores.read(first.response_id) == ["a0"]
+    await stores.write(third, 1, ["c1"])
+    assert await stores.read(first.response_id) == ["a0", "c1"]
+
+
+@pytest.mark.parametrize("now", [NOW, NOW + 20], ids=["with its lease", "after its lease"])
+async def test_who_is_the_owner_already_is_given_its_lease(stores: Stores, now: float) -> None:
+    lease = await stores.begin(owner := new_name("task"))
+    await stores.responses.renew(owner, NOW + 10)
+    await stores.write(lease, 0, ["a"])
+    assert await stores.responses.take_over(lease.response_id, owner, now) == lease
+    await stores.write(lease, 1, ["b"])
+    assert await stores.read(lease.response_id) == ["a", "b"]
+
+
+# -- expiry and polls --------------------------------------------------------------------------------------------
+
+
+async def test_what_has_expired_is_not_there(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a"])
+    await stores.responses.finish(lease, completed(1), NOW + 300)
+    assert await stores.read(lease.response_id, now=NOW + 299) == ["a"]
+    for now in (NOW + 300, NOW + 301, NOW + 90_000):
+        assert await stores.responses.head(lease.response_id, now) is None
+        assert await stores.responses.note_read(lease.response_id, now) is None
+        assert await stores.read(lease.response_id, now=now) == []
+
+
+async def test_an_unfinished_response_expires_too(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a"])
+    assert await stores.responses.head(lease.response_id, NOW + LIFETIME - 2) is not None
+    assert await stores.responses.head(lease.response_id, NOW + LIFETIME) is None
+
+
+async def test_reads_are_counted(stores: Stores) -> None:
+    lease = await stores.begin("a")
+    for count in (1, 2, 3):
+        noted = await stores.responses.note_read(lease.response_id, NOW)
+        assert noted is not None
+        assert noted.polls == count
+        assert await stores.responses.head(lease.response_id, NOW) == noted
+    attempts = [stores.responses.note_read(lease.response_id, NOW) for _ in range(10)]
+    counted = sorted(head.polls for head in await asyncio.gather(*attempts) if head is not None)
+    assert counted == list(range(4, 14))
+
+
+async def test_polls_survive_a_take_over_and_the_end(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    await stores.responses.note_read(old.response_id, NOW)
+    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    assert new is not None
+    await stores.responses.note_read(old.response_id, NOW)
+    await stores.responses.finish(new, completed(0), NOW + 300)
+    head = await stores.responses.note_read(old.response_id, NOW)
+    assert head is not None
+    assert (head.polls, head.ending) == (3, completed(0))
+
+
+@pytest.mark.parametrize("prefix", ["response", "owner#task"])
+async def test_an_unknown_response_is_not_there(stores: Stores, prefix: str) -> None:
+    unknown = new_name(prefix)
+    await stores.responses.renew(unknown.removeprefix("owner#"), NOW + 10)
+    assert await stores.responses.head(unknown, NOW) is None
+    assert await stores.responses.note_read(unknown, NOW) is None
+    for from_index in (0, 3):
+        stored = await stores.responses.entries(unknown, from_index, NOW)
+        assert (stored.first_index, list(stored.entries), stored.began_at) == (from_index, [], None)
+    assert await stores.responses.head(unknown, NOW) is None  # counting the poll has not made one
+
+
+async def test_what_is_written_to_an_unknown_response_stays_unread(stores: Stores) -> None:
+    lease = Lease(new_name("response"), "a", 1)
+    await stores.write(lease, 0, ["a"])
+    assert await stores.read(lease.response_id) == []
+    assert await stores.responses.head(lease.response_id, NOW) is None

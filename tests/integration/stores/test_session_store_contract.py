@@ -1,0 +1,227 @@
+"""What the port of the ledger promises, held against each implementation."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from stream_core.channel import Channel
+from stream_core.response_store import Lease
+from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation
+from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, new_channel, new_message, new_name
+
+
+async def conversation(stores: Stores, count: int, now: float = NOW) -> tuple[Channel, list[LedgerEntry]]:
+    """A session with so many messages, each of which follows the one before."""
+    channel, messages = new_channel(), list[LedgerEntry]()
+    for _ in range(count):
+        messages.append(new_message(messages[-1] if messages else None))
+        await stores.sessions.accept(channel, messages[-1], now)
+    return channel, messages
+
+
+async def loaded(stores: Stores, channel: Channel, now: float = NOW) -> tuple[str | None, list[LedgerEntry]]:
+    """What is known of a session."""
+    stored = await stores.sessions.load(channel, now)
+    return stored.last_message_id, list(stored.entries)
+
+
+async def test_of_an_unknown_session_nothing_is_known(stores: Stores) -> None:
+    stored = await stores.sessions.load(new_channel(), NOW)
+    assert stored == StoredConversation(None, stored.entries)
+    assert list(stored.entries) == []
+
+
+async def test_the_first_message(stores: Stores) -> None:
+    channel, message = new_channel(), new_message(None, "hello", owner="task-a")
+    lease = await stores.sessions.accept(channel, message, NOW)
+    assert lease == Lease(message.response_id, "task-a", 1)
+    assert await loaded(stores, channel) == (message.message_id, [message])
+
+
+async def test_messages_are_loaded_in_causal_order(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 12)
+    assert await loaded(stores, channel) == (messages[-1].message_id, messages)
+
+
+async def test_message_names_do_not_decide_the_order(stores: Stores) -> None:
+    channel, previous = new_channel(), None
+    for name in ("z", "m", "10", "9", "a", "Ω"):
+        entry = LedgerEntry(name, previous, name, new_name("response"), "task-a")
+        await stores.sessions.accept(channel, entry, NOW)
+        previous = name
+    _, entries = await loaded(stores, channel)
+    assert [entry.message_id for entry in entries] == ["z", "m", "10", "9", "a", "Ω"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "日本語 👩‍👩‍👧", "x" * 65_536], ids=["empty", "newline", "unicode", "64 KB"]
+)
+async def test_any_text_comes_back_as_it_was(stores: Stores, text: str) -> None:
+    channel, message = new_channel(), new_message(None, text)
+    await stores.sessions.accept(channel, message, NOW)
+    await stores.sessions.answered(channel, message.message_id, text)
+    _, entries = await loaded(stores, channel)
+    assert entries == [replace(message, answer=text, ended=True)]
+
+
+async def test_a_message_that_does_not_follow_the_last_one_is_refused_and_changes_nothing(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 3)
+    before = await loaded(stores, channel)
+    unknown = replace(new_message(None), previous_message_id=new_name("message"))
+    for refused in (new_message(None), new_message(messages[0]), new_message(messages[1]), unknown):
+        with pytest.raises(NotAccepted):
+            await stores.sessions.accept(channel, refused, NOW)
+        assert await loaded(stores, channel) == before
+        assert await stores.responses.head(refused.response_id, NOW) is None
+
+
+async def test_in_an_unknown_session_a_message_can_not_follow_another(stores: Stores) -> None:
+    channel, refused = new_channel(), replace(new_message(None), previous_message_id="elsewhere")
+    with pytest.raises(NotAccepted):
+        await stores.sessions.accept(channel, refused, NOW)
+    assert await loaded(stores, channel) == (None, [])
+    assert await stores.responses.head(refused.response_id, NOW) is None
+
+
+async def test_a_known_message_with_another_response_is_refused(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 2)
+    before = await loaded(stores, channel)
+    for known in messages:
+        again = replace(known, response_id=new_name("response"))
+        with pytest.raises(NotAccepted):
+            await stores.sessions.accept(channel, again, NOW)
+        assert await stores.responses.head(again.response_id, NOW) is None
+    circle = replace(messages[0], previous_message_id=messages[1].message_id, response_id=new_name("response"))
+    with pytest.raises(NotAccepted):
+        await stores.sessions.accept(channel, circle, NOW)
+    assert await loaded(stores, channel) == before
+
+
+@pytest.mark.parametrize("later", [0.0, 5.0])
+async def test_repeating_a_call_that_succeeded_is_safe(stores: Stores, later: float) -> None:
+    channel, messages = await conversation(stores, 2)
+    before = await loaded(stores, channel)
+    last = messages[-1]
+    assert await stores.sessions.accept(channel, last, NOW + later) == Lease(last.response_id, last.owner, 1)
+    assert await loaded(stores, channel) == before
+
+
+async def test_a_repeated_call_does_not_reset_the_response(stores: Stores) -> None:
+    channel, message = new_channel(), new_message(None)
+    lease = await stores.sessions.accept(channel, message, NOW)
+    await stores.write(lease, 0, ["a"])
+    await stores.responses.finish(lease, completed(1), NOW + 300)
+    await stores.sessions.accept(channel, message, NOW)
+    head = await stores.responses.head(message.response_id, NOW)
+    assert head is not None
+    assert head.ending == completed(1)
+    assert await stores.read(message.response_id) == ["a"]
+
+
+@pytest.mark.parametrize("known", [0, 2])
+async def test_of_many_tasks_that_race_for_one_previous_message_one_wins(stores: Stores, known: int) -> None:
+    channel, messages = await conversation(stores, known)
+    racers = [new_message(messages[-1] if messages else None, owner=new_name("task")) for _ in range(6)]
+    results = await asyncio.gather(
+        *(stores.sessions.accept(channel, racer, NOW) for racer in racers), return_exceptions=True
+    )
+    won = [racer for racer, result in zip(racers, results, strict=True) if isinstance(result, Lease)]
+    assert len(won) == 1
+    assert sum(isinstance(result, NotAccepted) for result in results) == len(racers) - 1
+    assert await loaded(stores, channel) == (won[0].message_id, [*messages, won[0]])
+    for racer in racers:
+        head = await stores.responses.head(racer.response_id, NOW)
+        assert (head is not None) == (racer is won[0])
+
+
+async def test_of_two_tasks_that_race_with_one_message_one_wins(stores: Stores) -> None:
+    """The client repeats its message elsewhere while the first task has not answered yet."""
+    channel, messages = await conversation(stores, 1)
+    first = new_message(messages[-1], owner="task-a")
+    second = replace(first, response_id=new_name("response"), owner="task-b")
+    results = await asyncio.gather(
+        *(stores.sessions.accept(channel, entry, NOW) for entry in (first, second)), return_exceptions=True
+    )
+    assert sorted(type(result).__name__ for result in results) == ["Lease", "NotAccepted"]
+
+
+async def test_sessions_of_different_tenants_do_not_meet(stores: Stores) -> None:
+    session, message = new_name("session"), new_message(None)
+    channels = [Channel(tenant, agent, session) for tenant in ("t", "u") for agent in ("a", "b")]
+    for channel in channels:
+        own = replace(message, response_id=new_name("response"))
+        await stores.sessions.accept(channel, own, NOW)
+        assert await loaded(stores, channel) == (message.message_id, [own])
+
+
+async def test_answers_are_part_of_the_history(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 3)
+    await stores.sessions.answered(channel, messages[0].message_id, "first answer")
+    await stores.sessions.answered(channel, messages[1].message_id, None)
+    _, entries = await loaded(stores, channel)
+    assert entries == [
+        replace(messages[0], answer="first answer", ended=True),
+        replace(messages[1], ended=True),
+        messages[2],
+    ]
+
+
+async def test_an_answer_that_is_told_twice(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 1)
+    for _ in range(2):
+        await stores.sessions.answered(channel, messages[0].message_id, "answer")
+    _, entries = await loaded(stores, channel)
+    assert entries == [replace(messages[0], answer="answer", ended=True)]
+
+
+async def test_an_answer_to_a_forgotten_message_is_nothing(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 1)
+    await stores.sessions.answered(channel, new_name("message"), "answer")
+    await stores.sessions.answered(new_channel(), new_name("message"), "answer")
+    assert await loaded(stores, channel) == (messages[0].message_id, messages)
+
+
+async def test_an_expired_session_is_not_there_and_starts_anew(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 2)
+    later = NOW + LIFETIME + 2
+    assert await loaded(stores, channel, later) == (None, [])
+    with pytest.raises(NotAccepted):
+        await stores.sessions.accept(channel, new_message(messages[-1]), later)
+    first = new_message(None)
+    assert await stores.sessions.accept(channel, first, later) == Lease(first.response_id, first.owner, 1)
+    second = new_message(first)
+    await stores.sessions.accept(channel, second, later)
+    assert await loaded(stores, channel, later) == (second.message_id, [first, second])
+
+
+async def test_a_name_may_come_back_after_it_has_expired(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 1)
+    later = NOW + LIFETIME + 2
+    again = replace(messages[0], response_id=new_name("response"))
+    await stores.sessions.accept(channel, again, later)
+    assert await loaded(stores, channel, later) == (again.message_id, [again])
+
+
+async def test_each_message_keeps_its_session_alive(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 1)
+    second = new_message(messages[0])
+    await stores.sessions.accept(channel, second, NOW + LIFETIME - 10)
+    last, entries = await loaded(stores, channel, NOW + LIFETIME + 10)
+    assert last == second.message_id
+    assert entries in ([second], [messages[0], second])  # the oldest may be forgotten
+    third = new_message(second)
+    await stores.sessions.accept(channel, third, NOW + LIFETIME + 10)
+    _, entries = await loaded(stores, channel, NOW + LIFETIME + 20)
+    assert entries[-2:] == [second, third]
+
+
+async def test_a_long_session(stores: Stores) -> None:
+    channel = new_channel()
+    messages: list[LedgerEntry] = []
+    for _ in range(24):
+        messages.append(new_message(messages[-1] if messages else None, "x" * 60_000))
+        await stores.sessions.accept(channel, messages[-1], NOW)
+    assert await loaded(stores, channel) == (messages[-1].message_id, messages)

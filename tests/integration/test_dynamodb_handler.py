@@ -1,0 +1,277 @@
+"""The handler and the poll function on one emulated DynamoDB, in good weather and in bad."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_aws.tables import TableNames
+from tests.integration.answer import Frame
+from tests.integration.aws_emulator import AwsEmulator, aws_emulator
+from tests.integration.chat_client import ChatSession, chat_message, demo, open_session
+from tests.integration.conftest import Serve
+from tests.integration.faulty_dynamodb import Fault, FaultyDynamoDB, faulty_dynamodb
+from tests.integration.lambda_function import LambdaFunction
+from tests.integration.server_process import ServerProcess
+
+KEYS = '{"k1": "0123456789abcdef0123456789abcdef"}'
+# As many polls at once: a thread waits for each, as an execution environment of Lambda would.
+_ENVIRONMENTS = ThreadPoolExecutor(32)
+# The writes and reads of a response's way through the buffer.
+_RESPONSE_CALLS = ("BatchWriteItem", "UpdateItem", "Query", "GetItem", "PutItem")
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
+    with aws_emulator(tmp_path_factory.mktemp("emulator") / "emulator.log") as running:
+        running.client("secretsmanager").create_secret(Name="signing-keys", SecretString=KEYS)
+        yield running
+
+
+@dataclass
+class Deployment:
+    """Handlers and the poll function on tables of their own."""
+
+    emulator: AwsEmulator
+    dynamodb: FaultyDynamoDB
+    tables: TableNames
+    serve: Serve
+    http: aiohttp.ClientSession
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **self.emulator.environment,
+            **self.dynamodb.environment,
+            "EVENFLOW_TOKEN_KEYS_SECRET": "signing-keys",
+            "EVENFLOW_RESPONSES_TABLE": self.tables.responses,
+        }
+
+    async def handler(self, **settings: object) -> ServerProcess:
+        """A handler process."""
+        return await asyncio.to_thread(
+            self.serve,
+            self.environment,
+            store="dynamodb",
+            sessions_table=self.tables.sessions,
+            ledger_table=self.tables.ledger,
+            **settings,
+        )
+
+    def poll_function(self) -> LambdaFunction:
+        """The function as Lambda has it, before its first call."""
+        variables = {"EVENFLOW_METRICS_ENVIRONMENT": "test", "POWERTOOLS_TRACE_DISABLED": "true"}
+        return LambdaFunction("poll_response", self.environment | variables)
+
+    async def session(self, server: ServerProcess, session_id: str | None = None) -> ChatSession:
+        return await open_session(self.http, server.http_url, **({"session_id": session_id} if session_id else {}))
+
+
+@pytest.fixture
+async def deployment(emulator: AwsEmulator, serve: Serve, http: aiohttp.ClientSession) -> AsyncIterator[Deployment]:
+    tables = emulator.create_tables(f"test{time.monotonic_ns()}")
+    async with faulty_dynamodb(emulator.endpoint) as dynamodb:
+        yield Deployment(emulator, dynamodb, tables, serve, http)
+        assert dynamodb.refused == []
+
+
+class Poller:
+    """Polls one response through the function, as the fallback's client does."""
+
+    def __init__(self, function: LambdaFunction, session: ChatSession, response_id: str) -> None:
+        self._function = function
+        self._session = session
+        self._response_id = response_id
+        self.text = ""
+        self.next_index = 0
+        self.polls = 0
+
+    async def poll(self, timeout_ms: int = 10_000, from_index: int | None = None) -> tuple[int, Frame]:
+        """One poll: status and body."""
+        index = self.next_index if from_index is None else from_index
+        path = f"/chat/message/{self._response_id}?from_index={index}&timeout_ms={timeout_ms}"
+        headers = {"Authorization": f"Bearer {self._session.token}"}
+        call = partial(self._function.call, "GET", path, headers=headers)
+        answer = await asyncio.get_running_loop().run_in_executor(_ENVIRONMENTS, call)
+        return answer.status, answer.json
+
+    async def whole(self, retry: bool = False) -> Frame:
+        """Poll to the end; `retry`: errors of the service are polled through."""
+        while True:
+            status, body = await self.poll()
+            if retry and status == 503:
+                assert body["error"]["code"] == "store_unavailable"
+                await asyncio.sleep(0.2)
+                continue
+            assert status == 200, body
+            self.polls += 1
+            assert body["metadata"]["restarted"] is None
+            assert body["chunk_index"] >= self.next_index - 1
+            self.text += body["new_text"]
+            self.next_index = body["metadata"]["next_index"]
+            if body["status"] in ("completed", "error", "cancelled"):
+                return body
+
+
+async def test_what_the_socket_gives_the_function_gives_too(deployment: Deployment) -> None:
+    server = await deployment.handler()
+    session = await deployment.session(server)
+    function = deployment.poll_function()
+    async with session.connect() as connection:
+        start = await connection.message("m1", None, demo(tokens=120, gap_ms=25, seed=3))
+        poller = Poller(function, session, start["response_id"])
+        polled = asyncio.create_task(poller.whole())
+        answer = await connection.whole(start["response_id"])
+        socket_ended = time.monotonic()
+        body = await polled
+        assert time.monotonic() - socket_ended < 2.0
+    whole = "".join(demo_tokens(3, 120))
+    assert answer.text == poller.text == body["full_text"] == whole
+    assert poller.polls < 5
+    assert (body["status"], body["metadata"]["finish_reason"]) == ("completed", "stop")
+    assert body["metadata"]["usage"]["completion_tokens"] == 120
+    assert body["metadata"]["message_id"] == "m1"
+    status, again = await poller.poll(from_index=5)
+    assert (status, again["full_text"]) == (200, whole)
+    assert whole.endswith(again["new_text"])
+    status, refused = await poller.poll(from_index=body["metadata"]["next_index"] + 1)
+    assert (status, refused["error"]["param"]) == (400, "from_index")
+
+
+async def test_errors_and_refusals_through_the_function(deployment: Deployment) -> None:
+    server = await deployment.handler(fallback_text="", response_ttl_seconds=2)
+    session, stranger = await deployment.session(server), await deployment.session(server)
+    function = deployment.poll_function()
+    posted = (await session.post("m1", None, demo(refuse=1))).json
+    poller = Poller(function, session, posted["response_id"])
+    body = await poller.whole()
+    assert (body["status"], body["metadata"]["error"]["code"]) == ("error", "model_refused")
+    assert (await Poller(function, stranger, posted["response_id"]).poll())[0] == 404
+    assert (await Poller(function, session, "rsp_nope").poll())[0] == 404
+    await asyncio.sleep(3)
+    status, gone = await poller.poll(from_index=0)
+    assert (status, gone["error"]["code"]) == (410, "response_expired")
+    answer = await asyncio.to_thread(function.call, "GET", f"/chat/message/{posted['response_id']}")
+    assert (answer.status, answer.error["code"]) == (401, "token_missing")
+
+
+async def test_polls_keep_a_response_alive_that_nobody_reads_here(deployment: Deployment) -> None:
+    server = await deployment.handler(grace_seconds=1.5)
+    session = await deployment.session(server)
+    function = deployment.poll_function()
+    text = demo(tokens=100, gap_ms=50, seed=4)
+    read = (await session.post("m1", None, text)).json["response_id"]
+    other = await deployment.session(server)
+    unread = (await other.post("m1", None, text)).json["response_id"]
+    poller = Poller(function, session, read)
+    deadline = time.monotonic() + 20
+    status = ""
+    while status not in ("completed", "cancelled", "error"):
+        assert time.monotonic() < deadline
+        _, body = await poller.poll(timeout_ms=400)
+        poller.next_index = body["metadata"]["next_index"]
+        status = body["status"]
+    assert (status, body["full_text"]) == ("completed", "".join(demo_tokens(4, 100)))
+    _, body = await Poller(function, other, unread).poll()
+    assert body["status"] == "cancelled"
+
+
+async def test_a_session_goes_on_at_another_task(deployment: Deployment) -> None:
+    first, second = await deployment.handler(), await deployment.handler()
+    here = await deployment.session(first)
+    function = deployment.poll_function()
+    posted = (await here.post("m1", None, demo(tokens=5, gap_ms=1, seed=1))).json
+    await Poller(function, here, posted["response_id"]).whole()
+    there = ChatSession(
+        deployment.http,
+        {"session_id": here.session_id, "token": here.token, "ws_url": second.ws_url, "http_url": second.http_url},
+    )
+    # The same message is the same response, wherever it is sent; nothing is generated twice.
+    again = await there.post("m1", None, demo(tokens=5, gap_ms=1, seed=1))
+    assert (again.status, again.json["error"]["code"]) == (409, "response_elsewhere")
+    assert again.json["error"]["response_id"] == posted["response_id"]
+    # Causality holds across tasks, and whoever comes second hears what is expected.
+    assert (await there.post("m2", None, "hi")).json["error"]["expected"] == "m1"
+    assert (await there.post("m2", "m1", demo(tokens=1))).status == 202
+    assert (await here.post("m2b", "m1", demo(tokens=1))).json["error"]["expected"] == "m2"
+    assert (await here.post("m3", "m2", demo(tokens=1))).status == 202
+    race = await asyncio.gather(here.post("a", "m3", demo(tokens=1)), there.post("b", "m3", demo(tokens=1)))
+    assert sorted(answer.status for answer in race) == [202, 409]
+
+
+async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(deployment: Deployment) -> None:
+    server = await deployment.handler(grace_seconds=60)
+    readers = 12
+    sessions = [await deployment.session(server) for _ in range(readers)]
+    gap_ms, tokens = 40, 500  # 20 s
+
+    async def over_websocket(session: ChatSession, seed: int) -> tuple[str, str, float]:
+        async with session.connect() as connection:
+            text = demo(tokens=tokens, gap_ms=gap_ms, seed=seed)
+            start = await connection.message("m1", None, text)
+            started[seed].set_result(start["response_id"])
+            answer = await connection.whole(start["response_id"], 50)
+            # Answer.take has checked that each index came once and in order.
+            return answer.text, "".join(demo_tokens(seed, tokens)), time.monotonic()
+
+    started = [asyncio.get_running_loop().create_future() for _ in range(readers)]
+    sockets = [asyncio.create_task(over_websocket(session, seed)) for seed, session in enumerate(sessions)]
+    # A function of its own for each: an execution environment has one request at a time.
+    pollers = [
+        Poller(deployment.poll_function(), session, await started[seed]) for seed, session in enumerate(sessions)
+    ]
+    polls = [asyncio.create_task(poller.whole(retry=True)) for poller in pollers]
+    await asyncio.sleep(1)
+    throttling = deployment.dynamodb.inject(Fault.THROTTLED, *_RESPONSE_CALLS, share=0.3)
+    await asyncio.sleep(10)
+    deployment.dynamodb.withdraw(throttling)
+    await deployment.dynamodb.refuse_connections()
+    await asyncio.sleep(5)
+    await deployment.dynamodb.accept_connections()
+    for got, wanted, _ in await asyncio.gather(*sockets):
+        assert got == wanted
+    bodies = await asyncio.gather(*polls)
+    for seed, (body, poller) in enumerate(zip(bodies, pollers, strict=True)):
+        assert body["full_text"] == poller.text == "".join(demo_tokens(seed, tokens))
+    assert deployment.dynamodb.struck[Fault.THROTTLED] > 0
+    metrics = await server.metrics()
+    assert metrics["evenflow_store_retries_total"] > 0
+    assert metrics["evenflow_store_deltas_lost_total"] == 0
+    await server.until_metric("store_backlog_bytes", 0)
+
+
+async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answers_go_on(deployment: Deployment) -> None:
+    server = await deployment.handler()
+    session = await deployment.session(server)
+    async with session.connect() as connection:
+        start = await connection.message("m1", None, demo(tokens=60, gap_ms=50, seed=8))
+        throttling = deployment.dynamodb.inject(Fault.THROTTLED)
+        await connection.send("chat.message", **chat_message("m2", "m1", "hi"))
+        refused = await connection.next_of("error", "throttle", "system.busy")
+        assert refused["error"]["code"] == "store_unavailable"
+        assert refused["error"]["retry_after_ms"] > 0
+        answer = await connection.whole(start["response_id"])
+        assert answer.text == "".join(demo_tokens(8, 60))
+        deployment.dynamodb.withdraw(throttling)
+        assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1, seed=9))).text == "".join(demo_tokens(9, 3))
+    assert (await server.metrics())["evenflow_store_refused_total"] >= 1
+
+
+async def test_a_leaving_node_has_written_everything(deployment: Deployment) -> None:
+    server = await deployment.handler(drain_seconds=10)
+    session = await deployment.session(server)
+    function = deployment.poll_function()
+    response_id = (await session.post("m1", None, demo(tokens=40, gap_ms=20, seed=5))).json["response_id"]
+    server.send_signal()
+    assert await server.ended() == 0
+    body: Any = await Poller(function, session, response_id).whole()
+    assert (body["status"], body["full_text"]) == ("completed", "".join(demo_tokens(5, 40)))

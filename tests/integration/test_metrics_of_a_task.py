@@ -1,0 +1,47 @@
+"""The real process and CloudWatch: what a task did is there when it has left."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.integration.chat_client import demo
+from tests.integration.cloudwatch_emulator import cloudwatch_emulator
+from tests.integration.conftest import OpenSession
+from tests.integration.server_process import ServerProcess
+
+
+def total(client: Any, name: str) -> float:
+    """The sum of all that was published of a metric; no minute may have been published twice."""
+    now = time.time()
+    answer = client.get_metric_statistics(
+        Namespace="Evenflow",
+        MetricName=name,
+        Dimensions=[{"Name": "Environment", "Value": "test"}],
+        StartTime=datetime.fromtimestamp(now - 600, UTC),
+        EndTime=datetime.fromtimestamp(now + 60, UTC),
+        Period=60,
+        Statistics=["Sum", "SampleCount"],
+    )
+    assert [datapoint["SampleCount"] for datapoint in answer["Datapoints"]] == [1] * len(answer["Datapoints"])
+    return sum((datapoint["Sum"] for datapoint in answer["Datapoints"]), 0.0)
+
+
+async def test_a_task_publishes_the_minute_in_which_it_leaves(opened: OpenSession, tmp_path: Path) -> None:
+    with cloudwatch_emulator(tmp_path / "cloudwatch.log") as emulator:
+        settings = {"EVENFLOW_METRICS": "cloudwatch", "EVENFLOW_METRICS_ENVIRONMENT": "test"}
+        server = ServerProcess(tmp_path / "server.log", settings | emulator.environment)
+        try:
+            server.wait_until_serving()
+            session = await opened(server)
+            async with session.connect() as connection:
+                await connection.ask("m1", None, demo(tokens=20, gap_ms=5))
+                await connection.ask("m2", "m1", demo(tokens=20, gap_ms=5))
+            delivered = await server.metric("deltas_delivered_total")
+        finally:
+            server.stop()
+        client = emulator.client("cloudwatch")
+        assert total(client, "responses.completed") == 2
+        assert total(client, "deltas.delivered") == delivered

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.errors import Overloaded
+from stream_core.limits import Limits
+from stream_core.response_store import Lease
+from stream_core.response_stream import ResponseStream
+from stream_core.session_store import LedgerEntry, NotAccepted
+from tests.unit.fargate_handler.orchestrator.controlled_source import settle
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    UNREACHABLE,
+    ScriptedResponseStore,
+    ScriptedSessionStore,
+)
+from tests.unit.hand_turned_clock import HandTurnedClock
+
+CHANNEL = Channel("t", "demo", "s")
+
+
+class Node:
+    """A ledger and what stands behind it. Its task is `a`."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.clock = HandTurnedClock()
+        self.metrics = Metrics()
+        self.responses = ScriptedResponseStore()
+        self.sessions = ScriptedSessionStore(self.responses)
+        self.recorder = ResponseRecorder(
+            responses=self.responses,
+            sessions=self.sessions,
+            owner="a",
+            clock=self.clock.delivery,
+            limits=self.limits,
+            metrics=self.metrics,
+            monotonic=self.clock.monotonic,
+            wall_time=self.clock.monotonic,
+            on_lost=lambda _: None,
+        )
+        refused = self.metrics.counter(catalogue.STORE_REFUSED)
+        self.ledger = MessageLedger(self.sessions, self.recorder, "a", self.clock.monotonic, refused)
+
+    def stream(self, message_id: str = "m1") -> ResponseStream:
+        return ResponseStream(
+            response_id=f"r_{message_id}",
+            message_id=message_id,
+            channel=CHANNEL,
+            clock=self.clock.delivery,
+            limits=self.limits,
+            monotonic=self.clock.monotonic,
+        )
+
+    async def accept(self, message_id: str, previous: str | None = None, text: str = "hi") -> ResponseStream:
+        stream = self.stream(message_id)
+        await self.ledger.accept(IngestEvent(CHANNEL, message_id, previous, text, 30.0), stream)
+        return stream
+
+    @property
+    def refused(self) -> int:
+        return self.metrics.counter(catalogue.STORE_REFUSED).value
+
+
+async def test_what_is_accepted_is_on_record_with_an_empty_response_of_ours() -> None:
+    node = Node()
+    await node.accept("m1", text="one?")
+    await node.accept("m2", "m1", text="two?")
+    stored = await node.ledger.load(CHANNEL)
+    assert stored.last_message_id == "m2"
+    assert stored.entries == [
+        LedgerEntry("m1", None, "one?", "r_m1", "a"),
+        LedgerEntry("m2", "m1", "two?", "r_m2", "a"),
+    ]
+    head = await node.responses.head("r_m2", node.clock.now)
+    assert head is not None
+    assert (head.lease, head.channel, head.message_id) == (Lease("r_m2", "a", 1), "t:demo:s", "m2")
+
+
+async def test_from_then_on_the_response_is_written_as_it_grows() -> None:
+    node = Node()
+    stream = await node.accept("m1")
+    assert node.recorder.busy
+    stream.start()
+    stream.push("Hello")
+    stream.complete("stop", None)
+    await settle()
+    assert list((await node.responses.entries("r_m1", 0, node.clock.now)).entries) == ["Hello"]
+    assert (await node.ledger.load(CHANNEL)).entries[0].answer == "Hello"
+    assert not node.recorder.busy
+
+
+@pytest.mark.parametrize("call", ["load", "accept"])
+async def test_a_store_that_does_not_answer_is_a_refusal_that_is_counted(call: str) -> None:
+    node = Node()
+    node.sessions.network.failures[call] = UNREACHABLE
+    with pytest.raises(Overloaded) as refusal:
+        await (node.ledger.load(CHANNEL) if call == "load" else node.accept("m1"))
+    assert (refusal.value.status, refusal.value.code) == (503, "store_unavailable")
+    assert refusal.value.to_object()["retry_after_ms"] > 0
+    assert node.refused == 1
+    assert not node.recorder.busy
+
+
+async def test_when_the_recorder_is_behind_the_store_is_not_even_asked() -> None:
+    node = Node(Limits(store_backlog_bytes=1024))
+    node.recorder.backlog_bytes = 1025
+    with pytest.raises(Overloaded) as refusal:
+        await node.accept("m1")
+    assert (refusal.value.status, refusal.value.code) == (503, "store_behind")
+    assert refusal.value.to_object()["retry_after_ms"] > 0
+    assert node.refused == 1
+    assert node.sessions.network.calls["accept"] == 0
+    node.recorder.backlog_bytes = 1024
+    await node.accept("m1")
+
+
+@pytest.mark.parametrize("error", [NotAccepted("another task was quicker"), ValueError("a bug")])
+async def test_what_is_no_failure_of_the_store_is_its_callers_business(error: Exception) -> None:
+    node = Node()
+    node.sessions.network.failures["accept"] = error
+    with pytest.raises(type(error)):
+        await node.accept("m1")
+    assert node.refused == 0
+    assert not node.recorder.busy
+
+
+async def test_a_message_that_does_not_follow_is_not_accepted_and_not_recorded() -> None:
+    node = Node()
+    first = await node.accept("m1")
+    with pytest.raises(NotAccepted):
+        await node.accept("m3", "m2")
+    assert [entry.message_id for entry in (await node.ledger.load(CHANNEL)).entries] == ["m1"]
+    first.start()
+    first.cancel()
+    await settle()
+    assert not node.recorder.busy

@@ -1,0 +1,624 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
+from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.errors import Conflict, EvenflowError, Overloaded
+from stream_core.limits import Limits
+from stream_core.metric_catalogue import Metric
+from stream_core.response_state import ResponseState
+from stream_core.response_stream import ResponseStream
+from stream_core.session_store import LedgerEntry, NotAccepted
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, settle
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    UNREACHABLE,
+    ScriptedResponseStore,
+    ScriptedSessionStore,
+)
+from tests.unit.hand_turned_clock import HandTurnedClock
+
+CHANNEL = Channel("t", "demo", "s")
+LEAVING = Overloaded("leaving", code="draining")
+
+
+class Shared:
+    """What all tasks share: time, and the stores."""
+
+    def __init__(self) -> None:
+        self.clock = HandTurnedClock()
+        self.responses = ScriptedResponseStore()
+        self.sessions = ScriptedSessionStore(self.responses)
+
+    async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
+        """A session's messages as any task would read them."""
+        network, self.sessions.network = self.sessions.network, ScriptedSessionStore(self.responses).network
+        stored = await self.sessions.load(channel, self.clock.now)
+        self.sessions.network = network
+        return list(stored.entries)
+
+
+class Task:
+    """One of the handler tasks."""
+
+    def __init__(self, shared: Shared, name: str = "a", limits: Limits | None = None) -> None:
+        self.shared = shared
+        self.clock = shared.clock
+        self.source = ControlledSource()
+        self.metrics = Metrics()
+        limits = limits or Limits()
+        self.recorder = ResponseRecorder(
+            responses=shared.responses,
+            sessions=shared.sessions,
+            owner=name,
+            clock=self.clock.delivery,
+            limits=limits,
+            metrics=self.metrics,
+            monotonic=self.clock.monotonic,
+            wall_time=self.clock.monotonic,
+            on_lost=self._lost,
+        )
+        refused = self.metrics.counter(catalogue.STORE_REFUSED)
+        self.orchestrator = Orchestrator(
+            source=self.source,
+            clock=self.clock.delivery,
+            limits=limits,
+            metrics=self.metrics,
+            fallback_text="",
+            monotonic=self.clock.monotonic,
+            ledger=MessageLedger(shared.sessions, self.recorder, name, self.clock.monotonic, refused),
+        )
+
+    def _lost(self, stream: ResponseStream) -> None:
+        self.orchestrator.cancel(stream)
+
+    def send(
+        self, message_id: str, previous: str | None = None, text: str = "hi", channel: Channel = CHANNEL
+    ) -> Coroutine[None, None, Submission]:
+        return self.orchestrator.submit(IngestEvent(channel, message_id, previous, text, grace_seconds=30.0))
+
+    async def refusal(self, message_id: str, previous: str | None = None) -> EvenflowError:
+        with pytest.raises(EvenflowError) as refused:
+            await self.send(message_id, previous)
+        return refused.value
+
+    async def answer(self, text: str, call: int = -1) -> None:
+        """The model answers, and the store knows."""
+        await settle()
+        self.source.calls[call].push(text)
+        self.source.calls[call].finish()
+        await settle()
+
+    def count(self, metric: Metric) -> int:
+        return self.metrics.counter(metric).value
+
+    async def leave(self) -> None:
+        """End what runs, and see that nothing is left behind."""
+        self.shared.sessions.network.release()
+        await settle()
+        self.orchestrator.interrupt_all(LEAVING)
+        await settle()
+        self.assert_idle()
+
+    def assert_idle(self) -> None:
+        assert not self.orchestrator.busy
+        assert not self.orchestrator._in_flight_of_tenant
+        assert self.orchestrator._being_accepted == 0
+        assert all(conversation.in_flight == 0 for conversation in self.orchestrator._conversations._known.values())
+
+
+def two_tasks() -> tuple[Task, Task]:
+    shared = Shared()
+    return Task(shared, "a"), Task(shared, "b")
+
+
+# -- acceptance ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_is_on_record_before_it_is_accepted_and_before_its_model_is_asked() -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.hold("accept")
+    sending = asyncio.create_task(task.send("m1", text="one?"))
+    await settle()
+    assert not sending.done()
+    assert task.source.calls == []
+    assert await task.shared.ledger() == []
+    task.shared.sessions.network.release()
+    submission = await sending
+    assert not submission.duplicate
+    (entry,) = await task.shared.ledger()
+    assert entry == LedgerEntry("m1", None, "one?", submission.stream.response_id, "a")
+    await task.answer("one.")
+    (entry,) = await task.shared.ledger()
+    assert (entry.answer, entry.ended) == ("one.", True)
+    await task.leave()
+
+
+async def test_the_first_message_of_a_session_loads_it_once_and_the_following_never() -> None:
+    task = Task(Shared())
+    await task.send("m1")
+    await task.send("m2", "m1")
+    await task.send("m2", "m1")
+    assert task.shared.sessions.network.calls == {"load": 1, "accept": 2}
+    await task.leave()
+
+
+async def test_pipelined_messages_are_accepted_in_the_order_in_which_they_came() -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.hold("load", "accept")
+    sending = [
+        asyncio.create_task(task.send(f"m{number}", f"m{number - 1}" if number else None)) for number in range(4)
+    ]
+    await settle()
+    for _ in range(10):
+        task.shared.sessions.network.release()
+        await settle()
+    assert [(await sent).duplicate for sent in sending] == [False] * 4
+    assert [entry.message_id for entry in await task.shared.ledger()] == ["m0", "m1", "m2", "m3"]
+    await task.leave()
+
+
+async def test_the_same_message_twice_at_once_is_accepted_once() -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.hold("accept")
+    sending = [asyncio.create_task(task.send("m1")) for _ in range(5)]
+    await settle()
+    task.shared.sessions.network.release()
+    submissions = await asyncio.gather(*sending)
+    assert len({submission.stream.response_id for submission in submissions}) == 1
+    assert sorted(submission.duplicate for submission in submissions) == [False, True, True, True, True]
+    assert task.shared.sessions.network.calls["accept"] == 1
+    await task.leave()
+
+
+async def test_sessions_do_not_wait_for_each_other() -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.hold("accept")
+    slow = asyncio.create_task(task.send("m1", channel=Channel("t", "demo", "slow")))
+    await settle()
+    task.shared.sessions.network._held.clear()
+    assert (await task.send("m1")).stream.state is ResponseState.STREAMING
+    assert not slow.done()
+    task.shared.sessions.network.release()
+    await slow
+    await task.leave()
+
+
+# -- several tasks ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_accepted_elsewhere_is_that_response_and_nothing_is_generated_twice() -> None:
+    a, b = two_tasks()
+    stream = (await a.send("m1")).stream
+    for _ in range(2):
+        refused = await b.refusal("m1")
+        assert (refused.status, refused.code) == (409, "response_elsewhere")
+        assert refused.to_object()["response_id"] == stream.response_id
+    await a.send("m2", "m1")
+    assert (await b.refusal("m1")).code == (await b.refusal("m2", "m1")).code == "response_elsewhere"
+    await settle()
+    assert b.source.calls == []
+    await a.leave()
+    b.assert_idle()
+
+
+async def test_causality_holds_across_tasks_and_whoever_is_late_hears_what_is_expected() -> None:
+    a, b = two_tasks()
+    await a.send("m1")
+    assert (await b.refusal("m2")).to_object()["expected"] == "m1"
+    await b.send("m2", "m1")
+    refused = await a.refusal("m2b", "m1")
+    assert (refused.code, refused.to_object()["expected"]) == ("causal_violation", "m2")
+    await a.send("m3", "m2")
+    assert [(entry.message_id, entry.owner) for entry in await a.shared.ledger()] == [
+        ("m1", "a"),
+        ("m2", "b"),
+        ("m3", "a"),
+    ]
+    await a.leave()
+    await b.leave()
+
+
+@pytest.mark.parametrize("names", [("x", "y"), ("same", "same")])
+async def test_of_two_tasks_that_accept_at_once_one_does(names: tuple[str, str]) -> None:
+    a, b = two_tasks()
+    await a.send("m1")
+    await b.send("m2", "m1")
+    await a.send("m3", "m2")
+    await b.refusal("nothing", "m2")  # so that b knows m3
+    a.shared.sessions.network.hold("accept")
+    sending = [asyncio.create_task(task.send(name, "m3")) for task, name in zip((a, b), names, strict=True)]
+    await settle()
+    a.shared.sessions.network.release()
+    outcomes = await asyncio.gather(*sending, return_exceptions=True)
+    (won,) = [outcome for outcome in outcomes if isinstance(outcome, Submission)]
+    (refused,) = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+    if names[0] == names[1]:
+        assert refused.to_object()["response_id"] == won.stream.response_id
+    else:
+        assert refused.to_object()["expected"] == won.stream.message_id
+    assert len(await a.shared.ledger()) == 4
+    await a.leave()
+    await b.leave()
+
+
+async def test_who_is_never_quick_enough_is_told_to_come_again() -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.failures["accept"] = NotAccepted("another task was quicker")
+    refused = await task.refusal("m1")
+    assert (refused.status, refused.code) == (503, "session_contended")
+    assert refused.to_object()["retry_after_ms"] > 0
+    assert task.shared.sessions.network.calls["accept"] == 3
+    task.assert_idle()
+    task.shared.sessions.network.failures.clear()
+    await task.send("m1")
+    await task.leave()
+
+
+async def test_trying_again_for_other_tasks_sake_does_not_count_against_the_rate() -> None:
+    shared = Shared()
+    a, b = Task(shared, "a"), Task(shared, "b", Limits(messages_per_second=0.5))
+    await b.send("m1")
+    await b.answer("one.")
+    shared.clock.turn(10.0)
+    await a.send("m2", "m1")
+    assert (await b.refusal("m1b", "m1")).code == "causal_violation"
+    shared.clock.turn(2.0)
+    await b.send("m3", "m2")
+    await a.leave()
+    await b.leave()
+
+
+# -- what the model is told ------------------------------------------------------------------------------------------
+
+
+async def test_a_task_that_takes_a_session_on_tells_the_model_what_was_said_elsewhere() -> None:
+    a, b = two_tasks()
+    await a.send("m1", text="one?")
+    await a.answer("one.")
+    await b.send("m2", "m1", text="two?")
+    await b.answer("two.")
+    await a.send("m3", "m2", text="three?")
+    await settle()
+    assert b.source.calls[0].request.turns == (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
+    assert a.source.calls[1].request.turns == (
+        Turn("user", "one?"),
+        Turn("assistant", "one."),
+        Turn("user", "two?"),
+        Turn("assistant", "two."),
+        Turn("user", "three?"),
+    )
+    await a.leave()
+
+
+async def test_an_answer_that_was_still_on_its_way_elsewhere_is_told_once_it_is_known() -> None:
+    a, b = two_tasks()
+    await a.send("m1", text="one?")
+    await settle()
+    await b.send("m2", "m1", text="two?")
+    await a.answer("one.")
+    await b.answer("two.")
+    await b.send("m3", "m2", text="three?")
+    await settle()
+    said = [turn.text for turn in b.source.calls[-1].request.turns]
+    assert "one." in said
+    assert said[-1] == "three?"
+    await b.leave()
+
+
+async def test_catching_up_forgets_nothing_that_ended_here() -> None:
+    """The store learns an answer a little later than this task knows it."""
+    a, b = two_tasks()
+    a.shared.sessions.network.hold("answered")
+    await a.send("m1", text="one?")
+    await a.answer("one.")
+    await b.send("m2", "m1", text="two?")
+    await a.send("m3", "m2", text="three?")
+    await settle()
+    assert "one." in [turn.text for turn in a.source.calls[-1].request.turns]
+    await a.leave()
+    await b.leave()
+
+
+# -- a store that is ill ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["load", "accept"])
+@pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug")], ids=["unreachable", "bug"])
+async def test_what_could_not_be_put_on_record_leaves_nothing_behind(call: str, error: Exception) -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.failures[call] = error
+    with pytest.raises(Overloaded if error is UNREACHABLE else type(error)) as refusal:
+        await task.send("m1")
+    if error is UNREACHABLE:
+        assert (refusal.value.status, refusal.value.code) == (503, "store_unavailable")  # type: ignore[attr-defined]
+    task.assert_idle()
+    assert task.orchestrator.last_message_id(CHANNEL) is None
+    assert len(task.orchestrator.responses) == 0
+    assert not task.recorder.busy
+    task.shared.sessions.network.failures.clear()
+    assert not (await task.send("m1")).duplicate
+    await task.leave()
+
+
+async def test_a_session_that_could_not_be_read_is_read_by_the_next_message() -> None:
+    a, b = two_tasks()
+    await a.send("m1", text="one?")
+    await a.answer("one.")
+    a.shared.sessions.network.failures["load"] = UNREACHABLE
+    assert (await b.refusal("m2", "m1")).code == "store_unavailable"
+    a.shared.sessions.network.failures.clear()
+    assert (await b.refusal("m2")).to_object()["expected"] == "m1"
+    await b.send("m2", "m1", text="two?")
+    await settle()
+    assert [turn.text for turn in b.source.calls[0].request.turns] == ["one?", "one.", "two?"]
+    await b.leave()
+
+
+@pytest.mark.parametrize("call", ["load", "accept"])
+async def test_a_caller_cancelled_while_its_message_is_accepted_leaves_nothing_behind(call: str) -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.hold(call)
+    sending = asyncio.create_task(task.send("m1"))
+    waiting = asyncio.create_task(task.send("m1"))
+    await settle()
+    sending.cancel()
+    await settle()
+    assert sending.cancelled()
+    task.shared.sessions.network.release()
+    assert not (await waiting).duplicate
+    await task.leave()
+
+
+async def test_an_acceptance_whose_answer_was_lost_is_answered_when_its_message_comes_again() -> None:
+    """503 says "send it again": whoever does must not be sent to a response that nobody generates."""
+    task = Task(Shared())
+    task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
+    assert (await task.refusal("m1")).code == "store_unavailable"
+    task.shared.sessions.network.lost_answers.clear()
+    (entry,) = await task.shared.ledger()
+    submission = await task.send("m1")
+    assert submission.stream.response_id == entry.response_id
+    await task.answer("one.")
+    (entry,) = await task.shared.ledger()
+    assert (entry.answer, entry.ended) == ("one.", True)
+    head = await task.shared.responses.head(entry.response_id, task.clock.now)
+    assert head is not None
+    assert head.ending is not None
+
+
+async def test_while_the_store_is_behind_running_answers_go_on_and_nothing_new_begins() -> None:
+    task = Task(Shared(), limits=Limits(store_backlog_bytes=1024))
+    stream = (await task.send("m1")).stream
+    await settle()
+    task.recorder.backlog_bytes = 2000
+    refused = await task.refusal("m2", "m1")
+    assert (refused.status, refused.code) == (503, "store_behind")
+    assert task.count(catalogue.STORE_REFUSED) == 1
+    # What was accepted before is known all the same.
+    assert (await task.send("m1")).duplicate
+    await task.answer("goes on")
+    assert stream.log.text == "goes on"
+    task.recorder.backlog_bytes = 0
+    await task.send("m2", "m1")
+    await task.leave()
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+
+async def test_however_slowly_messages_are_accepted_there_are_never_more_than_the_node_may_have() -> None:
+    task = Task(Shared(), limits=Limits(generations_per_node=2, queue_depth=1))
+    task.shared.sessions.network.hold("accept")
+    channels = [Channel("t", "demo", f"s{number}") for number in range(6)]
+    sending = [asyncio.create_task(task.send("m1", channel=channel)) for channel in channels]
+    await settle()
+    refused = [sent.exception() for sent in sending if sent.done()]
+    assert [getattr(error, "code", None) for error in refused] == ["queue_full"] * 3
+    task.shared.sessions.network.release()
+    await settle()
+    accepted = [sent.result().stream for sent in sending if sent.exception() is None]
+    assert sorted(stream.state for stream in accepted) == ["queued", "streaming", "streaming"]
+    await task.leave()
+
+
+async def test_messages_that_are_being_accepted_count_for_their_tenant() -> None:
+    task = Task(Shared(), limits=Limits(messages_in_flight_per_tenant=2))
+    task.shared.sessions.network.hold("accept")
+    channels = [Channel("t", "demo", f"s{number}") for number in range(4)]
+    sending = [asyncio.create_task(task.send("m1", channel=channel)) for channel in channels]
+    await settle()
+    refused = [sent.exception() for sent in sending if sent.done()]
+    assert [getattr(error, "code", None) for error in refused] == ["tenant_in_flight"] * 2
+    task.shared.sessions.network.release()
+    await settle()
+    await task.leave()
+
+
+async def test_a_session_has_no_more_messages_waiting_for_acceptance_than_in_flight() -> None:
+    """Each waiting one holds its text: without a bound a client fills the memory while the store is slow (rule 5)."""
+    task = Task(Shared(), limits=Limits(messages_in_flight_per_session=4))
+    task.shared.sessions.network.hold("accept")
+    sending = [asyncio.create_task(task.send(f"m{number}", None, "x" * 1000)) for number in range(200)]
+    await settle()
+    waiting = [sent for sent in sending if not sent.done()]
+    task.shared.sessions.network.release()
+    await asyncio.gather(*sending, return_exceptions=True)
+    await task.leave()
+    assert len(waiting) <= 4
+
+
+async def test_messages_out_of_order_do_not_make_the_store_read_without_limit() -> None:
+    task = Task(Shared(), limits=Limits(messages_per_second=20))
+    await task.send("m1")
+    for number in range(200):
+        await task.refusal(f"x{number}", "nonsense")
+    # The burst that the rate allows, and the first look.
+    assert task.shared.sessions.network.calls["load"] <= 41
+    await task.leave()
+
+
+async def test_a_conversation_that_is_being_accepted_into_is_not_forgotten_for_another() -> None:
+    task = Task(Shared(), limits=Limits(sessions_per_node=1))
+    task.shared.sessions.network.hold("accept")
+    first = asyncio.create_task(task.send("m1"))
+    await settle()
+    other = asyncio.create_task(task.send("m1", channel=Channel("t", "demo", "other")))
+    await settle()
+    task.shared.sessions.network.release()
+    await asyncio.gather(first, other, return_exceptions=True)
+    await settle()
+    for call in task.source.calls[1:]:
+        call.finish()
+    await settle()
+    await task.send("m2", "m1")
+    await task.answer("one.", 0)
+    assert task.orchestrator._conversations._known[CHANNEL].in_flight == 1
+    await task.leave()
+
+
+# -- leaving ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> None:
+    """So that the drain waits for it: what is accepted here after the drain would never end in the store."""
+    task = Task(Shared())
+    task.shared.sessions.network.hold("accept")
+    sending = asyncio.create_task(task.send("m1"))
+    await settle()
+    task.orchestrator.draining = True
+    busy = task.orchestrator.busy
+    task.shared.sessions.network.release()
+    await sending
+    await task.leave()
+    assert busy
+
+
+async def test_what_is_accepted_when_the_drain_is_over_ends_with_its_error_in_the_store_too() -> None:
+    task = Task(Shared())
+    task.shared.sessions.network.hold("accept")
+    sending = asyncio.create_task(task.send("m1"))
+    await settle()
+    task.orchestrator.draining = True
+    task.orchestrator.interrupt_all(LEAVING)
+    task.shared.sessions.network.release()
+    await asyncio.gather(sending, return_exceptions=True)
+    await settle()
+    busy = task.orchestrator.busy
+    await task.leave()
+    assert not busy
+    (entry,) = await task.shared.ledger()
+    head = await task.shared.responses.head(entry.response_id, task.clock.now)
+    assert head is not None
+    assert head.ending is not None
+
+
+# -- everything at once ----------------------------------------------------------------------------------------------
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["send", "send", "send", "late", "repeat", "finish", "hold", "release", "ill", "well", "loop", "abandon"]
+        ),
+        st.integers(0, 1),
+        st.integers(0, 1),
+    ),
+    max_size=40,
+)
+
+
+class Traffic:
+    """Two sessions whose clients use two tasks as they please."""
+
+    def __init__(self) -> None:
+        self.shared = Shared()
+        limits = Limits(messages_in_flight_per_session=100, generations_per_node=3, messages_per_second=1e5)
+        self.tasks = [Task(self.shared, name, limits) for name in ("a", "b")]
+        self.channels = [Channel("t", "demo", name) for name in ("s0", "s1")]
+        self.sending: list[tuple[Channel, asyncio.Task[Submission]]] = []
+        self.sent = 0
+
+    async def do(self, action: str, which_task: int, which_channel: int) -> None:
+        task, channel, network = self.tasks[which_task], self.channels[which_channel], self.shared.sessions.network
+        match action:
+            case "send" | "late" | "repeat":
+                await self._send(action, task, channel)
+            case "finish":
+                for call in task.source.calls:
+                    call.push("x")
+                    call.finish()
+            case "hold":
+                network.hold("accept", "load")
+            case "release":
+                network.release()
+            case "ill":
+                network.failures["load" if which_channel else "accept"] = UNREACHABLE
+            case "well":
+                network.failures.clear()
+            case "abandon" if self.sending:
+                self.sending[-1][1].cancel()
+            case "loop":
+                await settle()
+
+    async def _send(self, action: str, task: Task, channel: Channel) -> None:
+        known = [entry.message_id for entry in await self.shared.ledger(channel)]
+        if action == "repeat" and known:
+            index = len(known) // 2
+            sending = task.send(known[index], known[index - 1] if index else None, channel=channel)
+        else:
+            self.sent += 1
+            previous = known[-1] if known else None
+            if action == "late":
+                previous = known[-2] if len(known) > 1 else None
+            sending = task.send(f"m{self.sent}", previous, channel=channel)
+        self.sending.append((channel, asyncio.create_task(sending)))
+
+    async def end(self) -> None:
+        network = self.shared.sessions.network
+        network.failures.clear()
+        for _ in range(10):
+            network.release()
+            await settle()
+        for task in self.tasks:
+            await task.leave()
+        await settle()
+
+
+@given(ACTIONS)
+@settings(max_examples=100)
+async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_on_record_once_and_ends(
+    actions: list[tuple[str, int, int]],
+) -> None:
+    traffic = Traffic()
+    for action, which_task, which_channel in actions:
+        await traffic.do(action, which_task, which_channel)
+    await traffic.end()
+    accepted: dict[Channel, dict[str, ResponseStream]] = {channel: {} for channel in traffic.channels}
+    for channel, sending in traffic.sending:
+        if sending.cancelled() or isinstance(sending.exception(), EvenflowError):
+            continue
+        stream = sending.result().stream
+        assert accepted[channel].setdefault(stream.message_id, stream) is stream
+    for channel in traffic.channels:
+        entries = await traffic.shared.ledger(channel)
+        on_record = {entry.message_id: entry.response_id for entry in entries}
+        assert {name: stream.response_id for name, stream in accepted[channel].items()}.items() <= on_record.items()
+        previous = None
+        for entry in entries:
+            assert entry.previous_message_id == previous
+            previous = entry.message_id
+            # An acceptance that was interrupted in memory has not been done: whatever is on record was begun, and has ended.
+            assert entry.ended
+    calls = [call for task in traffic.tasks for call in task.source.calls]
+    assert len(calls) <= sum(len(streams) for streams in accepted.values())

@@ -1,0 +1,465 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functions.poll_response.long_poll import LongPoll, PollResult
+from functions.poll_response.stored_responses import StoredResponses
+from stream_core.channel import Channel
+from stream_core.errors import Gone, InvalidRequest, NotFound
+from stream_core.memory_store import MemoryResponseStore
+from stream_core.response_log import LogEntry, Restart, slice_of
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Chunk, Ending, Lease, ResponseHead
+
+T = TypeVar("T")
+
+CHANNEL = str(Channel("t", "demo", "s"))
+START = 1_800_000_000.0
+LOOK = 0.09
+"""A look, and room for rounding."""
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+def at_once(call: Coroutine[Any, Any, T]) -> T:
+    """The result of a call of the store in memory, which waits for nothing."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    raise AssertionError("it waited")
+
+
+class Readers(StoredResponses):
+    """The blocking reader, over the state of a store in memory. `before_the_answer` happens before the head is read alone."""
+
+    def __init__(self, store: MemoryResponseStore) -> None:
+        self._store = store
+        self.before_the_answer: Callable[[], None] = lambda: None
+        self.looks = 0
+
+    def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
+        head = self._store._heads.get(response_id)
+        if head is None or head.channel != channel:
+            raise NotFound("no such response", code="response_not_found")
+        at_once(self._store.note_read(response_id, now))
+        return self._unexpired(response_id, now)
+
+    def head(self, response_id: str, now: float) -> ResponseHead:
+        self.before_the_answer()
+        return self._unexpired(response_id, now)
+
+    def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
+        self.looks += 1
+        chunks = [chunk for chunk in self._store._chunks[response_id] if chunk.last_index >= from_index - 1]
+        return chunks, self._unexpired(response_id, now)
+
+    def _unexpired(self, response_id: str, now: float) -> ResponseHead:
+        head = at_once(self._store.head(response_id, now))
+        if head is None:
+            raise Gone("too long ago", code="response_expired")
+        return head
+
+
+@dataclass
+class Buffer:
+    """A response in the buffer, time that passes only while a poll sleeps, and what happens meanwhile."""
+
+    now: float = START
+    store: MemoryResponseStore = field(default_factory=MemoryResponseStore)
+    slept: float = 0.0
+    lease: Lease = field(default_factory=lambda: Lease("r", "a", 1))
+    began_at: float | None = None
+    next_index: int = 0
+    _plans: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.readers = Readers(self.store)
+        self.store.create(ResponseHead("r", CHANNEL, "m1", "a", 1, START, START + 86_400))
+
+    # -- what its owner does ---------------------------------------------------------------------------------
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do it so long after the start."""
+        self._plans.append((START + seconds, action))
+        self._plans.sort(key=lambda plan: plan[0])
+
+    def write(self, *entries: LogEntry, lease: Lease | None = None, first_index: int | None = None) -> None:
+        """A chunk comes."""
+        if self.began_at is None:
+            self.began_at = self.now
+        first = self.next_index if first_index is None else first_index
+        lease = lease or self.lease
+        at_once(self.store.append([Chunk(lease.response_id, lease.epoch, first, entries, self.began_at)]))
+        self.next_index = max(self.next_index, first + len(entries))
+
+    def end(self, state: ResponseState = ResponseState.COMPLETED, next_index: int | None = None) -> None:
+        """The response ends."""
+        index = self.next_index if next_index is None else next_index
+        ending = Ending(state, index, self.now, "stop", USAGE)
+        at_once(self.store.finish(self.lease, ending, self.now + 300))
+
+    def take_over(self) -> None:
+        """Another task becomes its owner."""
+        lease = at_once(self.store.take_over("r", "b", self.now))
+        assert lease is not None
+        self.lease = lease
+        self.next_index = self.store._heads["r"].starts[lease.epoch]
+
+    # -- what its readers do ---------------------------------------------------------------------------------
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        assert seconds > 0
+        until = self.now + seconds
+        while self._plans and self._plans[0][0] <= until:
+            moment, action = self._plans.pop(0)
+            self.now = max(self.now, moment)
+            action()
+        self.now = until
+        self.slept += seconds
+
+    def poll(self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL) -> PollResult:
+        """One poll."""
+        return LongPoll(
+            self.readers,
+            response_id="r",
+            channel=channel,
+            from_index=from_index,
+            patience=timeout,
+            wall_time=lambda: self.now,
+            sleep=self.sleep,
+        ).run()
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the start."""
+        return self.now - START
+
+
+# -- when it answers -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_poll_answers_with_the_first_delta() -> None:
+    buffer = Buffer()
+    buffer.at(2.0, lambda: buffer.write("Hello"))
+    buffer.at(2.05, lambda: buffer.write(" you"))
+    result = buffer.poll()
+    assert 2.0 <= buffer.passed <= 2.0 + LOOK
+    assert result.polled.part.text in ("Hello", "Hello you")
+    assert result.polled.status is ResponseState.STREAMING
+    assert 0 <= result.late_ms <= LOOK * 1000
+    assert result.polls is None
+    assert result.polled.full_text is None
+
+
+def test_what_is_there_is_answered_without_waiting() -> None:
+    buffer = Buffer()
+    buffer.write("Hello")
+    buffer.now += 5
+    assert buffer.poll().polled.part.text == "Hello"
+    assert buffer.slept == 0
+
+
+@pytest.mark.parametrize("since_first", [0.5, 1.0, 3.0])
+def test_later_polls_wait_a_second_and_as_long_as_the_response_has_run(since_first: float) -> None:
+    buffer = Buffer()
+    buffer.write("a", "b")
+    for number in range(100):
+        buffer.at(since_first + 0.1 * number, lambda: buffer.write("x"))
+    buffer.now += since_first
+    result = buffer.poll(from_index=2)
+    assert buffer.slept == pytest.approx(1 + since_first, abs=LOOK)
+    assert result.late_ms <= LOOK * 1000
+    assert result.polled.part.text == "x" * (result.polled.part.last_index - 1)
+
+
+@pytest.mark.parametrize("from_index", [0, 1])
+def test_the_end_is_answered_at_once(from_index: int) -> None:
+    buffer = Buffer()
+    if from_index:
+        buffer.write("a")
+    buffer.at(1.5, lambda: buffer.write("the end"))
+    buffer.at(1.5, buffer.end)
+    result = buffer.poll(from_index)
+    assert 1.5 <= buffer.passed <= 1.5 + LOOK
+    assert (result.polled.status, result.polled.part.text) == (ResponseState.COMPLETED, "the end")
+    assert result.polled.full_text == ("a" if from_index else "") + "the end"
+    assert (result.polled.finish_reason, result.polled.usage) == ("stop", USAGE)
+    assert 0 <= result.late_ms <= LOOK * 1000
+
+
+def test_without_news_it_waits_as_long_as_it_was_told() -> None:
+    buffer = Buffer()
+    result = buffer.poll(timeout=7.0)
+    assert buffer.slept == pytest.approx(7.0)
+    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == ("queued", "", -1)
+    assert result.late_ms <= 1
+    buffer.write("a")
+    buffer.slept = 0
+    result = buffer.poll(1, timeout=3.0)
+    assert buffer.slept == pytest.approx(3.0)
+    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == ("streaming", "", 0)
+
+
+def test_a_poll_without_patience_looks_once() -> None:
+    buffer = Buffer()
+    assert buffer.poll(timeout=0).polled.status is ResponseState.QUEUED
+    assert (buffer.slept, buffer.readers.looks) == (0, 1)
+
+
+def test_news_after_a_pause_of_the_model_are_late_only_from_when_they_came() -> None:
+    """`fallback.poll_latency_ms` has an alarm at 500 ms: a model that pauses must not set it off."""
+    buffer = Buffer()
+    buffer.write("a")
+    buffer.at(6.0, lambda: buffer.write("b"))
+    buffer.now += 0.5
+    result = buffer.poll(from_index=1)
+    assert result.polled.part.text == "b"
+    assert 6.0 <= buffer.passed <= 6.0 + LOOK
+    assert result.late_ms <= LOOK * 1000
+
+
+def test_the_last_poll_knows_how_many_there_were() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    buffer.poll()
+    buffer.poll(1, timeout=0.1)
+    buffer.end()
+    assert buffer.poll(1).polls == 3
+
+
+# -- what it answers -----------------------------------------------------------------------------------------------
+
+
+def test_an_index_inside_a_chunk() -> None:
+    buffer = Buffer()
+    buffer.write("a", "b", "c")
+    buffer.write("d")
+    buffer.now += 2
+    result = buffer.poll(from_index=2, timeout=0)
+    assert (result.polled.part.text, result.polled.part.last_index) == ("cd", 3)
+
+
+def test_overlapping_chunks_give_each_entry_once() -> None:
+    buffer = Buffer()
+    buffer.write("a", "b")
+    buffer.write("b", "c", first_index=1)
+    buffer.write("a", "b", "c", "d", first_index=0)
+    assert buffer.poll().polled.part.text == "abcd"
+
+
+def test_a_chunk_that_is_missing_is_a_delay_and_no_gap() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    buffer.write("c", first_index=2)
+    buffer.end(next_index=3)
+    result = buffer.poll(timeout=0.5)
+    assert (result.polled.status, result.polled.part.text) == ("streaming", "a")
+    buffer.at(buffer.passed + 1.0, lambda: buffer.write("b", first_index=1))
+    result = buffer.poll(1)
+    assert (result.polled.status, result.polled.part.text, result.polled.full_text) == ("completed", "bc", "abc")
+
+
+def test_a_restart_replaces_what_the_reader_holds() -> None:
+    buffer = Buffer()
+    buffer.write("wro")
+    buffer.write("ng", Restart(-1, 2), "right")
+    whole = buffer.poll()
+    assert (whole.polled.part.text, whole.polled.part.restarted) == ("right", None)
+    later = buffer.poll(from_index=1, timeout=0)
+    assert later.polled.part.text == "right"
+    assert later.polled.to_body()["metadata"]["restarted"] == {"from_index": -1, "attempt": 2}
+    buffer.end()
+    last = buffer.poll(from_index=4)
+    assert (last.polled.part.text, last.polled.part.restarted, last.polled.full_text) == ("", None, "right")
+
+
+def test_errors_and_degraded_answers_are_told() -> None:
+    buffer = Buffer()
+    buffer.write("ha")
+    error = {"type": "upstream_error", "code": "x", "message": "y"}
+    ending = Ending(ResponseState.ERROR, 1, buffer.now, error=error, degraded=True)
+    at_once(buffer.store.finish(buffer.lease, ending, buffer.now + 300))
+    body = buffer.poll().polled.to_body()
+    assert (body["status"], body["full_text"]) == ("error", "ha")
+    assert (body["metadata"]["error"], body["metadata"]["degraded"]) == (error, True)
+
+
+def test_an_index_behind_the_end() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    buffer.end()
+    assert buffer.poll(1).polled.part.text == ""
+    with pytest.raises(InvalidRequest) as refusal:
+        buffer.poll(2)
+    assert (refusal.value.status, refusal.value.param) == (400, "from_index")
+    assert buffer.slept == 0
+
+
+# -- a stale owner ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_stale_owner_writes_after_a_take_over_never_comes_out() -> None:
+    buffer = Buffer()
+    old = buffer.lease
+    buffer.write("a")
+    buffer.take_over()
+    buffer.write("stale", lease=old)
+    assert buffer.poll().polled.part.text == "a"
+    buffer.next_index = 1
+    buffer.write("fresh")
+    buffer.end()
+    assert buffer.poll().polled.full_text == "afresh"
+    assert buffer.poll(1).polled.full_text == "afresh"
+
+
+def test_what_was_read_before_a_take_over_that_did_not_see_it_never_comes_out() -> None:
+    """The chunk is late: who takes over has looked already, and a reader finds it with the head of the time before."""
+    buffer = Buffer()
+    old = buffer.lease
+    buffer.write("a")
+    stale = [Chunk("r", old.epoch, 1, ("stale",), START)]
+    found = buffer.readers.chunks_and_head("r", 0, buffer.now)
+    buffer.take_over()
+    buffer.readers.chunks_and_head = lambda *_: ([*found[0], *stale], found[1])  # type: ignore[method-assign]
+    assert buffer.poll().polled.part.text == "a"
+
+
+def test_a_take_over_right_before_the_answer() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    took_over: list[bool] = []
+
+    def take_over() -> None:
+        if not took_over:
+            took_over.append(True)
+            # It saw no more than the first chunk; the second comes in between its look and its word.
+            buffer.take_over()
+            at_once(buffer.store.append([Chunk("r", 1, 1, ("stale",), START)]))
+
+    buffer.readers.before_the_answer = take_over
+    assert buffer.poll().polled.part.text == "a"
+    buffer.write("fresh")
+    buffer.now += 5
+    assert buffer.poll(1, timeout=0).polled.part.text == "fresh"
+
+
+def test_a_poll_that_waits_through_a_take_over_gets_what_the_new_owner_writes() -> None:
+    buffer = Buffer()
+    old = buffer.lease
+    buffer.write("a", "b")
+    buffer.at(1.0, buffer.take_over)
+    buffer.at(1.1, lambda: buffer.write("stale", "stale", "stale", lease=old, first_index=2))
+    buffer.at(1.5, lambda: buffer.write("c", "d", first_index=2))
+    result = buffer.poll(from_index=2)
+    assert 1.5 <= buffer.passed <= 1.5 + LOOK
+    assert (result.polled.status, result.polled.part.text) == ("streaming", "cd")
+
+
+# -- who may not -----------------------------------------------------------------------------------------------------
+
+
+def test_another_sessions_response_and_one_that_is_none() -> None:
+    buffer = Buffer()
+    with pytest.raises(NotFound):
+        buffer.poll(channel="t:demo:stranger")
+    assert buffer.store._heads["r"].polls == 0
+    del buffer.store._heads["r"]
+    with pytest.raises(NotFound):
+        buffer.poll()
+
+
+def test_what_has_expired_before_or_meanwhile_is_gone() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    buffer.end()
+    buffer.now += 301
+    with pytest.raises(Gone):
+        buffer.poll()
+    buffer = Buffer()
+    buffer.now = START + 86_400 - 1
+    with pytest.raises(Gone):
+        buffer.poll()
+
+
+# -- polls at any time -----------------------------------------------------------------------------------------------
+
+ENTRIES = st.lists(
+    st.one_of(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), st.just("restart")), max_size=25
+)
+
+
+@dataclass
+class Reader:
+    """What a client of the fallback holds."""
+
+    text: str = ""
+    next_index: int = 0
+
+    def take(self, result: PollResult) -> None:
+        body = result.polled.to_body()
+        assert body["chunk_index"] == body["metadata"]["next_index"] - 1 >= self.next_index - 1
+        restarted = body["metadata"]["restarted"]
+        if restarted is not None:
+            assert restarted["from_index"] == -1
+            self.text = ""
+        self.text += body["new_text"]
+        self.next_index = body["metadata"]["next_index"]
+
+
+def as_log(entries: Sequence[str]) -> list[LogEntry]:
+    attempts = accumulate((entry == "restart" for entry in entries), initial=1)
+    return [
+        Restart(-1, attempt) if entry == "restart" and index else entry
+        for index, (entry, attempt) in enumerate(zip(entries, list(attempts)[1:], strict=True))
+    ]
+
+
+@given(
+    ENTRIES,
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0.0, 0.03, 0.15, 0.15, 1.0, 3.0])), max_size=25),
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.0, 0.2, 2.5]), st.sampled_from([0.0, 0.1, 1.0, 10.0, 25.0])), max_size=12
+    ),
+    st.integers(0, 3),
+)
+@settings(max_examples=300)
+def test_polling_at_any_time_gives_exactly_the_logs_text(
+    entries: list[str], cuts: list[tuple[int, float]], timing: list[tuple[float, float]], doubled: int
+) -> None:
+    log, buffer = as_log(entries), Buffer()
+    written, moment = 0, 0.0
+    for size, pause in [*cuts, (len(log), 0.1)]:
+        moment += pause
+        # Now and then a chunk is written again, longer, since nobody knew that it had been taken.
+        first = max(0, written - doubled)
+        piece = log[first : written + size]
+        if piece and written < len(log):
+            buffer.at(moment, partial(buffer.write, *piece, first_index=first))
+        written = min(len(log), written + size)
+    buffer.at(moment + 0.01, buffer.end)
+    reader, polls = Reader(), 0
+    result = None
+    for pause, timeout in [*timing, *[(0.0, 10.0)] * 200]:
+        if pause:
+            buffer.sleep(pause)
+        result = buffer.poll(reader.next_index, timeout)
+        polls += 1
+        reader.take(result)
+        # At each moment the reader holds what the log says up to there.
+        assert reader.text == slice_of(log[: reader.next_index], 0).text
+        assert result.late_ms >= 0
+        if result.polled.status.terminal:
+            break
+    assert result is not None
+    assert reader.text == result.polled.full_text == slice_of(log, 0).text
+    assert result.polls == polls
