@@ -23,8 +23,9 @@ def main() -> int:
     try:
         settings = load_settings()
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        # Each connection is announced by picows at info; ten thousand lines help nobody.
-        logging.getLogger("picows").setLevel(max(logging.WARNING, logging.getLogger().level))
+        # At info picows announces each connection, and the AWS SDK where it found its settings: that helps nobody.
+        for library in ("picows", "aiobotocore", "botocore"):
+            logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
         # aiohttp logs a traceback for every malformed request; what fails in our code is logged by us.
         logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
         uvloop.run(_serve(settings))

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from aiobotocore.session import get_session
+from botocore.exceptions import NoRegionError
 
 from fargate_handler.adapters import Adapters, Stores
 from fargate_handler.metrics import Metrics
@@ -43,7 +44,10 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
 async def _client(service: str, clients: AsyncExitStack, **options: Any) -> Any:
     # The SDK itself looks at AWS_DEFAULT_REGION and the profile; ECS says AWS_REGION.
     region = os.environ.get("AWS_REGION")
-    return await clients.enter_async_context(get_session().create_client(service, region_name=region, **options))
+    try:
+        return await clients.enter_async_context(get_session().create_client(service, region_name=region, **options))
+    except NoRegionError:
+        raise ConfigurationError(f"AWS_REGION must be set: the region of {service}") from None
 
 
 async def _secret(settings: HandlerSettings, clients: AsyncExitStack) -> SigningKeySecret | None:

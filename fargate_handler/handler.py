@@ -251,6 +251,7 @@ async def _begin_recording(recorder: ResponseRecorder, stores: Stores) -> None:
     try:
         await recorder.start()
         await stores.sessions.load(_NOBODY, time.time())
+        await stores.sessions.answered(_NOBODY, "nothing", None)
     except StoreUnavailable as error:
         raise ConfigurationError(
             f"EVENFLOW_STORE=dynamodb: the tables can't be reached ({error}); check the network and AWS_REGION"

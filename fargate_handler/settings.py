@@ -120,8 +120,6 @@ class HandlerSettings(Limits, BaseSettings):
         if self.model in ("bedrock", "sagemaker") and self.model_name == "default":
             what = "an inference profile or a model" if self.model == "bedrock" else "an endpoint"
             raise ValueError(f"model_name must be set when model is {self.model}: the name of {what}")
-        if self.model in ("bedrock", "sagemaker") and find_spec("aiobotocore") is None:
-            raise ValueError(f"model {self.model} needs the AWS SDK, which is not installed: `make .venv/.aws` does it")
         if self.http_port == self.ws_port and self.http_host == self.ws_host:
             raise ValueError("http_port and ws_port must differ")
         return self
@@ -132,6 +130,21 @@ class HandlerSettings(Limits, BaseSettings):
         missing = [name for name, table in tables.items() if not table]
         if self.store == "dynamodb" and missing:
             raise ValueError(f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table")
+        return self
+
+    @model_validator(mode="after")
+    def _sdk_is_installed(self) -> Self:
+        if find_spec("aiobotocore") is not None:
+            return self
+        needing = {
+            "model": self.model in ("bedrock", "sagemaker"),
+            "store": self.store == "dynamodb",
+            "metrics": self.metrics == "cloudwatch",
+            "token_keys_secret": self.token_keys_secret is not None,
+        }
+        for name, needed in needing.items():
+            if needed:
+                raise ValueError(f"{name} needs the AWS SDK, which is not installed: `make .venv/.aws` does it")
         return self
 
     @property

@@ -107,8 +107,8 @@ class Conversation:
                 retry_after_ms=1000,
             )
 
-    def catch_up(self, stored: StoredConversation) -> None:
-        """Take over what the store knows: other tasks may have accepted messages of this session."""
+    def catch_up(self, stored: StoredConversation, owner: str) -> None:
+        """Take over what the store knows: other tasks than `owner` may have accepted messages of this session."""
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
         for entry in stored.entries:
@@ -118,7 +118,21 @@ class Conversation:
             answer = entry.answer or (ours.answer if ours else "")
             self._remember(entry.message_id, _Exchange(entry.text, answer))
         self.last_message_id = stored.last_message_id
-        self.stale = any(not entry.ended for entry in stored.entries)
+        self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
+
+    def begin_late(self, message_id: str, text: str) -> tuple[Turn, ...]:
+        """A message that it caught up with is answered by this task after all; what the model should see."""
+        self.in_flight += 1
+        turns: list[Turn] = []
+        if message_id not in self._exchanges:
+            return (Turn("user", text),)
+        for known, exchange in self._exchanges.items():
+            turns.append(Turn("user", exchange.question))
+            if known == message_id:
+                break
+            if exchange.answer:
+                turns.append(Turn("assistant", exchange.answer))
+        return tuple(turns)
 
     def accept(self, message_id: str, response_id: str, text: str, now: float) -> tuple[Turn, ...]:
         """Take the message in and return what the model should see: the history and this message."""

@@ -26,6 +26,7 @@ _logger = logging.getLogger(__name__)
 _LOOKS_PER_GRACE = 10
 _LOOK_SECONDS = (0.1, 3.0)
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
+_LONGEST_RETRY_PAUSE_SECONDS = 2.0
 
 
 class Generation:
@@ -131,7 +132,7 @@ class Generation:
             if hopeless or self.stream.attempt > self._limits.model_retries:
                 self._give_up(outcome)
                 return
-            await asyncio.sleep(random.uniform(*_RETRY_PAUSE_SECONDS))
+            await asyncio.sleep(_pause_before_retry(outcome))
             self._on_attempt()
             self.stream.restart()
 
@@ -215,3 +216,10 @@ class Generation:
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
+
+
+def _pause_before_retry(error: EvenflowError) -> float:
+    if error.retry_after_ms is None:
+        return random.uniform(*_RETRY_PAUSE_SECONDS)
+    # Whoever throttles says when trying again makes sense; a reader waits, so not as long as that, and not all at once.
+    return min(error.retry_after_ms / 1000, _LONGEST_RETRY_PAUSE_SECONDS) * random.uniform(0.5, 1.0)

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from fargate_handler.metrics import Counter
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from fargate_handler.orchestrator.responses import Responses
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
-from stream_core.response_store import StoreUnavailable
+from stream_core.response_store import Lease, StoreUnavailable
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import LedgerEntry, SessionStore, StoredConversation
 
@@ -36,7 +35,7 @@ class MessageLedger:
     ) -> None:
         self._sessions = sessions
         self._recorder = recorder
-        self._owner = owner
+        self.owner = owner
         self._wall_time = wall_time
         self._refused = refused
 
@@ -51,15 +50,17 @@ class MessageLedger:
         except StoreUnavailable as error:
             raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
 
-    def without_unbegun(self, stored: StoredConversation, responses: Responses) -> StoredConversation:
-        """`stored` but for a last message that was put on record by this task, which never heard that it was.
+    def is_ours_to_begin(self, entry: LedgerEntry) -> bool:
+        """Whether this task put the message on record, and its answer has not ended.
 
-        Its sender was told to send it again, and when it does, it is accepted under the same response.
+        Where it isn't being answered either, the store's answer to putting it there was lost: its sender heard that it was
+        not accepted, but it was.
         """
-        last = stored.entries[-1] if stored.entries else None
-        if last is None or last.ended or last.owner != self._owner or responses.remembers(last.response_id):
-            return stored
-        return StoredConversation(last.previous_message_id, stored.entries[:-1])
+        return entry.owner == self.owner and not entry.ended
+
+    def record_late(self, stream: ResponseStream) -> None:
+        """Have the response of such a message written."""
+        self._recorder.record(stream, Lease(stream.response_id, self.owner, 1))
 
     async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
         """Put the message on record, and have its response written as it grows.
@@ -70,7 +71,7 @@ class MessageLedger:
         """
         if self._recorder.behind:
             raise self._refusal("store_behind", "the response buffer is too far behind")
-        entry = LedgerEntry(event.message_id, event.previous_message_id, event.text, stream.response_id, self._owner)
+        entry = LedgerEntry(event.message_id, event.previous_message_id, event.text, stream.response_id, self.owner)
         try:
             lease = await self._sessions.accept(event.channel, entry, self._wall_time())
         except StoreUnavailable as error:

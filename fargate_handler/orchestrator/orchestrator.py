@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from stream_core.errors import Conflict, EvenflowError, NotFound, Overloaded, Ra
 from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
-from stream_core.session_store import NotAccepted
+from stream_core.session_store import LedgerEntry, NotAccepted
 
 # How often another task may be quicker before a client is asked to try again.
 _TRIES = 3
@@ -71,8 +70,6 @@ class Orchestrator:
         self._waiting: dict[str, Generation] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._being_accepted = 0
-        # Ids that nobody guesses, and that are the same again when a message is: an acceptance can be repeated.
-        self._id_key = secrets.token_bytes(32)
         self._left_with: EvenflowError | None = None
         self.draining = False
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
@@ -93,12 +90,16 @@ class Orchestrator:
             Overloaded: this node is leaving, or the ledger can't be written.
             Gone: it was answered, too long ago.
         """
-        async with self._conversations.turn(event.channel):
-            conversation, fresh = await self._conversation(event.channel)
+        channel = event.channel
+        async with self._conversations.turn(channel):
+            fresh = self._conversations.get(channel) is None
+            conversation = self._conversations.open(channel, self._monotonic())
             known = conversation.known_response(event.message_id)
             if known is not None and self.responses.remembers(known):
-                return Submission(self.responses.get(known, event.channel), duplicate=True)
+                return Submission(self.responses.get(known, channel), duplicate=True)
             conversation.check_rate(self._monotonic())
+            if fresh or conversation.stale:
+                fresh = await self._catch_up(conversation, channel)
             for _ in range(_TRIES):
                 try:
                     return await self._accept(conversation, event)
@@ -108,27 +109,30 @@ class Orchestrator:
                 except NotAccepted:
                     pass
                 # Another task has accepted messages of this session since we looked.
-                await self._catch_up(conversation, event.channel)
-                fresh = True
+                fresh = await self._catch_up(conversation, channel)
             raise Overloaded(
                 "this session's messages are being accepted elsewhere at the same time; this one was not, send it again",
                 code="session_contended",
                 retry_after_ms=500,
             )
 
-    async def _conversation(self, channel: Channel) -> tuple[Conversation, bool]:
-        """The conversation, and whether it was read from the ledger just now."""
-        unknown = self._conversations.get(channel) is None
-        conversation = self._conversations.open(channel, self._monotonic())
-        if unknown or conversation.stale:
-            await self._catch_up(conversation, channel)
-            return conversation, True
-        return conversation, False
-
-    async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
+    async def _catch_up(self, conversation: Conversation, channel: Channel) -> bool:
+        """Read the ledger, where there is one; returns that what we know is fresh."""
         if self._ledger is not None:
             stored = await self._ledger.load(channel)
-            conversation.catch_up(self._ledger.without_unbegun(stored, self.responses))
+            conversation.catch_up(stored, self._ledger.owner)
+            for entry in stored.entries:
+                if self._ledger.is_ours_to_begin(entry) and not self.responses.remembers(entry.response_id):
+                    self._begin_late(conversation, channel, entry)
+        return True
+
+    def _begin_late(self, conversation: Conversation, channel: Channel, entry: LedgerEntry) -> None:
+        """Answer a message that we put on record without hearing that we had."""
+        stream = self._new_stream(entry.response_id, entry.message_id, channel)
+        self._in_flight_of_tenant[channel.tenant] += 1
+        if self._ledger is not None:
+            self._ledger.record_late(stream)
+        self._begin(stream, conversation.begin_late(entry.message_id, entry.text), self._limits.grace_seconds)
 
     async def _accept(self, conversation: Conversation, event: IngestEvent) -> Submission:
         known = conversation.known_response(event.message_id)
@@ -137,14 +141,7 @@ class Orchestrator:
         now, tenant = self._monotonic(), event.channel.tenant
         self._check_node(tenant)
         conversation.check(event.message_id, event.previous_message_id)
-        stream = ResponseStream(
-            response_id=self._response_id(event),
-            message_id=event.message_id,
-            channel=event.channel,
-            clock=self._clock,
-            limits=self._limits,
-            monotonic=self._monotonic,
-        )
+        stream = self._new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel)
         self._in_flight_of_tenant[tenant] += 1
         self._being_accepted += 1
         try:
@@ -155,7 +152,8 @@ class Orchestrator:
             raise
         finally:
             self._being_accepted -= 1
-        self._begin(stream, conversation.accept(event.message_id, stream.response_id, event.text, now), event)
+        turns = conversation.accept(event.message_id, stream.response_id, event.text, now)
+        self._begin(stream, turns, event.grace_seconds)
         return Submission(stream, duplicate=False)
 
     def _held(self, response_id: str, channel: Channel) -> ResponseStream:
@@ -170,11 +168,17 @@ class Orchestrator:
                 response_id=response_id,
             ) from None
 
-    def _response_id(self, event: IngestEvent) -> str:
-        named = f"{event.channel}:{event.message_id}"
-        return f"rsp_{hmac.digest(self._id_key, named.encode(), 'sha256').hex()[:32]}"
+    def _new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
+        return ResponseStream(
+            response_id=response_id,
+            message_id=message_id,
+            channel=channel,
+            clock=self._clock,
+            limits=self._limits,
+            monotonic=self._monotonic,
+        )
 
-    def _begin(self, stream: ResponseStream, turns: tuple[Turn, ...], event: IngestEvent) -> None:
+    def _begin(self, stream: ResponseStream, turns: tuple[Turn, ...], grace_seconds: float) -> None:
         self.responses.add(stream)
         generation = Generation(
             stream=stream,
@@ -182,7 +186,7 @@ class Orchestrator:
             source=self._source,
             clock=self._clock,
             limits=self._limits,
-            grace_seconds=event.grace_seconds,
+            grace_seconds=grace_seconds,
             fallback_text=self._fallback_text,
             monotonic=self._monotonic,
             on_attempt=self._attempted_again,

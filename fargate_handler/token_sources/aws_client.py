@@ -14,6 +14,7 @@ from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.parsers import ResponseParserError
 
+from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, failure_of, unreadable_event
 from stream_core.errors import EvenflowError
 
@@ -103,7 +104,5 @@ def hanging_up(stream: Any) -> Iterator[AsyncIterator[Event]]:
     try:
         yield aiter(stream)
     finally:
-        connection = stream._raw_stream.connection  # noqa: SLF001 - the SDK has no call for it
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
+        abort_connection(stream._raw_stream)  # noqa: SLF001 - the SDK has no call for it
         stream.close()

@@ -7,6 +7,7 @@ import logging
 import aiohttp
 import orjson
 
+from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
@@ -49,13 +50,16 @@ class OpenAIModel:
             "stream_options": {"include_usage": True},
         }
         try:
-            # Leaving the block before the end closes the connection, which is what stops the model.
             async with self._http.post(
                 self._url, data=orjson.dumps(body), headers={"Content-Type": "application/json"}
             ) as answer:
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
-                return await _relay(answer.content, sink)
+                try:
+                    return await _relay(answer.content, sink)
+                except BaseException:
+                    abort_connection(answer)  # which is what stops the model
+                    raise
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamFailed(
                 f"the connection to the model's server failed ({type(error).__name__}); what it had sent was kept",

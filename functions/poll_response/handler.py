@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.logging import correlation_paths
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.aws_client import aws_client
@@ -32,7 +32,7 @@ _signing_keys = CachedSecret(aws_client("secretsmanager"), _settings.token_keys_
 _responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
 
 # Without a service: it would be a second dimension, and the alarms look at the environment alone.
-metrics = Metrics(namespace="Evenflow", service="")
+metrics = EphemeralMetrics(namespace="Evenflow", service="")
 metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -29,7 +30,14 @@ def main() -> int:
         if shutil.which(program) is None:
             print(f"{program} is missing: {advice}", file=sys.stderr)
             return 2
-    signal.signal(signal.SIGTERM, _leave)
+    if not _is_free(arguments.port):
+        print(
+            f"port {arguments.port} of 127.0.0.1 is taken: choose another, e.g. HTTP_PORT={arguments.port + 100}",
+            file=sys.stderr,
+        )
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
     try:
         with tempfile.TemporaryDirectory(prefix="evenflow-aws-") as folder:
             _run(Path(folder), arguments.port, arguments.model)
@@ -65,7 +73,20 @@ def _what_is_where(system: RunningSystem) -> str:
     )
 
 
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def _leave(_number: int, _frame: FrameType | None) -> None:
+    # Once: a second signal must not leave processes behind.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

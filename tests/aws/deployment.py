@@ -61,9 +61,7 @@ class Deployment:
         run_cdk(["bootstrap", f"aws://{self.account}/{REGION}", *app], self.aws.environment, log)
         for image in self.assembly.images():
             self._push(image)
-        run_cdk(
-            ["deploy", "--all", "--require-approval", "never", "--method", "direct", *app], self.aws.environment, log
-        )
+        run_cdk(["deploy", "--all", "--require-approval", "never", *app], self.aws.environment, log)
 
     def physical_ids(self, stack: str) -> dict[str, str]:
         """Logical id → physical id of the resources that the emulator says it created."""

@@ -6,7 +6,7 @@ ministack says so by name (`Unrecognized resource types`, `… is not supported`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,18 +86,14 @@ def _refused(resource: Resource) -> str | None:
 
 
 def _imports(value: Any) -> Iterator[str]:
-    yield from _values_of("Fn::ImportValue", value, str)
-
-
-def _values_of(key: str, value: Any, kind: Callable[[Any], str]) -> Iterator[str]:
     if isinstance(value, Mapping):
-        if key in value:
-            yield kind(value[key])
+        if "Fn::ImportValue" in value:
+            yield str(value["Fn::ImportValue"])
         for inner in value.values():
-            yield from _values_of(key, inner, kind)
+            yield from _imports(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _values_of(key, inner, kind)
+            yield from _imports(inner)
 
 
 def _forget_dependencies(template: dict[str, Any]) -> None:

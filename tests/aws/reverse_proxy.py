@@ -3,7 +3,8 @@
 What differs from AWS:
 - One hop and plain HTTP, where CloudFront and the load balancer are two and the viewer's is TLS.
 - The cookie alone makes a client stick; the load balancer wants its own encrypted AWSALBAPP cookie back as well.
-- Nothing is cached or compressed, and headers are passed on whole: cache and origin request policies are not applied.
+- Nothing is cached or compressed, and headers are passed on whole: CloudFront's cache, origin request and response headers
+  policies are not applied, nor the methods that a behavior allows.
 - A handler whose health check fails gets no new requests after 3 checks of 2 s; the stacks have longer ones.
 """
 

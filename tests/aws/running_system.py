@@ -30,9 +30,9 @@ HANDLERS = ("handler-a", "handler-b")
 _START_SECONDS = 30.0
 # Lambda starts as many as it needs when nothing is reserved; these are here from the start.
 _UNRESERVED_ENVIRONMENTS = 20
-# The ports are chosen here; the addresses must not be the machine's.
 # The entry speaks plain HTTP.
 _LOCAL = {"EVENFLOW_COOKIE_SECURE": "false"}
+# The ports are chosen here, and nothing listens on the machine's own addresses.
 _OF_THE_CONTAINER_ALONE = ("EVENFLOW_HTTP_PORT", "EVENFLOW_WS_PORT", "EVENFLOW_HTTP_HOST", "EVENFLOW_WS_HOST")
 
 
@@ -92,12 +92,8 @@ def running_system(
             handler.wait_until_serving()
         step("starting the reverse proxy")
         targets = [HandlerTarget(name, handler.http_port, handler.ws_port) for name, handler in handlers.items()]
-        _start_proxy(
-            stack,
-            folder,
-            port,
-            configuration(routes, targets, port=port, http_api_port=http_api_port, page_port=page_port),
-        )
+        config = configuration(routes, targets, port=port, http_api_port=http_api_port, page_port=page_port)
+        _start_proxy(stack, folder, port, config)
         step("everything serves")
         yield RunningSystem(f"http://127.0.0.1:{port}", aws, deployment, refused, routes, handlers, folder)
 
@@ -163,7 +159,6 @@ def _start_function(
 def _start_proxy(stack: ExitStack, folder: Path, port: int, text: str) -> None:
     path = folder / "haproxy.cfg"
     path.write_text(text)
-    # `-V` says on which proxies it has started, and that is all it ever says.
-    proxy = ChildProcess(["haproxy", "-db", "-V", "-f", str(path)], dict(os.environ), folder / "haproxy.log")
+    proxy = ChildProcess(["haproxy", "-db", "-f", str(path)], dict(os.environ), folder / "haproxy.log")
     stack.callback(proxy.stop)
     proxy.wait_until_accepting(port, _START_SECONDS)

@@ -181,7 +181,7 @@ async def test_the_same_message_sent_to_both_handlers_is_answered_once(
     )
     # The one that comes second says where the answer is: its long-poll can be read from anywhere.
     accepted = [answer for answer in answers if answer.status == 202]
-    elsewhere = [answer.error for answer in answers if answer.status == 409]
+    elsewhere = [answer.json["error"] for answer in answers if answer.status == 409]
     assert (len(accepted), [error["code"] for error in elsewhere]) == (1, ["response_elsewhere"])
     last, text, _ = await session.poll_whole(accepted[0].json["response_id"])
     assert last["response_id"] == elsewhere[0]["response_id"]

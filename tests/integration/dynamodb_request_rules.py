@@ -37,6 +37,7 @@ _EXPRESSIONS = (
 _CLAUSES = frozenset({"SET", "REMOVE", "ADD", "DELETE"})
 _OPERATORS = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN"})
 _TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"})
+_PYTHON_TYPES: dict[str, type] = {"S": str, "N": str, "BOOL": bool, "M": dict, "L": list}
 _TOKEN = re.compile(r"[#:]?\w+|\[\d+\]|[^\s\w]")
 _KEYS = {"sessions": SESSIONS, "ledger": LEDGER, "responses": RESPONSES}
 
@@ -262,6 +263,9 @@ def _value(name: str, value: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: an attribute value has exactly one of the known types, not {sorted(value)}"
         return
     kind, content = next(iter(value.items()))
+    if kind in _PYTHON_TYPES and not isinstance(content, _PYTHON_TYPES[kind]):
+        yield f"{name}: {content!r} is not of the type {kind}"
+        return
     if kind in {"SS", "NS", "BS"} and (not content or len(set(content)) != len(content)):
         yield f"{name}: a set may not be empty nor repeat itself"
     for text in [content] if kind == "N" else content if kind == "NS" else ():
@@ -276,9 +280,7 @@ def _value(name: str, value: Mapping[str, Any]) -> Iterator[str]:
         yield from _value(f"{name}.{child_name}", child)
 
 
-def _is_number(text: object) -> bool:
-    if not isinstance(text, str):
-        return False
+def _is_number(text: str) -> bool:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -292,7 +294,7 @@ def _is_number(text: object) -> bool:
 def _value_size(value: Mapping[str, Any]) -> int:
     kind, content = next(iter(value.items()))
     if kind == "S":
-        return len(content.encode())
+        return len(str(content).encode())
     if kind == "N":
         return len(str(content)) // 2 + 2
     if kind == "M":

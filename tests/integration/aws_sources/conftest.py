@@ -54,8 +54,8 @@ async def opened() -> AsyncIterator[Opened]:
     """Opens sources, and closes them."""
     sources: list[TokenSource] = []
 
-    def opened(service: Service, most_calls: int = STREAMS) -> TokenSource:
-        sources.append(service.source(most_calls))
+    def opened(service: Service) -> TokenSource:
+        sources.append(service.source(STREAMS))
         return sources[-1]
 
     yield opened

@@ -90,3 +90,9 @@ def stores(request: pytest.FixtureRequest) -> Stores:
         return chosen
     responses = MemoryResponseStore()
     return Stores(responses, MemorySessionStore(responses))
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that fail every attempt, and not to see how long that takes."""
+    monkeypatch.setattr("stream_aws.dynamodb._LONGEST_PAUSES", (0.01,) * 5)

@@ -161,7 +161,7 @@ def entry(message_id: str, previous: str | None, answer: str | None, *, ended: b
 
 def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
     conversation = Conversation(Limits(), 0.0)
-    conversation.catch_up(StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]))
+    conversation.catch_up(StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]), "this task")
     assert conversation.known_response("m1") == "rsp_m1"
     assert not conversation.stale
     assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m1?", "m1.", "m2?", "m3?"]
@@ -169,9 +169,11 @@ def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
 
 def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> None:
     conversation = Conversation(Limits(), 0.0)
-    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]))
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
     assert conversation.stale
-    conversation.catch_up(StoredConversation("m1", [entry("m1", None, "m1.")]))
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "task")
+    assert not conversation.stale
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, "m1.")]), "this task")
     assert not conversation.stale
     assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
 
@@ -179,7 +181,7 @@ def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> No
 def test_an_answer_of_this_task_is_not_forgotten_because_the_store_does_not_have_it_yet() -> None:
     conversation = Conversation(Limits(), 0.0)
     exchange(conversation, "m1", "m1?", "m1.")
-    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]))
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
     assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
 
 
