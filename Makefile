@@ -24,7 +24,7 @@ run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:80
 
 run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the deployed system on an emulated AWS, behind one port (needs haproxy)
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
-	@HTTP_PORT=$(HTTP_PORT) MODEL=$(MODEL) exec $(PY) -m tests.aws
+	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
 	$(PY) -m pytest tests/unit tests/integration

@@ -30,6 +30,8 @@ from stream_core.limits import Limits
 _PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
+# A message and its answer are one item of DynamoDB, with room for the rest of it.
+_LARGEST_ITEM_TEXT = 196_608
 
 
 class ConfigurationError(Exception):
@@ -130,6 +132,11 @@ class HandlerSettings(Limits, BaseSettings):
         missing = [name for name, table in tables.items() if not table]
         if self.store == "dynamodb" and missing:
             raise ValueError(f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table")
+        for name in ("message_bytes", "history_bytes"):
+            if self.store == "dynamodb" and getattr(self, name) > _LARGEST_ITEM_TEXT:
+                raise ValueError(
+                    f"{name} must not be above {_LARGEST_ITEM_TEXT} when store is dynamodb: an item has 400 KB"
+                )
         return self
 
     @model_validator(mode="after")

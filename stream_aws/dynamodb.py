@@ -20,6 +20,8 @@ _CONNECT_SECONDS = 1.0
 _READ_SECONDS = 2.0
 # Full jitter: a pause of up to so long before the second, third … attempt.
 _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+# No attempt begins later, so that a call ends before the lease that it may be about does.
+_LAST_ATTEMPT_SECONDS = 5.0
 
 _PASSING = frozenset(
     {
@@ -82,13 +84,14 @@ async def repeated(call: Callable[[], Awaitable[T]], on_retry: Callable[[], None
         StoreUnavailable: it kept failing.
         ClientError: it failed in another way, such as a condition.
     """
+    last_at = asyncio.get_running_loop().time() + _LAST_ATTEMPT_SECONDS
     for longest_pause in (*_LONGEST_PAUSES, None):
         try:
             return await call()
         except Exception as error:
             if not passes(error):
                 raise
-            if longest_pause is None:
+            if longest_pause is None or asyncio.get_running_loop().time() > last_at:
                 raise StoreUnavailable(f"DynamoDB did not answer as it should ({type(error).__name__})") from error
         on_retry()
         await asyncio.sleep(random.uniform(0, longest_pause))

@@ -144,8 +144,9 @@ class DynamoDBResponseStore:
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            if read_head(error.response["Item"]).lease != lease:
-                return None  # somebody took it over from us in the meantime
+            found = error.response.get("Item")
+            if found is None or read_head(found).lease != lease:
+                return None  # somebody took it over from us in the meantime, or it has expired
         return lease
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:

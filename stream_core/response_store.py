@@ -1,6 +1,6 @@
 """The port of the response buffer: responses as other processes see them.
 
-What its implementations owe their callers (tests/contract holds them to it):
+What its implementations owe their callers (tests/integration/stores holds them to it):
 
 - An entry, once written under an epoch, is never written otherwise under it: that is the writer's duty.
 - A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the epoch; from then on

@@ -128,6 +128,7 @@ class Orchestrator:
 
     def _begin_late(self, conversation: Conversation, channel: Channel, entry: LedgerEntry) -> None:
         """Answer a message that we put on record without hearing that we had."""
+        self._check_node(channel.tenant)
         stream = self._new_stream(entry.response_id, entry.message_id, channel)
         self._in_flight_of_tenant[channel.tenant] += 1
         if self._ledger is not None:

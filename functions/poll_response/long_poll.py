@@ -58,7 +58,8 @@ class LongPoll:
         self._timeout_at = self._started + patience
         self._nothing_at = self._started
         """When a look found nothing last: what is there now came after that."""
-        self._chunks: list[Chunk] = []
+        self._chunks: dict[tuple[int, int, int], Chunk] = {}
+        """By epoch and indexes: each look finds the last one again."""
 
     def run(self) -> PollResult:
         """Wait as long as the rules want.
@@ -70,8 +71,8 @@ class LongPoll:
         next_index = self._from_index
         while True:
             new, head = self._responses.chunks_and_head(self._response_id, next_index, self._wall_time())
-            self._chunks += new
-            found = gapless(head, self._chunks, self._from_index)
+            self._chunks |= {(chunk.epoch, chunk.first_index, chunk.last_index): chunk for chunk in new}
+            found = gapless(head, self._chunks.values(), self._from_index)
             if not found.entries:
                 self._nothing_at = self._wall_time()
             next_index = found.next_index
@@ -93,7 +94,7 @@ class LongPoll:
     def _answer(self, due: float) -> PollResult:
         # The head is read once more, behind the chunks: that is what makes a stale owner's entries invisible.
         head = self._responses.head(self._response_id, self._wall_time())
-        found = gapless(head, self._chunks, self._from_index)
+        found = gapless(head, self._chunks.values(), self._from_index)
         ending = head.ending if _ended(head, found) else None
         part = slice_of(found.entries, self._from_index)
         if ending is None:
@@ -117,7 +118,7 @@ class LongPoll:
 
     def _full_text(self, head: ResponseHead) -> str:
         if self._from_index == 0:
-            whole = gapless(head, self._chunks, 0)
+            whole = gapless(head, self._chunks.values(), 0)
         else:
             chunks, _ = self._responses.chunks_and_head(self._response_id, 0, self._wall_time())
             whole = gapless(head, chunks, 0)

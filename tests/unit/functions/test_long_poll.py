@@ -216,6 +216,25 @@ def test_a_poll_without_patience_looks_once() -> None:
     assert (buffer.slept, buffer.readers.looks) == (0, 1)
 
 
+def test_a_long_silence_does_not_pile_up_what_each_look_finds_again() -> None:
+    """A function has a fraction of a core: 300 looks at the same chunk must not become 300 chunks to walk through."""
+    buffer = Buffer()
+    buffer.write(*"abc")
+    buffer.now += 24
+    waiting = LongPoll(
+        buffer.readers,
+        response_id="r",
+        channel=CHANNEL,
+        from_index=3,
+        patience=25.0,
+        wall_time=lambda: buffer.now,
+        sleep=buffer.sleep,
+    )
+    waiting.run()
+    assert buffer.readers.looks > 250
+    assert len(waiting._chunks) == 1
+
+
 def test_news_after_a_pause_of_the_model_are_late_only_from_when_they_came() -> None:
     """`fallback.poll_latency_ms` has an alarm at 500 ms: a model that pauses must not set it off."""
     buffer = Buffer()
@@ -247,6 +266,16 @@ def test_an_index_inside_a_chunk() -> None:
     buffer.now += 2
     result = buffer.poll(from_index=2, timeout=0)
     assert (result.polled.part.text, result.polled.part.last_index) == ("cd", 3)
+
+
+def test_a_reader_that_was_given_more_by_another_transport_than_the_buffer_has() -> None:
+    buffer = Buffer()
+    result = buffer.poll(from_index=3, timeout=1.0)
+    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == ("streaming", "", 2)
+    buffer.write("a", "b")
+    buffer.at(buffer.passed + 0.5, lambda: buffer.write("c", "d", "e"))
+    result = buffer.poll(from_index=3)
+    assert (result.polled.part.text, result.polled.part.last_index) == ("de", 4)
 
 
 def test_overlapping_chunks_give_each_entry_once() -> None:

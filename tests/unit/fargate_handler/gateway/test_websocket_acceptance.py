@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from stream_core.channel import Channel
 from stream_core.limits import Limits
 from tests.unit.fargate_handler.gateway.test_websocket_connection import CHANNEL, Client, Gateway
 from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
-from tests.unit.fargate_handler.orchestrator.test_orchestrator_with_ledger import Shared, Task
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
 
 class SlowGateway(Gateway):
@@ -21,9 +22,12 @@ class SlowGateway(Gateway):
         self.network = shared.sessions.network
         self.task = Task(shared, "a", self.limits)
         self.clock, self.source, self.orchestrator = self.task.clock, self.task.source, self.task.orchestrator
-        object.__setattr__(self.context, "orchestrator", self.orchestrator)
-        object.__setattr__(self.context, "clock", self.clock.delivery)
-        object.__setattr__(self.context, "monotonic", self.clock.monotonic)
+        self.context = replace(
+            self.context,
+            orchestrator=self.orchestrator,
+            clock=self.clock.delivery,
+            monotonic=self.clock.monotonic,
+        )
 
 
 def ask(client: Client, number: int, text: str = "hi") -> None:

@@ -1,0 +1,22 @@
+"""A recorder that has started, and must leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.unit.fargate_handler.orchestrator.controlled_source import settle
+from tests.unit.fargate_handler.orchestrator.recorder_node import Node
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    """A node that has started; when the test is over, nothing of it is left."""
+    node = Node()
+    await node.recorder.start()
+    yield node
+    await settle()
+    assert not node.recorder.busy
+    assert asyncio.all_tasks() == {asyncio.current_task()}

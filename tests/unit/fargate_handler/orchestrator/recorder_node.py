@@ -1,0 +1,96 @@
+"""A recorder on stores, and a clock, in the test's hand."""
+
+from __future__ import annotations
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.limits import Limits
+from stream_core.metric_catalogue import Metric
+from stream_core.response_log import LogEntry
+from stream_core.response_store import ResponseHead
+from stream_core.response_stream import ResponseStream
+from stream_core.session_store import LedgerEntry
+from tests.unit.fargate_handler.orchestrator.controlled_source import settle
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    ScriptedResponseStore,
+    ScriptedSessionStore,
+)
+from tests.unit.hand_turned_clock import HandTurnedClock
+
+EPOCH = 1_800_000_000.0
+INTERVAL = 0.17
+"""The interval of 150 ms, in slots and with the one that has begun."""
+
+
+class Node:
+    """A recorder on stores and a clock in the test's hand. Its task is `a`."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.clock = HandTurnedClock()
+        self.metrics = Metrics()
+        self.responses = ScriptedResponseStore()
+        self.sessions = ScriptedSessionStore(self.responses)
+        self.lost: list[ResponseStream] = []
+        self.recorder = ResponseRecorder(
+            responses=self.responses,
+            sessions=self.sessions,
+            owner="a",
+            clock=self.clock.delivery,
+            limits=self.limits,
+            metrics=self.metrics,
+            monotonic=self.clock.monotonic,
+            wall_time=self.wall_time,
+            on_lost=self.lost.append,
+        )
+
+    def wall_time(self) -> float:
+        return EPOCH + self.clock.now
+
+    async def begin(self, name: str = "r") -> ResponseStream:
+        """A response that has begun to be generated, in a session of its own."""
+        channel = Channel("t", "demo", name)
+        entry = LedgerEntry("m1", None, "hi", name, "a")
+        lease = await self.sessions.accept(channel, entry, self.wall_time())
+        stream = ResponseStream(
+            response_id=name,
+            message_id="m1",
+            channel=channel,
+            clock=self.clock.delivery,
+            limits=self.limits,
+            monotonic=self.clock.monotonic,
+        )
+        self.recorder.record(stream, lease)
+        stream.start()
+        return stream
+
+    async def time(self, seconds: float, step: float = 0.01) -> None:
+        """Let time pass, and tasks run as it does."""
+        until = self.clock.now + seconds - 1e-6
+        while self.clock.now < until:
+            self.clock.turn(min(step, until - self.clock.now + 1e-6))
+            await settle()
+
+    async def stored(self, name: str = "r") -> list[LogEntry]:
+        """What any other task would read."""
+        return list((await self.responses.entries(name, 0, self.wall_time())).entries)
+
+    def head(self, name: str = "r") -> ResponseHead:
+        return self.responses._heads[name]
+
+    def count(self, metric: Metric) -> int:
+        return self.metrics.counter(metric).value
+
+    @property
+    def delays(self) -> tuple[int, float]:
+        """How many write delays were recorded, and their sum in milliseconds."""
+        measured = self.metrics.distribution(catalogue.STORE_WRITE_DELAY)
+        return measured.count, measured.total
+
+
+async def started(limits: Limits) -> Node:
+    node = Node(limits)
+    await node.recorder.start()
+    return node

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fargate_handler.orchestrator import response_recorder
+from stream_core import metric_catalogue as catalogue
+from stream_core.limits import Limits
+from tests.unit.fargate_handler.orchestrator.controlled_source import settle
+from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    UNREACHABLE,
+)
+
+# -- too far behind --------------------------------------------------------------------------------------------------
+
+
+async def test_it_knows_its_backlog_and_when_it_is_too_far_behind() -> None:
+    node = await started(Limits(store_backlog_bytes=1024))
+    stream = await node.begin()
+    node.responses.refuses = lambda _: True
+    stream.push("ä" * 400)
+    await node.time(INTERVAL)
+    assert (node.recorder.backlog_bytes, node.recorder.behind) == (800, False)
+    stream.push("ä" * 400)
+    await node.time(INTERVAL)
+    assert (node.recorder.backlog_bytes, node.recorder.behind) == (1600, True)
+    stream.push("goes on")
+    node.responses.refuses = lambda _: False
+    await node.time(1.3)
+    assert (node.recorder.backlog_bytes, node.recorder.behind) == (0, False)
+    assert await node.stored() == stream.log.entries
+    stream.cancel()
+    await settle()
+
+
+async def test_what_cannot_be_written_until_it_expires_is_given_up_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = await started(Limits(response_ttl_seconds=5))
+    stream = await node.begin()
+    stream.push("taken")
+    await settle()
+    node.responses.refuses = lambda _: True
+    for _ in range(3):
+        await node.time(0.06)
+        stream.push("lost")
+    stream.complete("stop", None)
+    await node.time(4.5)
+    assert node.recorder.busy
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 0
+    await node.time(2.0)
+    assert not node.recorder.busy
+    assert node.count(catalogue.STORE_DELTAS_LOST) == stream.log.next_index - 1
+    assert "response r expired before the store had its last 3 deltas and its end" in caplog.text
+    await node.time(INTERVAL)
+    assert node.recorder.backlog_bytes == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_an_end_that_was_never_taken_is_no_quiet_loss() -> None:
+    """Its readers elsewhere would wait for it for ever: that must raise the alarm, as lost deltas do."""
+    node = await started(Limits(response_ttl_seconds=2))
+    stream = await node.begin()
+    node.responses.network.failures["finish"] = UNREACHABLE
+    stream.push("x")
+    stream.complete("stop", None)
+    await node.time(4.0)
+    assert not node.recorder.busy
+    assert node.count(catalogue.STORE_DELTAS_LOST) > 0
+
+
+async def test_a_response_that_still_runs_is_never_given_up() -> None:
+    node = await started(Limits(response_ttl_seconds=1))
+    stream = await node.begin()
+    node.responses.refuses = lambda _: True
+    stream.push("x")
+    await node.time(10.0, step=0.1)
+    assert node.recorder.busy
+    node.responses.refuses = lambda _: False
+    await node.time(1.3)
+    assert await node.stored() == ["x"]
+    stream.cancel()
+    await settle()
+
+
+# -- leaving ---------------------------------------------------------------------------------------------------------
+
+
+async def test_draining_writes_everything_without_waiting_for_the_clock(node: Node) -> None:
+    streams = [await node.begin(f"r{number}") for number in range(30)]
+    for stream in streams:
+        stream.push("x")
+        stream.push("y")
+        stream.complete("stop", None)
+    await node.recorder.drain(node.clock.now + 5)
+    assert not node.recorder.busy
+    for stream in streams:
+        assert await node.stored(stream.response_id) == stream.log.entries
+        assert node.head(stream.response_id).ending is not None
+
+
+async def test_draining_stops_at_its_deadline_and_says_how_much_is_left(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(response_recorder, "_DRAIN_STEP_SECONDS", 0.0)
+    node.responses.refuses = lambda _: True
+    for name in ("b", "c"):
+        stream = await node.begin(name)
+        stream.push("x")
+        stream.cancel()
+    draining = asyncio.create_task(node.recorder.drain(node.clock.now + 5))
+    await node.time(4.5)
+    assert not draining.done()
+    await node.time(1.0)
+    assert draining.done()
+    assert "2 responses could not be written" in caplog.text
+    node.responses.refuses = lambda _: False
+    await node.time(1.3)
+
+
+async def test_draining_with_nothing_to_write_returns_at_once(node: Node) -> None:
+    await node.recorder.drain(node.clock.now + 5)
+
+
+# -- what it measures ------------------------------------------------------------------------------------------------
+
+
+async def test_the_delay_of_a_write_is_what_it_took_until_the_store_had_it(node: Node) -> None:
+    stream = await node.begin()
+    node.responses.network.hold("append")
+    stream.push("x")
+    await node.time(0.5)
+    assert node.delays == (0, 0.0)
+    node.responses.network.release()
+    await settle()
+    count, total = node.delays
+    assert count == 1
+    assert 480 <= total <= 520
+    stream.cancel()
+
+
+async def test_the_delay_of_what_was_refused_counts_from_its_first_attempt(node: Node) -> None:
+    node.responses.refuses = lambda _: True
+    stream = await node.begin()
+    stream.push("x")
+    await node.time(1.0)
+    # What comes meanwhile goes along, and doesn't make it younger.
+    stream.push("y")
+    await node.time(1.0)
+    node.responses.refuses = lambda _: False
+    await node.time(1.3)
+    count, total = node.delays
+    assert count == 1
+    assert 2000 <= total <= 3300
+    stream.cancel()
+
+
+async def test_the_delay_counts_the_wait_for_the_write_before(node: Node) -> None:
+    stream = await node.begin()
+    node.responses.network.hold("append")
+    stream.push("x")
+    await settle()
+    stream.push("y")
+    # It is on the log after 50 ms, and due to be written at most an interval later; the store is busy for 2 s.
+    await node.time(2.0)
+    node.responses.network.release()
+    node.responses.network.hold("append")
+    await node.time(1.0)
+    node.responses.network.release()
+    await settle()
+    count, total = node.delays
+    stream.cancel()
+    await settle()
+    assert count == 2
+    second = total - 2000
+    assert 2_600 <= second <= 3_000
+
+
+async def test_the_backlog_counts_what_the_store_has_not_got(node: Node) -> None:
+    stream = await node.begin()
+    stream.push("12345")
+    await node.time(INTERVAL)
+    assert node.recorder.backlog_bytes == 0
+    node.responses.refuses = lambda _: True
+    stream.push("6789")
+    await node.time(2 * INTERVAL)
+    assert node.recorder.backlog_bytes == 4
+    node.responses.refuses = lambda _: False
+    stream.cancel()
+    await node.time(2.0)
+    assert node.recorder.backlog_bytes == 0
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 0
