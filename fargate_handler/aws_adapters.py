@@ -20,6 +20,7 @@ from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.key_object import KeysUnreadable
 from stream_aws.metric_publication import MetricPublication
+from stream_aws.signing_key_secret import CLIENT_CONFIG as SECRETS_CONFIG
 from stream_aws.signing_key_secret import SigningKeySecret
 from stream_aws.tables import TableNames
 from stream_core import metric_catalogue as catalogue
@@ -53,7 +54,7 @@ async def _client(service: str, clients: AsyncExitStack, **options: Any) -> Any:
 async def _secret(settings: HandlerSettings, clients: AsyncExitStack) -> SigningKeySecret | None:
     if settings.token_keys_secret is None:
         return None
-    return SigningKeySecret(await _client("secretsmanager", clients), settings.token_keys_secret)
+    return SigningKeySecret(await _client("secretsmanager", clients, config=SECRETS_CONFIG), settings.token_keys_secret)
 
 
 async def _read(secret: SigningKeySecret, settings: HandlerSettings) -> dict[str, bytes]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stream_aws.key_object import KeysUnreadable
 from stream_aws.signing_keys import parse_signing_keys
+
+CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+"""For `create_client("secretsmanager", …)`: the SDK's own would let a start wait for minutes."""
 
 
 class SigningKeySecret:

@@ -149,7 +149,7 @@ class Conversation:
         self.in_flight -= 1
         self.used_at = now
         exchange = self._exchanges.get(message_id)
-        if exchange is not None:
+        if exchange is not None and answer and not exchange.answer:
             exchange.answer = answer
             self._exchanges_bytes += len(answer.encode())
             self._trim()

@@ -39,6 +39,42 @@ def answer_at(*, linger_until: float, timeout_at: float, has_news: bool, ended: 
     return min(linger_until, timeout_at) if has_news else timeout_at
 
 
+class PollPatience:
+    """One poll: told at each look what there is, it says when to answer, and since when it could have.
+
+    Args:
+        from_index: the first entry that the reader wants.
+        started: when the poll began; all times are seconds on one clock.
+        patience: seconds for which the reader waits.
+    """
+
+    def __init__(self, from_index: int, started: float, patience: float) -> None:
+        self._from_index = from_index
+        self._started = started
+        self._timeout_at = started + patience
+        self._nothing_at = started
+        self._due = started
+
+    def look(self, now: float, *, has_news: bool, ended: bool, first_delta_at: float | None) -> float:
+        """The time at which to answer, as things are at `now`; a past time means at once."""
+        if not has_news:
+            self._nothing_at = now
+        since_first = self._started - first_delta_at if first_delta_at is not None else 0.0
+        self._due = answer_at(
+            linger_until=self._started + linger_seconds(self._from_index, since_first),
+            timeout_at=self._timeout_at,
+            has_news=has_news,
+            ended=ended,
+        )
+        return self._due
+
+    def could_at(self, *, has_news: bool, ended_at: float | None) -> float:
+        """The earliest time at which it could have answered as it did; news came after the last look without any."""
+        if ended_at is not None:
+            return max(self._started, ended_at)
+        return max(self._due, self._nothing_at) if has_news else self._due
+
+
 def check_from_index(from_index: int, next_index: int) -> None:
     """Whether a poll may ask from there on.
 

@@ -11,7 +11,7 @@ from fargate_handler.gateway.http_answers import authenticated, json_answer, num
 from fargate_handler.gateway.waking_reader import reading
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
-from stream_core.long_poll import DEFAULT_TIMEOUT_MS, Polled, answer_at, check_from_index, linger_seconds
+from stream_core.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience, check_from_index
 from stream_core.messages import CHAT_MESSAGE, parse
 from stream_core.response_stream import ResponseStream
 
@@ -61,26 +61,15 @@ class MessageEndpoint:
     async def _wait(self, stream: ResponseStream, from_index: int, patience: float) -> float:
         """Wait until the poll may answer; returns the moment from which on it could."""
         monotonic = self._context.monotonic
-        started = monotonic()
-        first = stream.first_delta_at
-        linger_until = started + linger_seconds(from_index, started - first if first is not None else 0.0)
-        nothing_at = started
+        poll = PollPatience(from_index, monotonic(), patience)
         with reading(stream, self._context.limits) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
-                if not has_news:
-                    nothing_at = monotonic()
-                due = answer_at(
-                    linger_until=linger_until, timeout_at=started + patience, has_news=has_news, ended=ended
-                )
                 now = monotonic()
+                due = poll.look(now, has_news=has_news, ended=ended, first_delta_at=stream.first_delta_at)
                 if now >= due:
-                    break
+                    return poll.could_at(has_news=has_news, ended_at=stream.ended_at)
                 await reader.wait(due - now)
-        if ended:
-            return max(started, stream.ended_at or 0.0)
-        # The last moment without news is the earliest at which it could have answered with them.
-        return max(due, nothing_at) if has_news else due
 
 
 def _polled(stream: ResponseStream, from_index: int) -> Polled:

@@ -12,6 +12,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
+from fargate_handler.gateway.greeting_frames import ready_frame, start_frame
 from fargate_handler.gateway.outbox import Outbox, send_text
 from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent
@@ -29,14 +30,9 @@ from stream_core.messages import (
     ResponseContinue,
     ResponsePause,
     ResponseResume,
-    ResponseStart,
-    ResponseSummary,
-    SessionLimits,
-    SessionReady,
 )
 from stream_core.response_stream import ResponseStream
 from stream_core.session import Close, CloseCode, Received, Session, SessionState
-from stream_core.session_init import iso_time
 from stream_core.subprotocols import COMPACT, CompactEncoder, DeltaEncoder, V1Encoder
 
 _logger = logging.getLogger(__name__)
@@ -110,7 +106,7 @@ class WebSocketConnection(WSListener):
         # The request holds the token; it served its purpose.
         transport.request.headers.clear()
         context.registry.add(self)
-        self.send(self._ready().to_json())
+        self.send(ready_frame(context, self.session, self._protocol).to_json())
         now = context.monotonic()
         setup = now - self._asked_at + context.clock.lateness
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
@@ -286,7 +282,7 @@ class WebSocketConnection(WSListener):
             return  # the client left while its message was accepted: the answer waits for it
         if stream.response_id in self._readers:
             reader = self._readers[stream.response_id]
-            self.send(self._start(stream, reader.next_index, duplicate, reader.number).to_json())
+            self.send(start_frame(stream, reader.next_index, duplicate, reader.number).to_json())
         else:
             self._read(stream, 0, duplicate)
 
@@ -320,7 +316,7 @@ class WebSocketConnection(WSListener):
             encoder = CompactEncoder(number)
         else:
             encoder = V1Encoder(self.channel.session, stream.response_id)
-        self.send(self._start(stream, next_index, duplicate, number).to_json())
+        self.send(start_frame(stream, next_index, duplicate, number).to_json())
         if self.session.state is SessionState.CLOSED:
             return  # that frame was the one too many for a client that doesn't read
         reader = WebSocketReader(self, stream, next_index, encoder, number, self._context.limits)
@@ -355,44 +351,6 @@ class WebSocketConnection(WSListener):
         return reader
 
     # -- frames and ends -----------------------------------------------------------------------------------------
-
-    def _ready(self) -> SessionReady:
-        orchestrator, limits, claims = self._context.orchestrator, self._context.limits, self.session.claims
-        return SessionReady(
-            type="session.ready",
-            session_id=self.channel.session,
-            protocol=self._protocol,
-            expires_at=iso_time(claims.expires_at),
-            last_message_id=orchestrator.last_message_id(self.channel),
-            limits=SessionLimits(
-                message_bytes=limits.message_bytes,
-                messages_in_flight=limits.messages_in_flight_per_session,
-                batch_window_ms=limits.batch_window_ms,
-                heartbeat_seconds=limits.heartbeat_seconds,
-                pong_timeout_seconds=limits.pong_timeout_seconds,
-            ),
-            responses=[
-                ResponseSummary(
-                    response_id=stream.response_id,
-                    message_id=stream.message_id,
-                    status=stream.state,
-                    next_index=stream.log.next_index,
-                )
-                for stream in orchestrator.responses.of(self.channel)
-            ],
-        )
-
-    def _start(self, stream: ResponseStream, next_index: int, duplicate: bool, number: int | None) -> ResponseStart:
-        return ResponseStart(
-            type="chat.response.start",
-            session_id=self.channel.session,
-            response_id=stream.response_id,
-            message_id=stream.message_id,
-            status=stream.state,
-            next_index=next_index,
-            duplicate=duplicate,
-            stream=number,
-        )
 
     def _hoards(self) -> bool:
         """Whether answers to its frames have piled up behind the deltas that it doesn't read."""

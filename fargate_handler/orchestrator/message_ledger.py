@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from fargate_handler.metrics import Counter
 from fargate_handler.orchestrator.ingest_event import IngestEvent
@@ -45,10 +46,8 @@ class MessageLedger:
         Raises:
             Overloaded: the store can't be read.
         """
-        try:
+        with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
-        except StoreUnavailable as error:
-            raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
 
     def is_ours_to_begin(self, entry: LedgerEntry) -> bool:
         """Whether this task put the message on record, and its answer has not ended.
@@ -72,11 +71,16 @@ class MessageLedger:
         if self._recorder.behind:
             raise self._refusal("store_behind", "the response buffer is too far behind")
         entry = LedgerEntry(event.message_id, event.previous_message_id, event.text, stream.response_id, self.owner)
-        try:
+        with self._reachable():
             lease = await self._sessions.accept(event.channel, entry, self._wall_time())
+        self._recorder.record(stream, lease)
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        try:
+            yield
         except StoreUnavailable as error:
             raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
-        self._recorder.record(stream, lease)
 
     def _refusal(self, code: str, what: str) -> Overloaded:
         self._refused.value += 1

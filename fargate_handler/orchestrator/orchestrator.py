@@ -99,7 +99,8 @@ class Orchestrator:
                 return Submission(self.responses.get(known, channel), duplicate=True)
             conversation.check_rate(self._monotonic())
             if fresh or conversation.stale:
-                fresh = await self._catch_up(conversation, channel)
+                await self._catch_up(conversation, channel)
+                fresh = True
             for _ in range(_TRIES):
                 try:
                     return await self._accept(conversation, event)
@@ -109,22 +110,22 @@ class Orchestrator:
                 except NotAccepted:
                     pass
                 # Another task has accepted messages of this session since we looked.
-                fresh = await self._catch_up(conversation, channel)
+                await self._catch_up(conversation, channel)
+                fresh = True
             raise Overloaded(
                 "this session's messages are being accepted elsewhere at the same time; this one was not, send it again",
                 code="session_contended",
                 retry_after_ms=500,
             )
 
-    async def _catch_up(self, conversation: Conversation, channel: Channel) -> bool:
-        """Read the ledger, where there is one; returns that what we know is fresh."""
+    async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
+        """Read the ledger, where there is one."""
         if self._ledger is not None:
             stored = await self._ledger.load(channel)
             conversation.catch_up(stored, self._ledger.owner)
             for entry in stored.entries:
                 if self._ledger.is_ours_to_begin(entry) and not self.responses.remembers(entry.response_id):
                     self._begin_late(conversation, channel, entry)
-        return True
 
     def _begin_late(self, conversation: Conversation, channel: Channel, entry: LedgerEntry) -> None:
         """Answer a message that we put on record without hearing that we had."""

@@ -161,7 +161,9 @@ class ResponseRecorder:
             StoreUnavailable: the store can't be reached.
         """
         await self._renew()
-        self._leased_until = self._monotonic() + self._limits.lease_seconds
+        now = self._monotonic()
+        self._leased_until = now + self._limits.lease_seconds
+        self._renew_at = now + self._limits.lease_seconds / _RENEWALS_PER_LEASE
         self._clock.put_after(self, self._interval)
 
     def record(self, stream: ResponseStream, lease: Lease) -> None:

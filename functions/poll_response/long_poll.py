@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from functions.poll_response.stored_responses import StoredResponses
-from stream_core.long_poll import Polled, answer_at, check_from_index, linger_seconds
+from stream_core.long_poll import Polled, PollPatience, check_from_index
 from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
 from stream_core.response_store import Chunk, ResponseHead, StoredEntries, gapless
@@ -54,10 +54,7 @@ class LongPoll:
         self._from_index = from_index
         self._wall_time = wall_time
         self._sleep = sleep
-        self._started = wall_time()
-        self._timeout_at = self._started + patience
-        self._nothing_at = self._started
-        """When a look found nothing last: what is there now came after that."""
+        self._patience = PollPatience(from_index, wall_time(), patience)
         self._chunks: dict[tuple[int, int, int], Chunk] = {}
         """By epoch and indexes: each look finds the last one again."""
 
@@ -67,31 +64,21 @@ class LongPoll:
         Raises:
             NotFound, Gone, InvalidRequest, Overloaded: in the contract's sense.
         """
-        self._responses.note_read(self._response_id, self._channel, self._started)
+        self._responses.note_read(self._response_id, self._channel, self._wall_time())
         next_index = self._from_index
         while True:
             new, head = self._responses.chunks_and_head(self._response_id, next_index, self._wall_time())
             self._chunks |= {(chunk.epoch, chunk.first_index, chunk.last_index): chunk for chunk in new}
             found = gapless(head, self._chunks.values(), self._from_index)
-            if not found.entries:
-                self._nothing_at = self._wall_time()
-            next_index = found.next_index
-            due, now = self._due(head, found), self._wall_time()
+            next_index, now = found.next_index, self._wall_time()
+            due = self._patience.look(
+                now, has_news=bool(found.entries), ended=_ended(head, found), first_delta_at=found.began_at
+            )
             if now >= due:
-                break
+                return self._answer()
             self._sleep(min(_LOOK_SECONDS, due - now))
-        return self._answer(due)
 
-    def _due(self, head: ResponseHead, found: StoredEntries) -> float:
-        since_first = self._started - found.began_at if found.began_at is not None else 0.0
-        return answer_at(
-            linger_until=self._started + linger_seconds(self._from_index, since_first),
-            timeout_at=self._timeout_at,
-            has_news=found.next_index > self._from_index,
-            ended=_ended(head, found),
-        )
-
-    def _answer(self, due: float) -> PollResult:
+    def _answer(self) -> PollResult:
         # The head is read once more, behind the chunks: that is what makes a stale owner's entries invisible.
         head = self._responses.head(self._response_id, self._wall_time())
         found = gapless(head, self._chunks.values(), self._from_index)
@@ -100,7 +87,7 @@ class LongPoll:
         if ending is None:
             begun = self._from_index > 0 or found.began_at is not None
             status = ResponseState.STREAMING if begun else ResponseState.QUEUED
-            could_at = max(due, self._nothing_at) if found.entries else due
+            could_at = self._patience.could_at(has_news=bool(found.entries), ended_at=None)
             return PollResult(Polled(self._response_id, head.message_id, status, part), self._late_ms(could_at), None)
         check_from_index(self._from_index, ending.next_index)
         polled = Polled(
@@ -114,7 +101,8 @@ class LongPoll:
             degraded=ending.degraded,
             full_text=self._full_text(head),
         )
-        return PollResult(polled, self._late_ms(ending.ended_at), head.polls)
+        could_at = self._patience.could_at(has_news=bool(found.entries), ended_at=ending.ended_at)
+        return PollResult(polled, self._late_ms(could_at), head.polls)
 
     def _full_text(self, head: ResponseHead) -> str:
         if self._from_index == 0:
@@ -125,7 +113,8 @@ class LongPoll:
         return slice_of(whole.entries, 0).text
 
     def _late_ms(self, could_at: float) -> float:
-        return max(0.0, self._wall_time() - max(self._started, could_at)) * 1000
+        # Never negative, though the times are those of two machines.
+        return max(0.0, self._wall_time() - could_at) * 1000
 
 
 def _ended(head: ResponseHead, found: StoredEntries) -> bool:
