@@ -71,12 +71,14 @@ docs: .venv/.runtime ## write the pages that are generated from the code
 docs-check: .venv/.runtime
 	$(PY) -m docs.generate --check
 
+# They are installed into one environment, so each is bound by the largest.
 lock: .venv/.dev ## resolve the hashed requirement files again
-	for group in runtime aws infra dev bench; do \
+	$(LOCK) --extra dev --extra bench pyproject.toml --python-version 3.11 -o requirements/dev.txt
+	for group in runtime aws infra bench; do \
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
-	  $(LOCK) $$extra pyproject.toml --python-version 3.11 -o requirements/$$group.txt || exit 1; \
+	  $(LOCK) $$extra pyproject.toml -c requirements/dev.txt --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
-	$(LOCK) --group pyproject.toml:functions --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
+	$(LOCK) --group pyproject.toml:functions -c requirements/dev.txt --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
 
 clean: ## remove what was installed and built
 	rm -rf .venv .build cdk.out web/node_modules infra/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,10 +7,13 @@ import logging
 import resource
 import signal
 import sys
+from collections.abc import Coroutine
+from typing import Any
 
 import uvloop
 
 from fargate_handler.adapters import open_adapters
+from fargate_handler.deactivation import deactivated
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
@@ -38,13 +41,15 @@ def main() -> int:
 async def _serve(settings: HandlerSettings) -> None:
     _raise_file_limit(settings.connections_per_node)
     loop = asyncio.get_running_loop()
-    leave = _Signals(loop)
+    leave = _Leave(loop)
     metrics = Metrics()
     async with open_adapters(settings, metrics) as adapters:
+        if adapters.ecs_task is not None:
+            leave.when(deactivated(adapters.ecs_task))
         await _run(settings, Handler(settings, loop, metrics, adapters), leave)
 
 
-async def _run(settings: HandlerSettings, handler: Handler, leave: _Signals) -> None:
+async def _run(settings: HandlerSettings, handler: Handler, leave: _Leave) -> None:
     loop = asyncio.get_running_loop()
     try:
         await handler.start()
@@ -52,30 +57,54 @@ async def _run(settings: HandlerSettings, handler: Handler, leave: _Signals) -> 
             "serving http://%s:%d (WebSocket ws://%s:%d/ws), model %s; Ctrl-C leaves",
             settings.http_host, settings.http_port, settings.ws_host, settings.ws_port, settings.model,
         )  # fmt: skip
-        await leave.first.wait()
+        await leave.asked.wait()
         _logger.info(
             "leaving: running answers finish within %g s; a second signal leaves at once", settings.drain_seconds
         )
         drain = loop.create_task(handler.drain())
-        hurry = loop.create_task(leave.second.wait())
+        hurry = loop.create_task(leave.insisted.wait())
         await asyncio.wait((drain, hurry), return_when=asyncio.FIRST_COMPLETED)
         for task in (drain, hurry):
             task.cancel()
     finally:
+        leave.stop()
         await handler.stop()
 
 
-class _Signals:
-    """The first SIGTERM or SIGINT asks to leave, the second insists."""
+class _Leave:
+    """What asks this process to leave: the first SIGTERM or SIGINT, or its task's deactivation. A second signal insists.
+
+    The signal that follows a deactivation isn't a second one: the drain that began goes on.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.first = asyncio.Event()
-        self.second = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.insisted = asyncio.Event()
+        self._loop = loop
+        self._signalled = False
+        self._watching: asyncio.Task[None] | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._received)
 
+    def when(self, reason: Coroutine[Any, Any, None]) -> None:
+        """Ask as well when `reason` returns."""
+        self._watching = self._loop.create_task(self._ask_after(reason))
+
+    def stop(self) -> None:
+        """Wait for no other reason any more."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _ask_after(self, reason: Coroutine[Any, Any, None]) -> None:
+        await reason
+        _logger.info("ECS has deactivated this task")
+        self.asked.set()
+
     def _received(self) -> None:
-        (self.second if self.first.is_set() else self.first).set()
+        if self._signalled:
+            self.insisted.set()
+        self._signalled = True
+        self.asked.set()
 
 
 def _raise_file_limit(connections: int) -> None:

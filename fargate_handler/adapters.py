@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,8 +14,12 @@ from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
 
 if TYPE_CHECKING:
+    from stream_aws.ecs_task import EcsTask
     from stream_aws.metric_publication import MetricPublication
     from stream_aws.signing_key_secret import SigningKeySecret
+
+# Set in each container of ECS (stream_aws.ecs_task says more), and nowhere else.
+_ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Adapters:
     signing_key_secret: SigningKeySecret | None = None
     stores: Stores | None = None
     publication: MetricPublication | None = None
+    ecs_task: EcsTask | None = None
 
 
 @asynccontextmanager
@@ -42,7 +48,7 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     Raises:
         ConfigurationError: the signing keys can't be read.
     """
-    if not settings.uses_aws:
+    if not (settings.uses_aws or _ECS_METADATA in os.environ):
         yield Adapters(settings.signing_keys)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import aiohttp
 from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
@@ -18,12 +20,16 @@ from stream_aws.cloudwatch_publisher import CloudWatchPublisher
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
+from stream_aws.ecs_task import METADATA_VARIABLE, EcsTask
 from stream_aws.key_object import KeysUnreadable
 from stream_aws.metric_publication import MetricPublication
 from stream_aws.signing_key_secret import CLIENT_CONFIG as SECRETS_CONFIG
 from stream_aws.signing_key_secret import SigningKeySecret
 from stream_aws.tables import TableNames
 from stream_core import metric_catalogue as catalogue
+
+_logger = logging.getLogger(__name__)
 
 # The write-behind's requests at once, and several times as many for what happens once a message.
 _DYNAMODB_CONNECTIONS = 64
@@ -39,6 +45,7 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
             signing_key_secret=secret,
             stores=await _stores(settings, metrics, clients),
             publication=await _publication(settings, metrics, clients),
+            ecs_task=await _ecs_task(clients),
         )
 
 
@@ -91,3 +98,15 @@ async def _publication(
         return None
     client = await _client("cloudwatch", clients, config=CLOUDWATCH_CONFIG)
     return MetricPublication(CloudWatchPublisher(client, settings.metrics_environment), metrics.snapshot())
+
+
+async def _ecs_task(clients: AsyncExitStack) -> EcsTask | None:
+    metadata_uri = os.environ.get(METADATA_VARIABLE)
+    if metadata_uri is None:
+        return None
+    client = await _client("ecs", clients, config=ECS_CONFIG)
+    try:
+        return await EcsTask.own(client, metadata_uri)
+    except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
+        _logger.warning("the task's metadata can't be read (%s): this task leaves by SIGTERM alone", error)
+        return None

@@ -16,6 +16,7 @@ from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core.errors import NotFound, UpgradeRequired
 
 _BACKLOG = 4096
+_LOAD_BALANCER = "ELB-HealthChecker/"
 _NOT_FOR_CLIENTS = ("/health", "/metrics")
 _UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
 
@@ -75,11 +76,14 @@ class HttpListener:
         stays = not (context.orchestrator.draining or context.registry.full)
         answer.headers.add("Set-Cookie", sticky_cookie(context) if stays else released_cookie(context))
 
-    async def _health(self, _request: web.Request) -> web.Response:
+    async def _health(self, request: web.Request) -> web.Response:
         context = self._context
         draining, full = context.orchestrator.draining, context.registry.full
         status = "draining" if draining else "full" if full else "serving"
-        return json_answer({"status": status, "connections": len(context.registry)}, 503 if draining or full else 200)
+        # ECS kills what its load balancer calls unhealthy: to that one a full or leaving task is alive, and no more is asked.
+        for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
+        refuses = (draining or full) and not for_life
+        return json_answer({"status": status, "connections": len(context.registry)}, 503 if refuses else 200)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         page = self._context.metrics.prometheus_page()

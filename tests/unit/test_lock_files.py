@@ -45,6 +45,20 @@ def test_a_requirements_file_pins_and_hashes_and_sets_no_index(path: Path) -> No
         assert "--hash=sha256:" in line, line
 
 
+def test_what_is_installed_together_agrees() -> None:
+    """`make check` installs several of them into one environment: the last one must not undo the first."""
+    versions: dict[str, dict[str, set[str]]] = {}
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        for name, version in re.findall(r"^([A-Za-z0-9_.-]+)==([^ \\;]+)", path.read_text("utf-8"), re.MULTILINE):
+            versions.setdefault(name, {}).setdefault(path.name, set()).add(version)
+    # Where the version depends on Python's, a lock that is made for a newer Python has only the newer one.
+    assert {
+        name: found
+        for name, found in versions.items()
+        if any(one - other and other - one for one in found.values() for other in found.values())
+    } == {}
+
+
 def test_there_are_lock_files_for_what_runs_and_for_the_page() -> None:
     names = {str(path.relative_to(ROOT)) for path in lock_files()}
     assert {"requirements/runtime.txt", "requirements/dev.txt", "web/package-lock.json"} <= names
