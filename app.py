@@ -9,8 +9,8 @@ import aws_cdk as cdk
 
 from infra.application import build_application
 from infra.constructs.web_client import PageNotBuiltError
+from infra.environments import UnknownEnvironmentError, environment
 from infra.function_package import FunctionPackageError
-from infra.settings import UnknownEnvironmentError, environment
 
 
 def main() -> int:

@@ -97,7 +97,6 @@ class _Leave:
 
     async def _ask_after(self, reason: Coroutine[Any, Any, None]) -> None:
         await reason
-        _logger.info("ECS has deactivated this task")
         self.asked.set()
 
     def _received(self) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stream_aws.metric_publication import MetricPublication
     from stream_aws.signing_key_secret import SigningKeySecret
 
-# Set in each container of ECS (stream_aws.ecs_task says more), and nowhere else.
-_ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
+ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
+"""Where ECS tells a container who it is; set in each of them, and nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     Raises:
         ConfigurationError: the signing keys can't be read.
     """
-    if not (settings.uses_aws or _ECS_METADATA in os.environ):
+    if not (settings.uses_aws or ECS_METADATA in os.environ):
         yield Adapters(settings.signing_keys)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.

@@ -12,7 +12,7 @@ import aiohttp
 from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
-from fargate_handler.adapters import Adapters, Stores
+from fargate_handler.adapters import ECS_METADATA, Adapters, Stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.cloudwatch_publisher import CLIENT_CONFIG as CLOUDWATCH_CONFIG
@@ -21,7 +21,7 @@ from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
-from stream_aws.ecs_task import METADATA_VARIABLE, EcsTask
+from stream_aws.ecs_task import EcsTask
 from stream_aws.key_object import KeysUnreadable
 from stream_aws.metric_publication import MetricPublication
 from stream_aws.signing_key_secret import CLIENT_CONFIG as SECRETS_CONFIG
@@ -101,7 +101,7 @@ async def _publication(
 
 
 async def _ecs_task(clients: AsyncExitStack) -> EcsTask | None:
-    metadata_uri = os.environ.get(METADATA_VARIABLE)
+    metadata_uri = os.environ.get(ECS_METADATA)
     if metadata_uri is None:
         return None
     client = await _client("ecs", clients, config=ECS_CONFIG)

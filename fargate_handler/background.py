@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+from stream_core.errors import EvenflowError
+
+T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -14,15 +18,17 @@ class Background:
     """Holds on to running tasks, which the event loop itself doesn't, and logs what fails in them."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` to its end."""
+    def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `work` to its end, whether or not somebody goes on waiting for it; errors of the contract are its caller's."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, EvenflowError):
             _logger.error("work in the background failed", exc_info=error)

@@ -23,6 +23,7 @@ async def deactivated(task: EcsTask) -> None:
         await asyncio.sleep(random.uniform(*_LOOK_SECONDS))
         try:
             if await task.is_leaving():
+                _logger.info("ECS has deactivated this task")
                 return
             failing = False
         except Exception as error:  # whatever it is, SIGTERM is still to come

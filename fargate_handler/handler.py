@@ -120,16 +120,16 @@ class Handler:
         for connection in self._registry:
             connection.ask_to_reconnect("this node is leaving", random.randrange(_RECONNECT_SPREAD_MS))
         deadline = self._monotonic() + self._settings.drain_seconds
-        while self._orchestrator.busy and self._monotonic() < deadline:
-            self._close_those_that_have_everything()
-            await asyncio.sleep(_DRAIN_STEP_SECONDS)
+        await self._until_idle(deadline)
         self._orchestrator.interrupt_all(
             Overloaded(
                 "the node left before the answer was finished; what was delivered is kept, ask again", code="draining"
             )
         )
         if self._recorder is not None:
-            await self._recorder.drain(max(deadline, self._monotonic() + _FLUSH_SECONDS))
+            flush_until = max(deadline, self._monotonic() + _FLUSH_SECONDS)
+            await self._until_idle(flush_until)  # what was still being accepted
+            await self._recorder.drain(flush_until)
         self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
     async def stop(self) -> None:
@@ -197,6 +197,11 @@ class Handler:
                 "another task has taken this answer over; what was delivered is kept, poll for it", code="taken_over"
             ),
         )
+
+    async def _until_idle(self, deadline: float) -> None:
+        while self._orchestrator.busy and self._monotonic() < deadline:
+            self._close_those_that_have_everything()
+            await asyncio.sleep(_DRAIN_STEP_SECONDS)
 
     def _close_those_that_have_everything(self) -> None:
         for connection in self._registry:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra.costs import HOURS_PER_MONTH, Row, Template, Traffic, costs
-from infra.settings import EnvironmentSettings, UnknownEnvironmentError, environment
+from infra.environments import UnknownEnvironmentError, environment
+from infra.quotas import quotas
+from infra.settings import EnvironmentSettings
 
 _ASSEMBLY = Path("cdk.out")
 # What one sees in a list of resources; permissions, routes and the like belong to them.
@@ -47,8 +49,22 @@ def announcement(settings: EnvironmentSettings, templates: Mapping[str, Template
             *_table(costs(settings, templates.values(), traffic)),
             "",
             *_assumptions(traffic),
+            "",
+            "Quotas that the account needs (Service Quotas):",
+            *(f"  {line}" for line in quotas(settings, traffic)),
+            *_warnings(settings),
         ]
     )
+
+
+def _warnings(settings: EnvironmentSettings) -> list[str]:
+    """What somebody may not have meant."""
+    found = []
+    if settings.open_tenant:
+        found.append("anybody may open a session: open_tenant is on.")
+    if settings.alarms.page_email is None:
+        found.append("alarms wake nobody: set alarms.page_email, or subscribe somebody to the topic of pages.")
+    return ["", *(f"NOTE: {line}" for line in found)] if found else []
 
 
 def _created(templates: Mapping[str, Template]) -> list[str]:
@@ -78,7 +94,7 @@ def _assumptions(traffic: Traffic) -> list[str]:
         f"{traffic.streams:,} streams: so many answers being generated at each moment, {answers}; {frames};",
         f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of the answers read by long-polls.",
         "Prices: us-east-1, on demand, no free tier, no discount (infra/prices.py says from where); * not verified.",
-        "Not counted: logs, traces, Container Insights, data between zones, storage, taxes.",
+        "Not counted: logs, traces, KMS requests, Container Insights, data between zones, storage, taxes.",
     ]
 
 

@@ -52,7 +52,9 @@ def _token_source(
 ) -> TokenSource:
     if settings.inference.kind == "demo":
         return TokenSource("demo")
-    inference = InferenceStack(app, f"{settings.prefix}-inference", settings=settings, network=network, env=env)
+    # A stack for each kind: handlers go from one to the other while both are there.
+    stack_id = f"{settings.prefix}-{settings.inference.kind}"
+    inference = InferenceStack(app, stack_id, settings=settings, network=network, env=env)
     return inference.token_source
 
 

@@ -34,7 +34,7 @@ class Traffic:
     other_writes: int = 8  # the head, the ledger and the session; transactions count double
     polled: float = 0.05  # of the answers are read by long-polls
     polls_per_answer: int = 5
-    reads_per_poll: int = 20
+    reads_per_poll: int = 50  # a poll of 4 s looks every 80 ms
 
     @property
     def answers_per_hour(self) -> float:

@@ -1,4 +1,4 @@
-"""Every size, threshold and switch of a deployment, one frozen object per environment."""
+"""Every size, threshold and switch that a deployment has. Frozen; the environments themselves are in infra/environments.py."""
 
 from __future__ import annotations
 
@@ -12,46 +12,51 @@ from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 
 Percent = Annotated[int, Ge(1), Le(100)]
 
+# What a handler still does when its drain has ended: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
+_AFTER_DRAIN_SECONDS = 9
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class RegionSettings(_Settings):
-    """The ids of AWS's managed prefix lists, which differ between regions and can't be looked up without credentials
-    (`aws ec2 describe-managed-prefix-lists`).
+    """What differs between regions and can't be looked up without credentials (`aws ec2 describe-managed-prefix-lists`,
+    `aws ec2 describe-availability-zones`).
 
     Args:
-        cloudfront: com.amazonaws.global.cloudfront.origin-facing
-        s3, dynamodb: what the gateway endpoints lead to.
+        zone_ids: availability zones to take, best first. Their ids are the same in every account; the letters of their names
+            are not. CloudFront's VPC origins are not in every zone (us-east-1: not in use1-az3).
+        cloudfront: prefix list com.amazonaws.global.cloudfront.origin-facing
+        s3, dynamodb: prefix lists of what the gateway endpoints lead to.
     """
 
     name: str
+    zone_ids: tuple[str, ...]
     cloudfront: str
     s3: str
     dynamodb: str
 
 
-US_EAST_1 = RegionSettings(name="us-east-1", cloudfront="pl-3b927c52", s3="pl-63a5400a", dynamodb="pl-02cd2c6b")
-
-
-class UnknownEnvironmentError(Exception):
-    """There are no settings of that name. The message lists those that there are."""
+US_EAST_1 = RegionSettings(
+    name="us-east-1",
+    zone_ids=("use1-az1", "use1-az2", "use1-az4"),
+    cloudfront="pl-3b927c52",
+    s3="pl-63a5400a",
+    dynamodb="pl-02cd2c6b",
+)
 
 
 class NetworkSettings(_Settings):
     """The VPC.
 
     Args:
-        zones: number of availability zones.
-        zone_names: their names in the account deployed to; empty: the first ones that the region lists. CloudFront's VPC
-            origins and some endpoints are not in every zone (us-east-1: not in use1-az3).
+        zones: number of availability zones, the first ones of RegionSettings.zone_ids.
         endpoint_zones: in how many of them each interface endpoint has an address (each is paid by the hour).
     """
 
     cidr: str
     zones: int = Field(ge=2, le=3)
-    zone_names: tuple[str, ...] = ()
     endpoint_zones: int = Field(ge=1, le=3)
     flow_logs: bool
 
@@ -60,7 +65,7 @@ class DataSettings(_Settings):
     """Tables and secrets.
 
     Args:
-        keep: whether tables, secrets and buckets survive the deletion of their stack.
+        keep: whether tables, secrets, logs and the buckets of logs survive the deletion of their stack.
         customer_key: encrypt with a key of our own instead of AWS's.
         signing_key_rotation_days: a key signs for one such period and verifies for three.
     """
@@ -77,9 +82,12 @@ class HandlerServiceSettings(_Settings):
     Args:
         connections_per_task: average that the autoscaling holds.
         surge_connections: (average above the target, tasks added at once), in rising order.
+        deployment_percent: old and new tasks at most during a deployment, in percent of those wanted, rounded down. The more
+            there are, the more tasks hand their readers over at once.
         deregistration_delay_seconds: how long a leaving task may finish its answers before its sockets are cut.
         stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
-        server_errors_per_minute: answers 5xx of the targets that make a deployment roll back.
+        server_errors_per_minute: answers 5xx of the targets that make a deployment roll back. Refusals by full tasks are among
+            them, so it grows with the number of tasks.
     """
 
     cpu: Literal[256, 512, 1024, 2048]
@@ -92,8 +100,8 @@ class HandlerServiceSettings(_Settings):
     open_files: int = Field(65_535, ge=65_535, le=1_048_576)
     idle_timeout_seconds: int = Field(120, ge=1, le=4_000)
     health_check_seconds: int = Field(10, ge=5, le=300)
-    sticky_seconds: int = Field(3_600, ge=1, le=604_800)
     deregistration_delay_seconds: int = Field(120, ge=0, le=3_600)
+    deployment_percent: int = Field(ge=101, le=200)
     stop_timeout_seconds: int = Field(120, ge=2, le=120)
     server_errors_per_minute: int = Field(10, ge=1)
     container_insights: bool = False
@@ -105,19 +113,42 @@ class HandlerServiceSettings(_Settings):
         if ACTIVE_CONNECTIONS.alarm and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2:
             # A task that fails must leave its connections room at the others.
             raise ValueError(f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}")
+        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
+            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
         return self
 
 
+class ReservedConcurrency(_Settings):
+    """How many of each function run at once: no other function of the account takes them away, nor these any more."""
+
+    session_init: int = Field(ge=1)
+    poll_response: int = Field(ge=1)
+    rotate_signing_keys: int = Field(1, ge=1)
+
+    @property
+    def total(self) -> int:
+        """What is taken from the account's quota."""
+        return self.session_init + self.poll_response + self.rotate_signing_keys
+
+
 class FunctionSettings(_Settings):
-    """The Lambda functions and their HTTP API (requests a second, over all clients)."""
+    """The Lambda functions and their HTTP API.
+
+    Args:
+        reserved_concurrency: None reserves nothing, which alone works in a new account: those have a quota of 10 and must
+            leave 10 unreserved (`infra.announce` says what quota an environment needs).
+        throttle_rate, throttle_burst: requests a second over all clients.
+        session_rate, session_burst: of these, requests that session_init answers, so that a flood of those leaves polls alone.
+    """
 
     memory_mib: int = Field(512, ge=128, le=10_240)
-    session_init_concurrency: int = Field(ge=1)
-    poll_response_concurrency: int = Field(ge=1)
+    reserved_concurrency: ReservedConcurrency | None
     session_init_timeout_seconds: int = Field(10, ge=1, le=29)
     poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
     throttle_rate: int = Field(ge=1)
     throttle_burst: int = Field(ge=1)
+    session_rate: int = Field(ge=1)
+    session_burst: int = Field(ge=1)
 
 
 class EdgeSettings(_Settings):
@@ -231,6 +262,9 @@ class AlarmSettings(_Settings):
         page_email: who is woken when readers are hurting, or soon will be; None: nobody.
         notice_email: who reads of every change of every alarm; None: nobody.
         runbook_base_url: the folder of docs/runbooks/ as a reader of the alarm can open it, ending in a slash.
+        quiet_frames_per_second: where all tasks together send no more, nothing is called a sudden drop. With answers of 20 s
+            at 20 frames a second that begin by chance, one minute is below half of the one before 40 times a day at 100, 6.7
+            times at 200, and never at 1,000 (computed from Poisson arrivals).
     """
 
     page_email: str | None = None
@@ -238,12 +272,20 @@ class AlarmSettings(_Settings):
     runbook_base_url: str = Field(
         "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
     )
+    quiet_frames_per_second: int = Field(1_000, ge=1)
 
 
 class EnvironmentSettings(_Settings):
-    """One environment. `limits` are the handler's and the functions'; only those that differ from the default are passed on."""
+    """One environment.
+
+    Args:
+        open_tenant: whether anybody who knows the address opens sessions, as tenant `public`, and so spends on the model.
+            Otherwise `public` needs the key that is made with the secret of the tenants' keys.
+        limits: the handler's and the functions'; only those that differ from the default are passed on.
+    """
 
     name: Literal["dev", "staging", "prod"]
+    open_tenant: bool
     region: RegionSettings = US_EAST_1
     owner: str = "evenflow"
     log_retention_days: Literal[7, 30, 90, 365]
@@ -254,8 +296,8 @@ class EnvironmentSettings(_Settings):
     edge: EdgeSettings
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
-    # Below the 30 s after which an HTTP API gives up.
-    limits: Limits = Limits(poll_timeout_max_ms=25_000)
+    # Polls end before the HTTP API gives up (30 s), a drain and what follows it before ECS kills the task (120 s).
+    limits: Limits = Limits(poll_timeout_max_ms=25_000, drain_seconds=105)
 
     @property
     def prefix(self) -> str:
@@ -271,7 +313,11 @@ class EnvironmentSettings(_Settings):
                 handler.idle_timeout_seconds,
                 "the load balancer cuts sockets between heartbeats",
             ),
-            (limits.drain_seconds, handler.stop_timeout_seconds, "ECS kills a task that still drains"),
+            (
+                limits.drain_seconds + _AFTER_DRAIN_SECONDS,
+                handler.stop_timeout_seconds,
+                "ECS kills a task that still drains or writes what it has",
+            ),
             (limits.drain_seconds, handler.deregistration_delay_seconds, "sockets are cut while a task still drains"),
             (limits.poll_timeout_max_ms / 1000, self.functions.poll_response_timeout_seconds, "polls are cut off"),
             (limits.poll_timeout_max_ms / 1000, self.edge.read_timeout_seconds, "CloudFront cuts polls off"),
@@ -280,79 +326,8 @@ class EnvironmentSettings(_Settings):
         ):
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, else {why}")
+        if self.network.zones > len(self.region.zone_ids):
+            raise ValueError(
+                f"{self.region.name} names {len(self.region.zone_ids)} zones, fewer than {self.network.zones}"
+            )
         return self
-
-
-_DEV = EnvironmentSettings(
-    name="dev",
-    log_retention_days=7,
-    network=NetworkSettings(cidr="10.20.0.0/16", zones=2, endpoint_zones=1, flow_logs=False),
-    data=DataSettings(keep=False, customer_key=False, point_in_time_recovery=False),
-    handler=HandlerServiceSettings(
-        cpu=512,
-        memory_mib=1_024,
-        tasks_min=1,
-        tasks_max=3,
-        connections_per_task=2_000,
-        surge_connections=((500, 1), (1_500, 2)),
-    ),
-    functions=FunctionSettings(
-        session_init_concurrency=5, poll_response_concurrency=20, throttle_rate=50, throttle_burst=100
-    ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
-    inference=InferenceSettings(kind="demo"),
-)
-_STAGING = EnvironmentSettings(
-    name="staging",
-    log_retention_days=30,
-    network=NetworkSettings(cidr="10.30.0.0/16", zones=2, endpoint_zones=2, flow_logs=False),
-    data=DataSettings(keep=False, customer_key=True, point_in_time_recovery=False),
-    handler=HandlerServiceSettings(
-        cpu=1_024,
-        memory_mib=2_048,
-        tasks_min=2,
-        tasks_max=10,
-        connections_per_task=4_000,
-        surge_connections=((1_000, 2), (3_000, 4)),
-    ),
-    functions=FunctionSettings(
-        session_init_concurrency=20, poll_response_concurrency=100, throttle_rate=200, throttle_burst=400
-    ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
-    inference=InferenceSettings(kind="bedrock"),
-)
-_PROD = EnvironmentSettings(
-    name="prod",
-    log_retention_days=365,
-    network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
-    data=DataSettings(keep=True, customer_key=True, point_in_time_recovery=True),
-    handler=HandlerServiceSettings(
-        cpu=1_024,
-        memory_mib=2_048,
-        tasks_min=3,
-        tasks_max=60,
-        connections_per_task=4_000,
-        surge_connections=((1_000, 3), (3_000, 10)),
-        container_insights=True,
-    ),
-    functions=FunctionSettings(
-        session_init_concurrency=100, poll_response_concurrency=600, throttle_rate=1_000, throttle_burst=2_000
-    ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_ALL"),
-    inference=InferenceSettings(kind="bedrock"),
-)
-ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
-
-
-def environment(name: str) -> EnvironmentSettings:
-    """The settings of an environment.
-
-    Raises:
-        UnknownEnvironmentError: there is none of that name.
-    """
-    for settings in ENVIRONMENTS.values():
-        if settings.name == name:
-            return settings
-    raise UnknownEnvironmentError(
-        f"there is no environment {name!r}; choose one of {', '.join(ENVIRONMENTS)}: -c env=dev"
-    )

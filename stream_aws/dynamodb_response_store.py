@@ -10,7 +10,7 @@ from dataclasses import replace
 from botocore.exceptions import ClientError
 
 from stream_aws import response_requests as requests
-from stream_aws.dynamodb import Client, condition_failed, passes, repeated
+from stream_aws.dynamodb import Client, condition_failed, error_code, passes, repeated
 from stream_aws.response_items import (
     LIFETIME_SECONDS,
     Item,
@@ -68,10 +68,10 @@ class DynamoDBResponseStore:
         except Exception as error:
             if passes(error):
                 return chunks
-            if len(chunks) > 1:
-                # One that is refused must not keep the others out.
+            if len(chunks) > 1 and _is_of_one_item(error):
+                # It must not keep the others out.
                 return [left for chunk in chunks for left in await self._append([chunk])]
-            _logger.exception("the response buffer refused a write of response %s", chunks[0].response_id)
+            _logger.error("the response buffer refused a write of response %s …: %s", chunks[0].response_id, error)
             return chunks
         keys = {_key(write["PutRequest"]["Item"]) for write in answer.get("UnprocessedItems", {}).get(self._table, ())}
         return [chunk for chunk in chunks if _key(chunk_item(chunk)) in keys] if keys else ()
@@ -233,6 +233,11 @@ class DynamoDBResponseStore:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         await repeated(lambda: self._client.update_item(**request), self._on_retry)
+
+
+def _is_of_one_item(error: Exception) -> bool:
+    """Whether it may be one item that is refused, or can't even be made; anything else concerns all alike."""
+    return not isinstance(error, ClientError) or error_code(error) == "ValidationException"
 
 
 def _key(item: Item) -> tuple[str, str]:

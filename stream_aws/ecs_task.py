@@ -7,9 +7,6 @@ from typing import Any, Self
 import aiohttp
 from aiobotocore.config import AioConfig
 
-METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
-"""Where ECS tells a container who it is; set in each of them, and nowhere else."""
-
 CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 """For `create_client("ecs", …)`."""
 

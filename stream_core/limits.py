@@ -52,8 +52,8 @@ class Limits(BaseModel):
         256, 8, 100_000, "the oldest message_id is forgotten (it could not be repeated without breaking causality)"
     )
     history_bytes: int = _limit(32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more")
-    messages_waiting_per_connection: int = _limit(
-        64, 1, 10_000, "`throttle` session_in_flight: messages of one connection that are being accepted"
+    messages_waiting_per_session: int = _limit(
+        64, 1, 10_000, "`throttle` / 429 session_in_flight: messages of one session that wait to be accepted"
     )
     queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
     generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
@@ -75,7 +75,7 @@ class Limits(BaseModel):
     session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
     sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line")
-    lease_seconds: float = _limit(10, 0.5, 600, "another task may take over what a silent one was answering")
+    lease_seconds: float = _limit(10, 10, 600, "another task may take over what a silent one was answering")
     store_interval_ms: int = _limit(
         150, 10, 10_000, "what has grown is written to the response buffer (the first and the last delta at once)"
     )

@@ -37,10 +37,12 @@ class Alarm:
         statistic: of each minute, over all tasks of an environment.
         above: the threshold, in the metric's unit; of a sudden drop, the percent by which the metric falls.
         suffix: what stands behind the number in the contract's words.
-        datapoints, minutes: so many of so many minutes must be above it.
+        datapoints, minutes: so many of so many minutes must be above it. 5 of 5 for a p95 of rare events: of fewer than 20 a
+            minute it is the slowest one. Where one in a hundred is slow, chance has one in 3 of 5 minutes up to 24 times a day,
+            in 5 of 5 once in four days (simulated).
         silence_is_bad: whether minutes without data count as above it; otherwise they count as in order.
         silence: what a minute without data means.
-        felt_by_readers: whether it goes into the one alarm that says "users are hurting".
+        felt_by_readers: whether it goes into the one alarm that says "users are hurting" (of a sudden drop, its slower copy).
     """
 
     statistic: Statistic
@@ -96,7 +98,7 @@ CONNECTION_SETUP = Metric(
     "ms",
     "from the upgrade request to session.ready handed to the socket, plus how late the event loop was",
     "p95 < 100 ms",
-    Alarm(Statistic.P95, 200, " ms", silence="nobody has connected"),
+    Alarm(Statistic.P95, 200, " ms", silence="nobody has connected", datapoints=5),
 )
 ACTIVE_CONNECTIONS = Metric(
     "ws.active_connections",
@@ -153,7 +155,7 @@ POLL_LATENCY = Metric(
     "ms",
     "from the moment a long-poll could answer (its text was there and its linger over, or the response ended) to its answer",
     "p95 < 200 ms",
-    Alarm(Statistic.P95, 500, " ms", silence="nobody uses the fallback"),
+    Alarm(Statistic.P95, 500, " ms", silence="nobody uses the fallback", datapoints=5),
 )
 POLL_COUNT = Metric(
     "fallback.poll_count_per_response",
@@ -208,7 +210,7 @@ STORE_DELTAS_LOST = Metric(
     "store.deltas_lost",
     _C,
     "deltas",
-    "deltas that this node had to forget before the store took them: readers of the fallback are told of the gap",
+    "deltas that this node had to forget before the store took them: polls of such an answer find no more text and no end",
     "0 a minute",
     Alarm(Statistic.SUM, 0, " a minute", silence="no task is running", datapoints=1, minutes=1),
 )

@@ -31,7 +31,7 @@ class MessageEndpoint:
             channel, message.message_id, message.previous_message_id, message.payload.text, context.limits.grace_seconds
         )
         # A client that hangs up now has sent its message all the same.
-        stream, _ = await asyncio.shield(context.orchestrator.submit(event))
+        stream, _ = await asyncio.shield(context.background.run(context.orchestrator.submit(event)))
         return json_answer(
             {"response_id": stream.response_id, "message_id": stream.message_id, "status": stream.state}, status=202
         )

@@ -47,7 +47,6 @@ class WebSocketConnection(WSListener):
     """Feeds the session machine, does what it decides, and delivers to this connection's readers."""
 
     __slots__ = (
-        "_accepting",
         "_asked_at",
         "_context",
         "_protocol",
@@ -64,7 +63,6 @@ class WebSocketConnection(WSListener):
         self._protocol = protocol
         self._asked_at = asked_at
         self._streams = 0
-        self._accepting = 0
         self._readers: dict[str, WebSocketReader] = {}
         self.blocked = False
         """Whether the write buffer is above its high-water mark: cursors wait."""
@@ -225,7 +223,7 @@ class WebSocketConnection(WSListener):
     def _act(self, message: ClientMessage, now: float) -> None:
         try:
             if isinstance(message, ChatMessageFrame):
-                self._begin_to_accept(message)
+                self._context.background.run(self._accept(message))
             elif isinstance(message, ResponseResume):
                 self._resume(message, now)
             elif isinstance(message, ResponsePause):
@@ -244,16 +242,6 @@ class WebSocketConnection(WSListener):
         response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
         self.send(self.session.refuse(error, message_id=message_id, response_id=response_id))
 
-    def _begin_to_accept(self, message: ChatMessageFrame) -> None:
-        if self._accepting >= self._context.limits.messages_waiting_per_connection:
-            raise RateLimited(
-                f"{self._accepting} messages of this connection are being accepted; this one was not, send it again later",
-                code="session_in_flight",
-                retry_after_ms=1000,
-            )
-        self._accepting += 1
-        self._context.background.run(self._accept(message))
-
     async def _accept(self, message: ChatMessageFrame) -> None:
         refusal: EvenflowError | None = None
         try:
@@ -263,8 +251,6 @@ class WebSocketConnection(WSListener):
         except Exception:
             _logger.exception("a message could not be accepted")
             refusal = internal_error()
-        finally:
-            self._accepting -= 1
         if refusal is not None and self.session.state is not SessionState.CLOSED:
             self._refuse(refusal, message)
 

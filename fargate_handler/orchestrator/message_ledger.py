@@ -49,13 +49,18 @@ class MessageLedger:
         with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
 
-    def is_ours_to_begin(self, entry: LedgerEntry) -> bool:
-        """Whether this task put the message on record, and its answer has not ended.
+    async def is_ours_to_begin(self, entry: LedgerEntry) -> bool:
+        """Whether this task put the message on record and nobody has begun to answer it.
 
-        Where it isn't being answered either, the store's answer to putting it there was lost: its sender heard that it was
-        not accepted, but it was.
+        The store's answer to putting it there was lost: its sender heard that it was not accepted, but it was.
+
+        Raises:
+            Overloaded: the store can't be read.
         """
-        return entry.owner == self.owner and not entry.ended
+        if entry.owner != self.owner or entry.ended:
+            return False
+        with self._reachable():
+            return await self._recorder.is_unbegun(entry.response_id)
 
     def record_late(self, stream: ResponseStream) -> None:
         """Have the response of such a message written."""

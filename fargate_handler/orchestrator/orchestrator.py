@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from fargate_handler.metrics import Metrics
@@ -69,6 +70,7 @@ class Orchestrator:
         self._running: dict[str, Generation] = {}
         self._waiting: dict[str, Generation] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
+        self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
         self._left_with: EvenflowError | None = None
         self.draining = False
@@ -91,6 +93,27 @@ class Orchestrator:
             Gone: it was answered, too long ago.
         """
         channel = event.channel
+        with self._waiting_for_turn(channel):
+            return await self._submit(event, channel)
+
+    @contextmanager
+    def _waiting_for_turn(self, channel: Channel) -> Iterator[None]:
+        """Counts the messages of a session that are being accepted: each holds its text while the ledger takes its time."""
+        if self._accepting[channel] >= self._limits.messages_waiting_per_session:
+            raise RateLimited(
+                "as many messages of this session are being accepted as may be; this one was not, send it again later",
+                code="session_in_flight",
+                retry_after_ms=1000,
+            )
+        self._accepting[channel] += 1
+        try:
+            yield
+        finally:
+            self._accepting[channel] -= 1
+            if not self._accepting[channel]:
+                del self._accepting[channel]
+
+    async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         async with self._conversations.turn(channel):
             fresh = self._conversations.get(channel) is None
             conversation = self._conversations.open(channel, self._monotonic())
@@ -124,7 +147,8 @@ class Orchestrator:
             stored = await self._ledger.load(channel)
             conversation.catch_up(stored, self._ledger.owner)
             for entry in stored.entries:
-                if self._ledger.is_ours_to_begin(entry) and not self.responses.remembers(entry.response_id):
+                known = self.responses.remembers(entry.response_id)
+                if not known and await self._ledger.is_ours_to_begin(entry):
                     self._begin_late(conversation, channel, entry)
 
     def _begin_late(self, conversation: Conversation, channel: Channel, entry: LedgerEntry) -> None:

@@ -67,6 +67,11 @@ class Recording:
         self.failures = 0
         self.polls = 0
 
+    @property
+    def missing(self) -> int:
+        """How many deltas the store does not have."""
+        return self.stream.log.next_index - self.written
+
     def next_entries(self) -> Sequence[LogEntry]:
         """What to write next: all that is new, up to the size of a chunk."""
         entries = self.stream.log.entries[self.written :]
@@ -161,15 +166,25 @@ class ResponseRecorder:
             StoreUnavailable: the store can't be reached.
         """
         await self._renew()
-        now = self._monotonic()
-        self._leased_until = now + self._limits.lease_seconds
-        self._renew_at = now + self._limits.lease_seconds / _RENEWALS_PER_LEASE
+        self._renew_at = self._monotonic() + self._limits.lease_seconds / _RENEWALS_PER_LEASE
         self._clock.put_after(self, self._interval)
 
     def record(self, stream: ResponseStream, lease: Lease) -> None:
         """From now on `stream` is written as it grows, until its end is."""
         self._recordings[stream.response_id] = recording = Recording(stream, lease, self._monotonic())
         stream.on_urgent = partial(self._hurry, recording)
+
+    async def is_unbegun(self, response_id: str) -> bool:
+        """Whether the store has this response, and nothing of it.
+
+        Raises:
+            StoreUnavailable: the store can't be read.
+        """
+        now = self._wall_time()
+        head = await self._responses.head(response_id, now)
+        if head is None or head.ending is not None:
+            return False
+        return not (await self._responses.entries(response_id, 0, now)).entries
 
     async def drain(self, deadline: float) -> None:
         """Return when everything is written, or at `deadline` on the monotonic clock."""
@@ -178,6 +193,8 @@ class ResponseRecorder:
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
         if self._recordings:
             _logger.error("%d responses could not be written to the store before leaving", len(self._recordings))
+        for recording in tuple(self._recordings.values()):
+            self._give_up(recording)
 
     def on_due(self, _slot: int) -> None:
         """Write what has grown, keep the lease, look for readers elsewhere."""
@@ -290,16 +307,20 @@ class ResponseRecorder:
         stream = recording.stream
         self._retries.value += 1
         if stream.ended_at is not None and now - stream.ended_at > self._limits.response_ttl_seconds:
-            lost = stream.log.next_index - recording.written
-            self._lost.value += max(1, lost)  # the end alone is a loss too: readers would wait for it
             _logger.error(
-                "response %s expired before the store had its last %d deltas and its end", stream.response_id, lost
+                "response %s expired before the store had its last %d deltas and its end",
+                stream.response_id,
+                recording.missing,
             )
-            self._forget(recording)
+            self._give_up(recording)
             return
         recording.failures += 1
         longest = min(_LONGEST_PAUSE_SECONDS, self._interval * 2 ** min(recording.failures, 8))
         recording.due_at = now + random.uniform(0, longest)
+
+    def _give_up(self, recording: Recording) -> None:
+        self._lost.value += max(1, recording.missing)  # the end alone is a loss too: readers would wait for it
+        self._forget(recording)
 
     def _forget(self, recording: Recording) -> None:
         recording.stream.on_urgent = None
@@ -308,16 +329,18 @@ class ResponseRecorder:
     # -- lease and readers ---------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
+        begun = self._monotonic()
         await self._responses.renew(self._owner, self._wall_time() + self._limits.lease_seconds)
+        # Counted from before the call, which may have taken long; and calls may overlap.
+        self._leased_until = max(self._leased_until, begun + self._limits.lease_seconds)
 
     async def _keep_lease(self) -> None:
+        lapsed = self._monotonic() >= self._leased_until
         try:
             await self._renew()
         except StoreUnavailable:
             _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
             return
-        now, lapsed = self._monotonic(), self._monotonic() >= self._leased_until
-        self._leased_until = now + self._limits.lease_seconds
         if lapsed:
             _logger.warning("the lease of this task had run out: looking at what was taken over")
             for recording in tuple(self._recordings.values()):

@@ -53,11 +53,13 @@ class AwsClient:
         Raises:
             EvenflowError: the call failed, see `failure_of`.
         """
+        client: Any = None
         try:
             client = self._client or await self._opened()
             answer: dict[str, Any] = await getattr(client, operation)(**arguments)
         except NoCredentialsError as error:
-            await self.close()  # no call can run on it; the next one looks for credentials anew
+            if self._client is client:  # not one that another call has opened meanwhile
+                await self.close()  # no call can run on it; the next one looks for credentials anew
             raise self._failure(error) from error
         except _CALL_FAILURES as error:
             raise self._failure(error) from error

@@ -11,7 +11,7 @@ from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
 from stream_core.response_store import Chunk, ResponseHead, StoredEntries, gapless
 
-# How long a delta or an end may wait to be seen, on average half of it. A look costs half a read unit.
+# How long a delta or an end may wait to be seen, on average half of it. A look costs a read unit.
 _LOOK_SECONDS = 0.08
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
+from infra.constructs.removal_policy import removal_policy
 from infra.settings import EnvironmentSettings
 
 
@@ -21,7 +22,7 @@ def access_log_bucket(scope: Construct, construct_id: str, settings: Environment
         # CloudFront's standard logs are written with an ACL.
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_PREFERRED,
         lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(settings.log_retention_days))],
-        removal_policy=RemovalPolicy.RETAIN if settings.data.keep else RemovalPolicy.DESTROY,
+        removal_policy=removal_policy(settings),
         auto_delete_objects=not settings.data.keep,
     )
     acknowledge(bucket, "S1", "it holds the access logs; logging the writing of logs would never end")

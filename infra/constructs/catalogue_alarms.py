@@ -31,14 +31,33 @@ class CatalogueAlarms(Construct):
         if not alarm.sudden_drop:
             return [self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))]
         return [
-            self._alarm(metric, alarm, sudden_drop(metric, self._settings), within="one minute"),
+            # Tasks publish one after the other. An evaluation in between sees some of them missing, which looks like a drop for a
+            # moment: so it is recorded, and the copy wakes somebody.
             self._alarm(
-                metric, alarm, sudden_drop(metric, self._settings, _SLOWER), copy="-5-minutes", within="five minutes"
+                metric,
+                alarm,
+                sudden_drop(metric, self._settings),
+                within="one minute",
+                urgency=Urgency.WORKING_HOURS,
+            ),
+            self._alarm(
+                metric,
+                alarm,
+                sudden_drop(metric, self._settings, _SLOWER),
+                copy="-5-minutes",
+                within="five minutes",
             ),
         ]
 
     def _alarm(
-        self, metric: Metric, alarm: Alarm, watched: cloudwatch.IMetric, *, copy: str = "", within: str = ""
+        self,
+        metric: Metric,
+        alarm: Alarm,
+        watched: cloudwatch.IMetric,
+        *,
+        copy: str = "",
+        within: str = "",
+        urgency: Urgency | None = None,
     ) -> RunbookAlarm:
         return RunbookAlarm(
             self,
@@ -52,7 +71,7 @@ class CatalogueAlarms(Construct):
             periods=alarm.minutes,
             silence=alarm.silence,
             silence_is_bad=alarm.silence_is_bad,
-            urgency=Urgency.FELT if alarm.felt_by_readers else Urgency.PAGE,
+            urgency=urgency or (Urgency.FELT if alarm.felt_by_readers else Urgency.PAGE),
             runbook=metric.name,
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from infra.constructs.removal_policy import removal_policy
 from infra.settings import EnvironmentSettings
 
 
@@ -17,7 +18,7 @@ def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings)
         construct_id,
         alias=f"alias/{settings.prefix}-data",
         enable_key_rotation=True,
-        removal_policy=RemovalPolicy.RETAIN if settings.data.keep else RemovalPolicy.DESTROY,
+        removal_policy=removal_policy(settings),
     )
 
 

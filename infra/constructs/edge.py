@@ -14,13 +14,17 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.acknowledge import acknowledge, acknowledge_warning
+from infra.constructs.load_balancer import HTTP_PATHS, WEBSOCKET_PATHS
 from infra.constructs.security_headers import security_headers
 from infra.constructs.web_client import WebClient
 from infra.settings import EnvironmentSettings
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
+# All that CloudFront may keep. Without a time of our own it repeats an error answer to GET for 10 s, to everybody and whatever
+# `Cache-Control` says: one handshake refused by a full task would be everyone's.
+_ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
 # The path patterns are tried in this order. CloudFront chooses by path alone, not by method.
-_BALANCER_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*", "/ws")
+_BALANCER_PATHS = HTTP_PATHS + WEBSOCKET_PATHS
 
 
 class Edge(Construct):
@@ -48,6 +52,7 @@ class Edge(Construct):
             default_root_object="index.html",
             default_behavior=self._page(web_client),
             additional_behaviors=self._behaviors(load_balancer, http_api),
+            error_responses=[cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0)) for code in _ERRORS],
             domain_names=[edge.domain_name] if edge.domain_name else None,
             certificate=self._certificate(),
             # CloudFront's own certificate decides for itself.

@@ -23,6 +23,9 @@ class HandlerScaling(Construct):
         connections = evenflow_metric(ACTIVE_CONNECTIONS, settings, Statistic.AVERAGE)
         # A task that leaves takes minutes for it and its readers move: out soon, in late.
         out, back = Duration.seconds(60), Duration.minutes(10)
+        # A new task counts only when it has started (up to 60 s) and published its first minute: sooner, the same surge would
+        # be answered twice.
+        surge = Duration.minutes(3)
         count = service.auto_scale_task_count(min_capacity=handler.tasks_min, max_capacity=handler.tasks_max)
         count.scale_to_track_custom_metric(
             "Connections",
@@ -46,5 +49,5 @@ class HandlerScaling(Construct):
             ],
             adjustment_type=scaling.AdjustmentType.CHANGE_IN_CAPACITY,
             evaluation_periods=1,
-            cooldown=out,
+            cooldown=surge,
         )

@@ -64,7 +64,7 @@ class HandlerService(Construct):
             security_groups=[security_group],
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
             min_healthy_percent=100,
-            max_healthy_percent=200,
+            max_healthy_percent=settings.handler.deployment_percent,
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
             deployment_alarms=ecs.DeploymentAlarmConfig(
                 alarm_names=[self.rollback_alarm.alarm_name], behavior=ecs.AlarmBehavior.ROLLBACK_ON_ALARM

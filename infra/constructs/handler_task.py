@@ -108,6 +108,9 @@ def handler_task(
 def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
     return {
         "AWS_REGION": settings.region.name,
+        # The SDK's other addresses of DynamoDB (one per account) are not known to be in the gateway endpoint's prefix list,
+        # and tasks have no other way out.
+        "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
         "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the load balancer alone
         "EVENFLOW_HTTP_PORT": str(HTTP_PORT),
         "EVENFLOW_WS_HOST": "0.0.0.0",  # noqa: S104

@@ -14,14 +14,8 @@ from infra.constructs.evenflow_metric import METRIC_NAMESPACE
 from infra.constructs.tables import Tables
 from infra.constructs.token_source import TokenSource
 
-_TABLE_ACTIONS = (
-    "dynamodb:GetItem",
-    "dynamodb:Query",
-    "dynamodb:PutItem",
-    "dynamodb:UpdateItem",
-    "dynamodb:BatchWriteItem",
-    "dynamodb:ConditionCheckItem",
-)
+_TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
+_RESPONSES_TOO = ("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem")
 
 
 def handler_task_role(
@@ -38,6 +32,7 @@ def handler_task_role(
     role = iam.Role(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     for table in (tables.sessions, tables.ledger, tables.responses):
         table.grant(role, *_TABLE_ACTIONS)
+    tables.responses.grant(role, *_RESPONSES_TOO)
     allow_use_of(key, role)
     tasks = Stack.of(scope).format_arn(service="ecs", resource="task", resource_name=f"{cluster_name}/*")
     for statement in (

@@ -25,6 +25,7 @@ class KeyRotation(PythonFunction):
         signing_keys: secretsmanager.ISecret,
         key: kms.IKey | None,
     ) -> None:
+        reserved = settings.functions.reserved_concurrency
         super().__init__(
             scope,
             construct_id,
@@ -32,7 +33,7 @@ class KeyRotation(PythonFunction):
             description="Turns the keys that sign session tokens over",
             settings=settings,
             timeout_seconds=30,
-            concurrency=1,
+            concurrency=reserved.rotate_signing_keys if reserved else None,
             environment={},
         )
         self.role.add_to_policy(
@@ -50,7 +51,6 @@ class KeyRotation(PythonFunction):
         self.function.add_permission(
             "SecretsManager",
             principal=iam.ServicePrincipal("secretsmanager.amazonaws.com"),
-            source_arn=signing_keys.secret_arn,
             source_account=Stack.of(self).account,
         )
         # Not the L2: it would add a wildcard, and the key's policy would name this stack, which needs that one.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
+from infra.constructs.removal_policy import removal_policy
 from infra.settings import EnvironmentSettings
 
 
 class KeySecrets(Construct):
-    """Signing keys `{"<kid>": "<secret>"}`, the first signs; tenant keys `{"<tenant>": "<key>"}`."""
+    """Signing keys `{"<kid>": "<secret>"}`, the first signs; tenant keys `{"<tenant>": "<key>"}`.
+
+    A tenant that has a key needs it, and one that has none is unknown, except `public`: without a key that tenant is open to
+    anybody. So the key that is made here is `public`'s own, unless the environment is meant to be open.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
@@ -20,16 +24,21 @@ class KeySecrets(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._key = key
-        self.signing_keys = self._secret("SigningKeys", "Keys that sign session tokens; the first one signs", "k1")
-        self.tenant_keys = self._secret("TenantKeys", "Keys of the tenants that need one", "demo")
+        self.signing_keys = self._secret(
+            "SigningKeys", "signing-keys", "Keys that sign session tokens; the first one signs", "k1"
+        )
+        self.tenant_keys = self._secret(
+            "TenantKeys", "tenant-keys", "Keys with which tenants open sessions", _first_tenant(settings)
+        )
         # Which function turns the signing keys over is said where that function is: the stacks would need each other.
         acknowledge(self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions")
         acknowledge(self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told")
 
-    def _secret(self, name: str, description: str, first: str) -> secretsmanager.Secret:
+    def _secret(self, construct_id: str, name: str, description: str, first: str) -> secretsmanager.Secret:
         return secretsmanager.Secret(
             self,
-            name,
+            construct_id,
+            secret_name=f"{self._settings.prefix}-{name}",
             description=description,
             encryption_key=self._key,
             generate_secret_string=secretsmanager.SecretStringGenerator(
@@ -38,5 +47,9 @@ class KeySecrets(Construct):
                 password_length=64,
                 exclude_punctuation=True,
             ),
-            removal_policy=RemovalPolicy.RETAIN if self._settings.data.keep else RemovalPolicy.DESTROY,
+            removal_policy=removal_policy(self._settings),
         )
+
+
+def _first_tenant(settings: EnvironmentSettings) -> str:
+    return "demo" if settings.open_tenant else "public"

@@ -11,7 +11,7 @@ from constructs import Construct
 from infra.constructs.security_groups import HTTP_PORT, LISTENER_PORT, WEBSOCKET_PORT
 from infra.settings import EnvironmentSettings
 
-STICKY_COOKIE = "WSID"  # the handler sets it
+STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 WEBSOCKET_PATHS = ("/ws",)
 HTTP_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*")
 
@@ -60,7 +60,7 @@ class LoadBalancer(Construct):
             # Open sockets count as requests, so a new one goes to the task that has fewest.
             load_balancing_algorithm_type=elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS,
             stickiness_cookie_name=STICKY_COOKIE,
-            stickiness_cookie_duration=Duration.seconds(handler.sticky_seconds),
+            stickiness_cookie_duration=Duration.seconds(STICKY_SECONDS),
             deregistration_delay=Duration.seconds(handler.deregistration_delay_seconds),
             health_check=elbv2.HealthCheck(
                 path="/health",
@@ -70,9 +70,10 @@ class LoadBalancer(Construct):
                 timeout=Duration.seconds(5),
                 healthy_threshold_count=2,
                 unhealthy_threshold_count=3,
-                # ECS kills a task that its load balancer calls unhealthy (containers-roadmap #480, #1670): a full one (503) would
-                # lose all its readers, who then fill the next one. New connections go elsewhere by the algorithm above.
-                healthy_http_codes="200,503",
+                # ECS kills a task that its load balancer calls unhealthy (containers-roadmap #480, #1670), so a full or a leaving
+                # one must not be. The handler tells this checker apart by its User-Agent and answers it 200 while it lives; 503
+                # can't be accepted here: an application load balancer takes codes from 200 to 499.
+                healthy_http_codes="200",
             ),
         )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.constructs.removal_policy import removal_policy
 from infra.settings import EnvironmentSettings
 
 _RETENTION = {
@@ -23,5 +23,5 @@ def log_group(scope: Construct, construct_id: str, name: str, settings: Environm
         construct_id,
         log_group_name=name,
         retention=_RETENTION[settings.log_retention_days],
-        removal_policy=RemovalPolicy.RETAIN if settings.data.keep else RemovalPolicy.DESTROY,
+        removal_policy=removal_policy(settings),
     )

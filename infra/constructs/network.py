@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -20,7 +19,7 @@ class Network(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
         super().__init__(scope, construct_id)
         network = settings.network
-        zones = network.zone_names or tuple(Fn.select(index, Fn.get_azs()) for index in range(network.zones))
+        zones = settings.region.zone_ids[: network.zones]
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
@@ -32,6 +31,7 @@ class Network(Construct):
                 ec2.SubnetConfiguration(name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20)
             ],
         )
+        self._name_zones_by_id()
         self._attach_internet_gateway()
         self.security_groups = SecurityGroups(self, "SecurityGroups", vpc=self.vpc, region=settings.region)
         VpcEndpoints(self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups)
@@ -39,6 +39,14 @@ class Network(Construct):
             self._log_flows(settings)
         else:
             acknowledge(self.vpc, "VPC7", "flow logs are a setting: on in prod, where they are worth their price")
+
+    def _name_zones_by_id(self) -> None:
+        # The L2 writes what it is told into the property of the letters, which mean another zone in each account.
+        for subnet in self.vpc.isolated_subnets:
+            resource = subnet.node.default_child
+            assert isinstance(resource, ec2.CfnSubnet)  # noqa: S101 - what the L2 is made of
+            resource.availability_zone_id = subnet.availability_zone
+            resource.availability_zone = None
 
     def _attach_internet_gateway(self) -> None:
         # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to it.

@@ -19,7 +19,7 @@ class PythonFunction(Construct):
 
     Args:
         name: the folder in functions/; its module `handler` has the function `handler`.
-        concurrency: how many run at once; reserved, so that no other function can take them away, nor this one more.
+        concurrency: how many of it run at once at most, reserved for it; None: what the account has left.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class PythonFunction(Construct):
         description: str,
         settings: EnvironmentSettings,
         timeout_seconds: int,
-        concurrency: int,
+        concurrency: int | None,
         environment: dict[str, str],
     ) -> None:
         super().__init__(scope, construct_id)

@@ -19,7 +19,7 @@ class Urgency(Enum):
 
     FELT = auto()  # readers feel it: the one alarm "users are hurting" wakes somebody, however many of these there are
     PAGE = auto()  # readers do not feel it yet, or we would not see it if they did: wakes somebody itself
-    WORKING_HOURS = auto()  # can wait for the morning
+    WORKING_HOURS = auto()  # can wait for the morning: recorded only
 
 
 class RunbookAlarm(cloudwatch.Alarm):
@@ -66,13 +66,10 @@ class RunbookAlarm(cloudwatch.Alarm):
             datapoints_to_alarm=datapoints,
             evaluation_periods=periods,
             treat_missing_data=_MISSING[silence_is_bad],
-            evaluate_low_sample_count_percentile="ignore" if _is_percentile(metric) else None,
         )
+        # Percentiles of few values count as they are. With `ignore` an alarm would stay as it is while there are fewer than 200
+        # values (of a p95): never raised in a small environment, and once raised not over while traffic is thin.
         self.urgency = urgency
         for topic in (topics.notices, topics.pages) if urgency is Urgency.PAGE else (topics.notices,):
             self.add_alarm_action(actions.SnsAction(topic))
             self.add_ok_action(actions.SnsAction(topic))
-
-
-def _is_percentile(metric: cloudwatch.IMetric) -> bool:
-    return isinstance(metric, cloudwatch.Metric) and metric.statistic[:1] == "p"

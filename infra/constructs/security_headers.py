@@ -13,11 +13,12 @@ def security_headers(
     scope: Construct, construct_id: str, settings: EnvironmentSettings
 ) -> cloudfront.ResponseHeadersPolicy:
     """The page's policy, as the handler itself sends it where it serves the page."""
-    # 'self' covers wss in current browsers; older ones want it said.
-    websockets = f"wss://{settings.edge.domain_name or '*.cloudfront.net'}"
+    # 'self' covers wss in browsers since 2022. Older ones want it said, which one can only with a name of one's own: CloudFront's
+    # is not known here, and all of *.cloudfront.net would be anybody's.
+    websockets = f" wss://{settings.edge.domain_name}" if settings.edge.domain_name else ""
     content_security_policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src 'self' {websockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"connect-src 'self'{websockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return cloudfront.ResponseHeadersPolicy(
         scope,

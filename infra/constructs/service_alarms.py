@@ -32,7 +32,7 @@ class ServiceAlarms(Construct):
         settings: EnvironmentSettings,
         topics: AlarmTopics,
         load_balancer: elbv2.IApplicationLoadBalancer,
-        target_groups: list[elbv2.IApplicationTargetGroup],
+        target_group: elbv2.IApplicationTargetGroup,
         http_api_id: str,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -43,10 +43,7 @@ class ServiceAlarms(Construct):
             self._full_queue(),
             self._store_retries(),
             *self._load_balancer_errors(load_balancer),
-            *(
-                self._missing_tasks(group, name)
-                for group, name in zip(target_groups, ("http", "websocket"), strict=True)
-            ),
+            self._missing_tasks(target_group),
             self._api_errors(http_api_id),
             *self._functions(),
         ]
@@ -117,18 +114,18 @@ class ServiceAlarms(Construct):
             )
         ]
 
-    def _missing_tasks(self, target_group: elbv2.IApplicationTargetGroup, name: str) -> RunbookAlarm:
+    def _missing_tasks(self, target_group: elbv2.IApplicationTargetGroup) -> RunbookAlarm:
+        # One target group is enough: both have the same tasks, checked at the same port.
         tasks = self._settings.handler.tasks_min
         return self._alarm(
-            f"service.healthy_tasks_{name}",
+            "service.healthy_tasks",
             metric=target_group.metrics.healthy_host_count(statistic="Minimum", period=MINUTE),
-            meaning=f"Tasks that the load balancer finds healthy for {name}. Alarm: < {tasks}, the fewest there should ever be",
+            meaning=f"Tasks that the load balancer finds healthy. Alarm: < {tasks}, the fewest there should ever be",
             threshold=tasks,
             below=True,
             silence="no task is registered",
             silence_is_bad=True,
             urgency=Urgency.PAGE,
-            runbook="service.healthy_tasks",
         )
 
     def _api_errors(self, http_api_id: str) -> RunbookAlarm:
@@ -155,7 +152,7 @@ class ServiceAlarms(Construct):
             self._alarm(
                 f"{function}.throttles",
                 metric=self._of_function(function, "Throttles"),
-                meaning=f"Calls of {function} refused because its reserved concurrency is used up. Alarm: any",
+                meaning=f"Calls of {function} refused because its concurrency is used up, or the account's. Alarm: any",
                 threshold=0,
                 silence="no call",
                 urgency=Urgency.PAGE,
@@ -168,8 +165,10 @@ class ServiceAlarms(Construct):
             # Polls wait on purpose; how late they are is fallback.poll_latency_ms.
             self._alarm(
                 "session_init.duration_ms",
-                metric=self._of_function("session_init", "Duration", "p99"),
-                meaning=f"Run time of session_init, which is stopped at {timeout} ms. Alarm: p99 > {_SHARE_OF_LIMIT:.0%} of that",
+                # Not a percentile: a p99 of fewer than a hundred calls a minute is the longest one anyway.
+                metric=self._of_function("session_init", "Duration", "Maximum"),
+                meaning=f"Run time of session_init, which is stopped at {timeout} ms. Alarm: the longest > {_SHARE_OF_LIMIT:.0%} "
+                "of that",
                 threshold=_SHARE_OF_LIMIT * timeout,
                 silence="no call",
                 urgency=Urgency.WORKING_HOURS,

@@ -27,6 +27,7 @@ class SessionInit(PythonFunction):
         secrets: KeySecrets,
         key: kms.IKey | None,
     ) -> None:
+        reserved = settings.functions.reserved_concurrency
         super().__init__(
             scope,
             construct_id,
@@ -34,7 +35,7 @@ class SessionInit(PythonFunction):
             description="Opens a session: checks the tenant's key, signs a token",
             settings=settings,
             timeout_seconds=settings.functions.session_init_timeout_seconds,
-            concurrency=settings.functions.session_init_concurrency,
+            concurrency=reserved.session_init if reserved else None,
             environment={
                 **limit_variables(settings.limits, "session_token_ttl_seconds"),
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
@@ -60,6 +61,7 @@ class PollResponse(PythonFunction):
         secrets: KeySecrets,
         key: kms.IKey | None,
     ) -> None:
+        reserved = settings.functions.reserved_concurrency
         super().__init__(
             scope,
             construct_id,
@@ -67,7 +69,7 @@ class PollResponse(PythonFunction):
             description="Answers a long-poll from the response buffer",
             settings=settings,
             timeout_seconds=settings.functions.poll_response_timeout_seconds,
-            concurrency=settings.functions.poll_response_concurrency,
+            concurrency=reserved.poll_response if reserved else None,
             environment={
                 **limit_variables(settings.limits, "poll_timeout_max_ms"),
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,

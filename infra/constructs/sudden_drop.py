@@ -9,9 +9,6 @@ from infra.constructs.evenflow_metric import MINUTE, evenflow_metric
 from infra.settings import EnvironmentSettings
 from stream_core.metric_catalogue import Metric
 
-# Below so much a second, summed over all tasks, a few readers leaving would halve it.
-QUIET_PER_SECOND = 100
-
 
 def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE) -> cloudwatch.MathExpression:
     """The percent by which a rate, summed over all tasks, is below that of the period before; 0 where it was quiet then.
@@ -20,7 +17,7 @@ def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration 
     DIFF has no value at the first datapoint. Where it was quiet the divisor is 1: what CloudWatch makes of a division by
     zero, even in the branch that IF does not take, nobody promises; without a value the alarm would go off in every idle hour.
     """
-    quiet = QUIET_PER_SECOND * period.to_minutes()
+    quiet = settings.alarms.quiet_frames_per_second * period.to_minutes()
     current = evenflow_metric(metric, settings, "Sum", period=period)
     previous = cloudwatch.MathExpression(
         expression="current-DIFF(current)", using_metrics={"current": current}, period=period

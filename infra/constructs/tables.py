@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
+from infra.constructs.removal_policy import removal_policy
 from infra.settings import EnvironmentSettings
 
 TTL_ATTRIBUTE = "expires_at"  # epoch seconds; stream_aws writes it
@@ -42,7 +42,7 @@ class Tables(Construct):
                 point_in_time_recovery_enabled=data.point_in_time_recovery
             ),
             deletion_protection=data.keep,
-            removal_policy=RemovalPolicy.RETAIN if data.keep else RemovalPolicy.DESTROY,
+            removal_policy=removal_policy(self._settings),
         )
         if not data.point_in_time_recovery:
             acknowledge(

@@ -1,4 +1,4 @@
-"""evenflow-<env>-inference"""
+"""evenflow-<env>-bedrock or evenflow-<env>-sagemaker"""
 
 from __future__ import annotations
 

@@ -32,7 +32,6 @@ class ObservabilityStack(cdk.Stack):
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env)
-        target_groups = [http_target_group, websocket_target_group]
         topics = AlarmTopics(self, "Topics", settings=settings)
         catalogue = CatalogueAlarms(self, "Catalogue", settings=settings, topics=topics)
         service = ServiceAlarms(
@@ -41,7 +40,7 @@ class ObservabilityStack(cdk.Stack):
             settings=settings,
             topics=topics,
             load_balancer=load_balancer,
-            target_groups=target_groups,
+            target_group=http_target_group,
             http_api_id=http_api_id,
         )
         alarms = [*catalogue.alarms, *service.alarms]
@@ -52,6 +51,11 @@ class ObservabilityStack(cdk.Stack):
             alarms=[hurting, *alarms],
             rows=[
                 *catalogue_rows(settings),
-                *aws_rows(settings, load_balancer=load_balancer, target_groups=target_groups, http_api_id=http_api_id),
+                *aws_rows(
+                    settings,
+                    load_balancer=load_balancer,
+                    target_groups=[http_target_group, websocket_target_group],
+                    http_api_id=http_api_id,
+                ),
             ],
         )

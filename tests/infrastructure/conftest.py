@@ -10,7 +10,8 @@ from functools import cache
 
 import pytest
 
-from infra.settings import ENVIRONMENTS, EnvironmentSettings, environment
+from infra.environments import ENVIRONMENTS, environment
+from infra.settings import EnvironmentSettings
 from tests.infrastructure.synthesis import Synthesis, synthesize_settings
 
 Synthesize = Callable[[str], Synthesis]
@@ -27,10 +28,9 @@ def _settings(name: str) -> EnvironmentSettings:
 
 
 def _choosy() -> EnvironmentSettings:
-    """dev with everything that the environments leave out: GPUs, a domain, a web ACL, chosen zones."""
+    """dev with everything that the environments leave out: GPUs, a domain, a web ACL."""
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
-    data["network"]["zone_names"] = ("us-east-1a", "us-east-1b")
     data["edge"] |= {
         "domain_name": "chat.example.com",
         "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/1",
@@ -47,7 +47,7 @@ def synthesis(request: pytest.FixtureRequest, synthesized: Synthesize) -> Synthe
 
 @pytest.fixture(scope="session")
 def choosy(synthesized: Synthesize) -> Synthesis:
-    """dev with GPUs, a domain, a web ACL and chosen zones."""
+    """dev with GPUs, a domain and a web ACL."""
     return synthesized("choosy")
 
 

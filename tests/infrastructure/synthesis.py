@@ -10,7 +10,8 @@ from typing import Any
 import aws_cdk as cdk
 
 from infra.application import build_application
-from infra.settings import EnvironmentSettings, environment
+from infra.environments import environment
+from infra.settings import EnvironmentSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 

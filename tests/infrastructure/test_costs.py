@@ -9,8 +9,9 @@ import pytest
 from infra import prices
 from infra.announce import announcement
 from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs
+from infra.environments import environment
 from infra.prices import Price
-from infra.settings import EnvironmentSettings, environment
+from infra.settings import AlarmSettings, EnvironmentSettings
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -107,3 +108,27 @@ def test_a_price_that_nobody_confirmed_is_marked(choosy: Synthesis) -> None:
     (gpus,) = (line for line in text.splitlines() if line.startswith("SageMaker"))
     assert gpus.startswith("SageMaker ml.g6e.xlarge * ")
     assert "* not verified" in text
+
+
+def test_the_announcement_says_which_quotas_an_account_needs(
+    dev: Synthesis, prod: Synthesis, choosy: Synthesis
+) -> None:
+    small, large, gpus = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod, choosy))
+    assert "Lambda concurrent executions: none reserved" in small
+    assert "Fargate On-Demand vCPU: 3 (6 tasks: a deployment while 3 run)" in small
+    assert "Bedrock" not in small
+    # 100 + 600 + 1, and 100 that AWS keeps free; 134 % of 60 tasks with a core each
+    assert "Lambda concurrent executions: 801 (701 reserved" in large
+    assert "Fargate On-Demand vCPU: 80 (80 tasks: a deployment while 60 run)" in large
+    # 1,000 streams of 20 s with 1,400 tokens each
+    assert "3,000 requests and 4,200,000 tokens a minute for 1,000 streams, and access to the model" in large
+    assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
+
+
+def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(dev: Synthesis, prod: Synthesis) -> None:
+    small, large = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod))
+    assert "NOTE: anybody may open a session" in small
+    assert "anybody may" not in large
+    assert "NOTE: alarms wake nobody" in large
+    told = prod.settings.model_copy(update={"alarms": AlarmSettings(page_email="on-call@example.com")})
+    assert "NOTE" not in announcement(told, prod.templates, Traffic())

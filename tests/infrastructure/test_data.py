@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,10 @@ from infra.constructs import tables as declared
 from stream_aws import tables as written
 from stream_aws.signing_keys import SHORTEST_SIGNING_KEY
 from stream_aws.tables import TableKeys
+from stream_core.errors import AuthenticationFailed
+from stream_core.messages import SessionRequest
+from stream_core.session_init import open_session
+from stream_core.session_token import SessionTokens
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -42,8 +47,9 @@ def test_tables_have_the_keys_that_the_store_uses(synthesis: Synthesis, name: st
 
 def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthesis) -> None:
     data = synthesis.settings.data
+    policy = ("RetainExceptOnCreate", "Retain") if data.keep else ("Delete", "Delete")
     for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values():
-        assert table["DeletionPolicy"] == ("Retain" if data.keep else "Delete")
+        assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == policy
         assert table["Properties"]["DeletionProtectionEnabled"] is data.keep
         recovery = table["Properties"]["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
         assert recovery is data.point_in_time_recovery
@@ -51,7 +57,7 @@ def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthe
             assert table["Properties"]["SSESpecification"]["SSEType"] == "KMS"
             assert "Key" in json.dumps(table["Properties"]["SSESpecification"]["KMSMasterKeyId"])
     for secret in synthesis.of_type("AWS::SecretsManager::Secret", "data").values():
-        assert secret["DeletionPolicy"] == ("Retain" if data.keep else "Delete")
+        assert (secret["DeletionPolicy"], secret["UpdateReplacePolicy"]) == policy
         assert ("KmsKeyId" in secret["Properties"]) is data.customer_key
 
 
@@ -63,8 +69,12 @@ def test_prod_is_the_one_that_keeps_everything(prod: Synthesis) -> None:
 
 def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
     secrets = [r["Properties"] for r in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()]
-    first = {s["GenerateSecretString"]["GenerateStringKey"] for s in secrets}
-    assert first == {"k1", "demo"}
+    first = {s["Name"]: s["GenerateSecretString"]["GenerateStringKey"] for s in secrets}
+    prefix = f"evenflow-{synthesis.settings.name}"
+    assert first == {
+        f"{prefix}-signing-keys": "k1",
+        f"{prefix}-tenant-keys": "demo" if synthesis.settings.open_tenant else "public",
+    }
     for secret in secrets:
         made = secret["GenerateSecretString"]
         assert "SecretString" not in secret
@@ -84,4 +94,29 @@ def test_signing_keys_are_turned_over_by_their_function(synthesis: Synthesis) ->
         if p["Properties"]["Principal"] == "secretsmanager.amazonaws.com"
     ]
     assert len(permissions) == 1
-    assert permissions[0]["SourceArn"] == schedule["SecretId"]
+    assert permissions[0]["SourceAccount"] == {"Ref": "AWS::AccountId"}
+
+
+def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made(synthesis: Synthesis) -> None:
+    """Asked of the code that the function runs, with a secret as Secrets Manager makes it."""
+    (made,) = (
+        secret["Properties"]["GenerateSecretString"]["GenerateStringKey"]
+        for secret in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()
+        if secret["Properties"]["Name"].endswith("-tenant-keys")
+    )
+    key = "k" * 64
+    opened = partial(
+        open_session,
+        SessionRequest(),
+        tenant_keys={made: key},
+        tokens=SessionTokens({"k1": b"s" * 64}),
+        now=1_800_000_000,
+        ttl=3_600,
+    )
+    assert opened(key).token
+    if synthesis.settings.name == "dev":
+        assert opened(None).token
+        return
+    for given in (None, "", "another"):
+        with pytest.raises(AuthenticationFailed):
+            opened(given)

@@ -75,6 +75,16 @@ def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(synthesis: 
     assert behavior["OriginRequestPolicyId"] == (_ALL_VIEWER if origin == "balancer" else _ALL_VIEWER_BUT_HOST)
 
 
+def test_no_error_is_kept_and_repeated_to_others(synthesis: Synthesis) -> None:
+    """CloudFront's guide, "How CloudFront caches HTTP 4xx and 5xx status codes": it may keep these, and ignores Cache-Control."""
+    kept = {
+        error["ErrorCode"]: error["ErrorCachingMinTTL"] for error in _distribution(synthesis)["CustomErrorResponses"]
+    }
+    assert kept == dict.fromkeys((400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504), 0)
+    for error in _distribution(synthesis)["CustomErrorResponses"]:
+        assert not {"ResponseCode", "ResponsePagePath"} & set(error)  # the answer itself comes through
+
+
 def test_the_load_balancer_is_reached_inside_the_vpc(synthesis: Synthesis) -> None:
     (origin,) = (origin for origin in _origins(synthesis).values() if origin["kind"] == "balancer")
     assert "CustomOriginConfig" not in origin
@@ -115,7 +125,7 @@ def test_the_page_may_do_what_it_does_and_no_more(synthesis: Synthesis) -> None:
     )
     assert directives["default-src"] == "'none'"
     assert directives["script-src"] == directives["style-src"] == "'self'"
-    assert directives["connect-src"] == "'self' wss://*.cloudfront.net"
+    assert directives["connect-src"] == "'self'"
     assert directives["frame-ancestors"] == "'none'"
     assert security["ContentTypeOptions"] == {"Override": True}
     assert security["StrictTransportSecurity"]["AccessControlMaxAgeSec"] == 365 * 86_400

@@ -43,19 +43,17 @@ def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(synthes
         assert function["TracingConfig"] == {"Mode": "Active"}
         assert function["FunctionName"] == f"evenflow-{synthesis.settings.name}-{name.replace('_', '-')}"
         assert function["LoggingConfig"]["LogGroup"].keys() == {"Ref"}
-    concurrency = {name: function["ReservedConcurrentExecutions"] for name, function in functions.items()}
-    assert concurrency == {
-        "session_init": settings.session_init_concurrency,
-        "poll_response": settings.poll_response_concurrency,
-        "rotate_signing_keys": 1,
-    }
+    concurrency = {name: function.get("ReservedConcurrentExecutions") for name, function in functions.items()}
+    reserved = settings.reserved_concurrency
+    assert concurrency == (reserved.model_dump() if reserved else dict.fromkeys(_NAMES))
     assert functions["session_init"]["Timeout"] == 10
     assert functions["poll_response"]["Timeout"] == 29
 
 
 def test_an_account_has_room_for_the_reserved_concurrency(synthesis: Synthesis) -> None:
-    """An account begins with 1,000 and keeps 100 of them free."""
-    assert sum(function["ReservedConcurrentExecutions"] for function in _functions(synthesis).values()) <= 900
+    """The usual quota is 1,000, of which 100 stay free. New accounts have 10 and can reserve nothing: dev works in those."""
+    reserved = [function.get("ReservedConcurrentExecutions", 0) for function in _functions(synthesis).values()]
+    assert sum(reserved) == 0 if synthesis.settings.name == "dev" else 0 < sum(reserved) <= 900
 
 
 def test_they_understand_what_they_are_told(synthesis: Synthesis) -> None:
@@ -105,6 +103,14 @@ def test_the_api_throttles_and_logs(synthesis: Synthesis) -> None:
         "ThrottlingRateLimit": settings.throttle_rate,
         "ThrottlingBurstLimit": settings.throttle_burst,
     }
+    session = {"ThrottlingRateLimit": settings.session_rate, "ThrottlingBurstLimit": settings.session_burst}
+    assert stage["RouteSettings"] == {"ANY /session": session, "$default": session}  # what session_init answers
+    assert settings.session_rate < settings.throttle_rate
     logged = json.loads(stage["AccessLogSettings"]["Format"])
     assert {"requestId", "status", "routeKey", "responseLatency"} <= set(logged)
     assert not {"sourceIp", "authorization"} & {name.lower() for name in logged}
+
+
+def test_the_throttle_of_a_route_waits_for_the_route(synthesis: Synthesis) -> None:
+    (stage,) = synthesis.of_type("AWS::ApiGatewayV2::Stage", "functions").values()
+    assert set(synthesis.of_type("AWS::ApiGatewayV2::Route", "functions")) <= set(stage["DependsOn"])

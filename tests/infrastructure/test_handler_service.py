@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fargate_handler.gateway import sticky_cookie
 from fargate_handler.settings import HandlerSettings
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
@@ -40,8 +41,8 @@ def test_readers_stay_with_their_task_by_the_cookie_that_it_sets(synthesis: Synt
         attributes = _attributes(group, "TargetGroupAttributes")
         assert attributes["stickiness.enabled"] == "true"
         assert attributes["stickiness.type"] == "app_cookie"
-        assert attributes["stickiness.app_cookie.cookie_name"] == "WSID"
-        assert attributes["stickiness.app_cookie.duration_seconds"] == "3600"
+        assert attributes["stickiness.app_cookie.cookie_name"] == sticky_cookie.NAME == "WSID"
+        assert attributes["stickiness.app_cookie.duration_seconds"] == str(sticky_cookie.LIFETIME_SECONDS) == "3600"
 
 
 def test_both_ports_are_checked_at_health_every_ten_seconds(synthesis: Synthesis) -> None:
@@ -52,17 +53,25 @@ def test_both_ports_are_checked_at_health_every_ten_seconds(synthesis: Synthesis
         assert group["HealthCheckProtocol"] == "HTTP"
 
 
-def test_a_full_task_is_not_killed_for_being_full(synthesis: Synthesis) -> None:
+def test_the_load_balancer_takes_the_codes_of_its_health_check(synthesis: Synthesis) -> None:
+    """API reference, Matcher.HttpCode: "For Application Load Balancers, you can specify values between 200 and 499"."""
     for group in _target_groups(synthesis).values():
-        assert group["Matcher"] == {"HttpCode": "200,503"}
+        codes = [int(code) for part in group["Matcher"]["HttpCode"].split(",") for code in part.split("-")]
+        assert codes == [200]
+        assert all(200 <= code <= 499 for code in codes)
+
+
+def test_new_readers_go_where_there_are_fewest(synthesis: Synthesis) -> None:
+    for group in _target_groups(synthesis).values():
         algorithm = _attributes(group, "TargetGroupAttributes")["load_balancing.algorithm.type"]
         assert algorithm == "least_outstanding_requests"
 
 
 def test_leaving_has_time(synthesis: Synthesis) -> None:
     drain = float(_variables(synthesis)["EVENFLOW_DRAIN_SECONDS"])
-    assert drain == 110
-    assert _container(synthesis)["StopTimeout"] == 120
+    assert drain == 105
+    # The last writes, HTTP and the last metrics have 5, 1 and 3 seconds behind the drain.
+    assert drain + 5 + 1 + 3 < _container(synthesis)["StopTimeout"] == 120
     for group in _target_groups(synthesis).values():
         delay = _attributes(group, "TargetGroupAttributes")["deregistration_delay.timeout_seconds"]
         assert drain < int(delay) == 120
@@ -100,7 +109,7 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
 
 def test_the_handler_knows_every_variable_that_it_is_given(synthesis: Synthesis) -> None:
     known = {f"EVENFLOW_{name.upper()}" for name in HandlerSettings.model_fields}
-    given = set(_variables(synthesis)) - {"AWS_REGION"}
+    given = set(_variables(synthesis)) - {"AWS_REGION", "AWS_ACCOUNT_ID_ENDPOINT_MODE"}
     assert given <= known
     assert {"EVENFLOW_STORE", "EVENFLOW_METRICS", "EVENFLOW_TOKEN_KEYS_SECRET"} <= given
 
@@ -142,6 +151,10 @@ def test_a_bad_deployment_goes_back_by_itself(synthesis: Synthesis) -> None:
     deployment = service["DeploymentConfiguration"]
     assert deployment["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
     assert deployment["MinimumHealthyPercent"] == 100
+    # Some at a time, since all that leave send their readers away at once; but one at least.
+    tasks, percent = synthesis.settings.handler.tasks_min, deployment["MaximumPercent"]
+    assert percent == synthesis.settings.handler.deployment_percent
+    assert tasks < tasks * percent // 100 <= tasks + 1
     assert (deployment["Alarms"]["Enable"], deployment["Alarms"]["Rollback"]) == (True, True)
     ((name, alarm),) = (
         (name, alarm["Properties"])
@@ -178,6 +191,7 @@ def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synt
     (cpu,) = (p for p in tracking if "PredefinedMetricSpecification" in p)
     assert cpu["TargetValue"] == handler.cpu_percent
     (surge,) = (p["StepScalingPolicyConfiguration"] for p in policies if p["PolicyType"] == "StepScaling")
+    assert surge["Cooldown"] == 180  # a new task's first minute is published by then
     assert [step["ScalingAdjustment"] for step in surge["StepAdjustments"]] == [
         tasks for _, tasks in handler.surge_connections
     ]

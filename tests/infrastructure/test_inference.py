@@ -11,13 +11,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from infra.settings import (
-    BedrockSettings,
-    EnvironmentSettings,
-    InferenceSettings,
-    SageMakerSettings,
-    environment,
-)
+from infra.environments import environment
+from infra.settings import BedrockSettings, EnvironmentSettings, InferenceSettings, SageMakerSettings
 from infra.stacks.inference_stack import InferenceStack
 from tests.infrastructure.own_stacks import Template, inference_template, observability_template, resources
 

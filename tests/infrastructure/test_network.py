@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from infra.settings import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
 _ENDPOINTS = {"ecr.api", "ecr.dkr", "logs", "monitoring", "secretsmanager", "ecs"}
@@ -23,15 +24,17 @@ def test_cloudfront_finds_the_internet_gateway_that_it_asks_for(synthesis: Synth
     assert attachment["InternetGatewayId"] == {"Ref": gateway}
 
 
-def test_subnets_are_in_as_many_zones_as_the_settings_say(synthesis: Synthesis) -> None:
-    subnets = synthesis.of_type("AWS::EC2::Subnet", "network").values()
-    zones = {json.dumps(subnet["Properties"]["AvailabilityZone"]) for subnet in subnets}
-    assert len(subnets) == len(zones) == synthesis.settings.network.zones
+def test_subnets_are_in_zones_that_are_the_same_in_every_account(synthesis: Synthesis) -> None:
+    subnets = [subnet["Properties"] for subnet in synthesis.of_type("AWS::EC2::Subnet", "network").values()]
+    zones = [subnet["AvailabilityZoneId"] for subnet in subnets]
+    assert zones == ["use1-az1", "use1-az2", "use1-az4"][: synthesis.settings.network.zones]
+    assert not any("AvailabilityZone" in subnet for subnet in subnets)  # a letter, which means another zone elsewhere
 
 
-def test_zones_can_be_chosen(choosy: Synthesis) -> None:
-    subnets = choosy.of_type("AWS::EC2::Subnet", "network").values()
-    assert [subnet["Properties"]["AvailabilityZone"] for subnet in subnets] == ["us-east-1a", "us-east-1b"]
+def test_no_zone_is_one_that_cloudfront_cannot_reach() -> None:
+    """CloudFront's guide: VPC origins are supported in all zones of us-east-1 except use1-az3."""
+    assert len(US_EAST_1.zone_ids) >= 3
+    assert "use1-az3" not in US_EAST_1.zone_ids
 
 
 def test_gpus_have_an_endpoint_too(choosy: Synthesis) -> None:

@@ -10,20 +10,26 @@ from typing import Any
 
 import pytest
 
-from infra.settings import AlarmSettings, EnvironmentSettings, environment
-from stream_core.metric_catalogue import CATALOGUE, Metric
+from infra.environments import environment
+from infra.settings import AlarmSettings, EnvironmentSettings
+from stream_core.metric_catalogue import CATALOGUE, Metric, Statistic
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
+from tests.integration.alarm_evaluation import is_raised
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 NAMES = {metric.name for metric in CATALOGUE}
 WITH_ALARM = [metric for metric in CATALOGUE if metric.alarm is not None]
 PLAIN = [metric for metric in WITH_ALARM if metric.alarm and not metric.alarm.sudden_drop]
 DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden_drop]
+PERCENTILES = [metric for metric in PLAIN if metric.alarm and metric.alarm.statistic is Statistic.P95]
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
 FELT_TOO = {"responses.failed", "load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
 CAN_WAIT = {"store.retries", "session_init.duration_ms", "rotate_signing_keys.errors"}
+# A drop within a minute is recorded, its five-minute copy is felt.
+RECORDED = {metric.name for metric in DROPS}
+FELT_DROPS = {f"{metric.name}-5-minutes" for metric in DROPS}
 PREFIX = "evenflow-prod-"
 
 
@@ -105,8 +111,8 @@ class TestCatalogue:
         assert alarm["TreatMissingData"] == ("breaching" if row.silence_is_bad else "notBreaching")
         percentile = row.statistic.startswith("p")
         assert alarm["ExtendedStatistic" if percentile else "Statistic"] == row.statistic
-        # In a quiet hour one slow answer is the 95th percentile.
-        assert alarm.get("EvaluateLowSampleCountPercentile") == ("ignore" if percentile else None)
+        # `ignore` would leave the alarm as it is while there are fewer than 200 values.
+        assert "EvaluateLowSampleCountPercentile" not in alarm
 
     @pytest.mark.parametrize("metric", DROPS, ids=lambda metric: str(metric.name))
     @pytest.mark.parametrize(("copy", "period"), [("", 60), ("-5-minutes", 300)])
@@ -120,6 +126,18 @@ class TestCatalogue:
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (row.above, "GreaterThanThreshold")
         assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (row.datapoints, row.minutes)
         assert alarm["TreatMissingData"] == "breaching"
+
+    @pytest.mark.parametrize("metric", PERCENTILES, ids=lambda metric: str(metric.name))
+    def test_a_percentile_of_a_single_value_a_minute_raises_and_silence_ends_it(
+        self, metric: Metric, alarms: dict[str, Any]
+    ) -> None:
+        row, alarm = metric.alarm, alarms[metric.name]
+        assert row is not None
+        slow = [2 * row.above] * row.datapoints
+        before: Series = [None] * (row.minutes - row.datapoints)
+        assert is_raised(alarm, {"": [*before, *slow]})
+        assert not is_raised(alarm, {"": [None, *before, *slow[1:]]})
+        assert not is_raised(alarm, {"": [*slow, *[None] * row.minutes]})
 
     def test_every_row_with_an_alarm_has_one(self, alarms: dict[str, Any]) -> None:
         assert {metric.name for metric in WITH_ALARM} <= set(alarms)
@@ -154,16 +172,17 @@ class TestSuddenDrop:
     @pytest.mark.parametrize(
         ("series", "expected"),
         [
-            pytest.param([1000, 1010, 990, 1000], [False] * 3, id="steady"),
-            pytest.param([1000, 400, 400], [True, False], id="60 percent lost in a minute"),
-            pytest.param([1000, 500], [False], id="exactly half"),
-            pytest.param([1000, 499], [True], id="more than half"),
-            pytest.param([1000, 0], [True], id="everything"),
-            pytest.param([90, 9, 0], [False, False], id="low traffic"),
+            pytest.param([10_000, 10_100, 9_900, 10_000], [False] * 3, id="steady"),
+            pytest.param([10_000, 4_000, 4_000], [True, False], id="60 percent lost in a minute"),
+            pytest.param([10_000, 5_000], [False], id="exactly half"),
+            pytest.param([10_000, 4_999], [True], id="more than half"),
+            pytest.param([10_000, 0], [True], id="everything"),
+            pytest.param([1_001, 400], [True], id="just enough traffic"),
+            pytest.param([1_000, 90, 0], [False, False], id="low traffic"),
             pytest.param([0, 0, 0], [False, False], id="an idle night"),
             pytest.param([0, 5000, 5000], [False, False], id="a rise"),
-            pytest.param([1000, None, 300], [True, True], id="a drop behind a minute without data"),
-            pytest.param([1000, 850, 720, 610, 520], [False] * 4, id="15 percent a minute"),
+            pytest.param([10_000, None, 3_000], [True, True], id="a drop behind a minute without data"),
+            pytest.param([10_000, 8_500, 7_200, 6_100, 5_200], [False] * 4, id="15 percent a minute"),
         ],
     )
     def test_within_a_minute(
@@ -173,21 +192,21 @@ class TestSuddenDrop:
         assert self.raised(alarms["ws.messages_per_second"], series, cautious=cautious)[1:] == expected
 
     def test_behind_a_minute_without_data(self, cautious: bool, alarms: dict[str, Any]) -> None:
-        raised = self.raised(alarms["ws.messages_per_second"], [1000, None, 990, 980], cautious=cautious)
+        raised = self.raised(alarms["ws.messages_per_second"], [10_000, None, 9_900, 9_800], cautious=cautious)
         assert raised[1:] == [True, cautious, False]
 
     def test_at_start_up(self, cautious: bool, alarms: dict[str, Any]) -> None:
         # Nothing runs, then the first minute, which has nothing to be compared with; from the second one on all is well.
-        raised = self.raised(alarms["ws.messages_per_second"], [None, 300, 310, 300], cautious=cautious)
+        raised = self.raised(alarms["ws.messages_per_second"], [None, 3_000, 3_100, 3_000], cautious=cautious)
         assert raised == [True, True, False, False]
 
     @pytest.mark.parametrize(
         ("series", "expected"),
         [
-            # Sums of five minutes of 1000, 850, 720 … frames a second, 15 percent less each minute.
-            pytest.param([5000, 3700, 1640], [False, True], id="15 percent a minute"),
-            pytest.param([5000, 4900, 5100], [False, False], id="steady"),
-            pytest.param([450, 40, 0], [False, False], id="low traffic"),
+            # Sums of five minutes of 10,000, 8,500, 7,200 … frames a second, 15 percent less each minute.
+            pytest.param([50_000, 37_000, 16_400], [False, True], id="15 percent a minute"),
+            pytest.param([50_000, 49_000, 51_000], [False, False], id="steady"),
+            pytest.param([5_000, 400, 0], [False, False], id="low traffic"),
         ],
     )
     def test_within_five_minutes(
@@ -221,11 +240,11 @@ class TestWhoIsTold:
         self, template: Template, alarms: dict[str, Any], composite: Any
     ) -> None:
         pages = _topic(template, "pages")
-        felt = FELT | FELT_TOO | {f"{metric.name}-5-minutes" for metric in DROPS}
+        felt = FELT - RECORDED | FELT_TOO | FELT_DROPS
         assert pages in composite["AlarmActions"]
         paging = {name for name, alarm in alarms.items() if pages in alarm["AlarmActions"]}
-        assert paging == set(alarms) - felt - CAN_WAIT
-        assert {"ws.active_connections", "queue.depth", "service.healthy_tasks_http"} <= paging
+        assert paging == set(alarms) - felt - CAN_WAIT - RECORDED
+        assert {"ws.active_connections", "queue.depth", "service.healthy_tasks"} <= paging
 
     def test_the_composite_is_raised_by_each_alarm_that_readers_feel_and_by_no_other(
         self, template: Template, composite: Any
@@ -238,7 +257,7 @@ class TestWhoIsTold:
         text = "".join(part for part in parts if isinstance(part, str))
         assert set(re.findall(r"[A-Z]+", text)) == {"ALARM", "OR"}
         named = [name_of[_name_of(part)] for part in parts if not isinstance(part, str)]
-        assert sorted(named) == sorted(FELT | FELT_TOO | {f"{metric.name}-5-minutes" for metric in DROPS})
+        assert sorted(named) == sorted(FELT - RECORDED | FELT_TOO | FELT_DROPS)
 
     def test_topics_are_encrypted_with_a_key_that_alarms_may_use(self, template: Template) -> None:
         [(key_id, key)] = resources(template, "AWS::KMS::Key").items()

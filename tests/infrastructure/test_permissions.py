@@ -86,6 +86,9 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     assert "SigningKeys" in actions["secretsmanager:GetSecretValue"]
     assert "TenantKeys" not in actions["secretsmanager:GetSecretValue"]
     assert f":task/evenflow-{synthesis.settings.name}/*" in actions["ecs:DescribeTasks"]
+    for action in ("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"):
+        assert "Responses" in actions[action]
+        assert not any(other in actions[action] for other in ("Ledger", "Sessions"))
 
 
 def test_the_handler_may_call_its_gpus(choosy: Synthesis) -> None:

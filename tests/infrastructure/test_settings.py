@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from infra.settings import ENVIRONMENTS, EnvironmentSettings, UnknownEnvironmentError, environment
+from infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
+from infra.settings import US_EAST_1, EnvironmentSettings
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 
@@ -36,7 +37,8 @@ def test_settings_are_frozen(name: str) -> None:
     [
         ("handler.idle_timeout_seconds", 30, "cuts sockets between heartbeats"),
         ("handler.deregistration_delay_seconds", 100, "sockets are cut while a task still drains"),
-        ("handler.stop_timeout_seconds", 110, "ECS kills a task that still drains"),
+        ("handler.stop_timeout_seconds", 114, "ECS kills a task that still drains"),
+        ("handler.deployment_percent", 150, "no room for one more than 1 tasks"),
         ("functions.poll_response_timeout_seconds", 25, "polls are cut off"),
         ("limits", Limits(), "polls are cut off"),
         ("limits", Limits(poll_timeout_max_ms=25_000, sse_heartbeat_seconds=90), "event streams off"),
@@ -61,3 +63,13 @@ def test_the_target_of_the_autoscaling_is_well_below_the_alarm(name: str) -> Non
 def test_prod_keeps_its_data_and_dev_does_not() -> None:
     assert environment("prod").data.keep
     assert not environment("dev").data.keep
+
+
+def test_a_zone_must_have_a_name() -> None:
+    region = {**US_EAST_1.model_dump(), "zone_ids": ("use1-az1",)}
+    with pytest.raises(ValidationError, match="us-east-1 names 1 zones, fewer than 2"):
+        _changed("region", region)
+
+
+def test_only_dev_is_open_to_anybody() -> None:
+    assert [name for name in ENVIRONMENTS if environment(name).open_tenant] == ["dev"]

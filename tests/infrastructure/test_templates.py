@@ -135,5 +135,14 @@ def test_production_cannot_be_deleted_by_a_mistake(synthesis: Synthesis) -> None
         for name, artifact in manifest["artifacts"].items()
         if artifact["type"] == "aws:cloudformation:stack"
     }
-    ours = {name: kept for name, kept in stacks.items() if not name.endswith(("observability", "inference"))}
+    ours = {name: kept for name, kept in stacks.items() if not name.endswith(("observability", "bedrock"))}
     assert set(ours.values()) == {synthesis.settings.data.keep}
+
+
+def test_a_failed_first_deployment_leaves_nothing_in_the_way_of_the_next(synthesis: Synthesis) -> None:
+    """With `Retain` a resource stays when its creation is rolled back, and its name with it."""
+    policies = {
+        resource.get("DeletionPolicy") for t in synthesis.templates.values() for resource in t["Resources"].values()
+    }
+    kept = {"RetainExceptOnCreate"} if synthesis.settings.data.keep else set()
+    assert policies == {None, "Delete"} | kept

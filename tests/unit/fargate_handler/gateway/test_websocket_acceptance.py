@@ -85,9 +85,9 @@ async def test_a_client_that_left_meanwhile_has_sent_its_message_all_the_same() 
     await gateway.task.leave()
 
 
-async def test_of_one_connection_only_so_many_messages_wait_to_be_accepted() -> None:
+async def test_of_one_session_only_so_many_messages_wait_to_be_accepted() -> None:
     """Each holds its text: without a bound a client fills the memory while the store is slow (rule 5)."""
-    gateway = SlowGateway(Limits(messages_waiting_per_connection=5))
+    gateway = SlowGateway(Limits(messages_waiting_per_session=5))
     client = gateway.connect()
     gateway.network.hold("accept")
     before = len(asyncio.all_tasks())

@@ -1,0 +1,44 @@
+"""What an account must be allowed before an environment fits into it. New accounts are allowed little."""
+
+from __future__ import annotations
+
+from infra.costs import Traffic
+from infra.settings import EnvironmentSettings
+
+# Of its concurrent executions an account must leave so many unreserved.
+_LAMBDA_UNRESERVED = 100
+
+
+def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
+    """One line for each quota of Service Quotas that the environment needs at its largest."""
+    handler = settings.handler
+    tasks = handler.tasks_max * handler.deployment_percent // 100
+    return [
+        _lambda_concurrency(settings),
+        f"Fargate On-Demand vCPU: {tasks * handler.cpu / 1024:g} ({tasks} tasks: a deployment while {handler.tasks_max} run)",
+        *_of_the_model(settings, traffic),
+    ]
+
+
+def _lambda_concurrency(settings: EnvironmentSettings) -> str:
+    reserved = settings.functions.reserved_concurrency
+    if reserved is None:
+        return "Lambda concurrent executions: none reserved; each waiting poll takes one of the account's"
+    return (
+        f"Lambda concurrent executions: {reserved.total + _LAMBDA_UNRESERVED} "
+        f"({reserved.total} reserved, {_LAMBDA_UNRESERVED} that stay free)"
+    )
+
+
+def _of_the_model(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
+    inference = settings.inference
+    if inference.kind == "bedrock":
+        requests = traffic.answers_per_hour / 60
+        tokens = requests * (traffic.input_tokens + traffic.output_tokens)
+        needed = f"{requests:,.0f} requests and {tokens:,.0f} tokens a minute for {traffic.streams:,} streams"
+        return [f"Bedrock {inference.bedrock.inference_profile}: {needed}, and access to the model"]
+    if inference.kind == "sagemaker":
+        return [
+            f"SageMaker {inference.sagemaker.instance_type} for endpoint usage: {inference.sagemaker.instances_max}"
+        ]
+    return []
