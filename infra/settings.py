@@ -12,6 +12,8 @@ from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 
 Percent = Annotated[int, Ge(1), Le(100)]
 
+# Until a task has noticed that it is leaving: it asks ECS every 5 to 10 s.
+_BEFORE_DRAIN_SECONDS = 10
 # What a handler still does when its drain has ended: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
 _AFTER_DRAIN_SECONDS = 9
 
@@ -318,7 +320,11 @@ class EnvironmentSettings(_Settings):
                 handler.stop_timeout_seconds,
                 "ECS kills a task that still drains or writes what it has",
             ),
-            (limits.drain_seconds, handler.deregistration_delay_seconds, "sockets are cut while a task still drains"),
+            (
+                _BEFORE_DRAIN_SECONDS + limits.drain_seconds,
+                handler.deregistration_delay_seconds,
+                "sockets are cut while a task still drains",
+            ),
             (limits.poll_timeout_max_ms / 1000, self.functions.poll_response_timeout_seconds, "polls are cut off"),
             (limits.poll_timeout_max_ms / 1000, self.edge.read_timeout_seconds, "CloudFront cuts polls off"),
             (limits.sse_heartbeat_seconds, self.edge.read_timeout_seconds, "CloudFront cuts event streams off"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fargate_handler import deactivation
 from fargate_handler.gateway import sticky_cookie
 from fargate_handler.settings import HandlerSettings
 from stream_core.limits import Limits
@@ -74,7 +75,7 @@ def test_leaving_has_time(synthesis: Synthesis) -> None:
     assert drain + 5 + 1 + 3 < _container(synthesis)["StopTimeout"] == 120
     for group in _target_groups(synthesis).values():
         delay = _attributes(group, "TargetGroupAttributes")["deregistration_delay.timeout_seconds"]
-        assert drain < int(delay) == 120
+        assert deactivation._LOOK_SECONDS[1] + drain < int(delay) == 120
 
 
 def test_the_load_balancer_is_internal_and_waits_longer_than_a_heartbeat(synthesis: Synthesis) -> None:

@@ -1,4 +1,4 @@
-"""How long a function takes to load: a fresh interpreter that has what Lambda and the package hold, and nothing else."""
+"""What it costs to load a function: a fresh interpreter that has what Lambda and the package hold, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.integration.server_process import ROOT
 
+# Of CPU time, user and system: loading is computing and reading files, and what neighbours of a busy machine take isn't its cost.
 _LONGEST_SECONDS = 0.7
-# The machine may be busy with something else; the function is as quick as it is in the best attempt.
+# Neighbours slow the CPU too; the function is as quick as it is in the best attempt.
 _ATTEMPTS = 8
 # Lambda's run time brings these, with their bytecode. The package has none: it may be built by another Python than Lambda's.
 _IN_LAMBDA = ("boto3", "botocore", "s3transfer", "urllib3", "python-dateutil", "six")
@@ -66,23 +68,35 @@ def _copy_distribution(name: str, folder: Path, without: str = "") -> None:
             shutil.copy2(source, folder / top)
 
 
-def _load_seconds(package: Path, function: str) -> float:
-    code = f"import time; t = time.perf_counter(); import functions.{function}.handler; print(time.perf_counter() - t)"
+class _Load(NamedTuple):
+    """Seconds."""
+
+    cpu: float
+    wall: float
+
+
+def _load(package: Path, function: str) -> _Load:
+    code = (
+        "from time import perf_counter as wall, process_time as cpu; c, w = cpu(), wall(); "
+        f"import functions.{function}.handler; print(cpu() - c, wall() - w)"
+    )
     # -S: no site-packages, so that nothing is found that isn't in the package; -B: no bytecode is left for the next one.
     command = [sys.executable, "-S", "-B", "-c", code]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(package), **_VARIABLES}
     run = subprocess.run(command, cwd=package, env=environment, capture_output=True, text=True, check=False, timeout=50)
     assert run.returncode == 0, run.stderr
-    return float(run.stdout)
+    cpu, wall = run.stdout.split()
+    return _Load(float(cpu), float(wall))
 
 
 @pytest.mark.parametrize("function", _FUNCTIONS)
 def test_a_function_loads_quickly(package: Path, function: str) -> None:
     own = Path("functions") / function
     shutil.copytree(ROOT / own, package / own, ignore=shutil.ignore_patterns("__pycache__"))
-    took: list[float] = []
-    while len(took) < _ATTEMPTS and (len(took) < 3 or min(took) >= _LONGEST_SECONDS):
-        took.append(_load_seconds(package, function))
+    loads: list[_Load] = []
+    while len(loads) < _ATTEMPTS and (len(loads) < 3 or min(loads).cpu >= _LONGEST_SECONDS):
+        loads.append(_load(package, function))
     shutil.rmtree(package / own)  # no function may need another one's files
-    print(f"{function}: {min(took) * 1000:.0f} ms, the best of {len(took)}")
-    assert min(took) < _LONGEST_SECONDS
+    best = min(loads)
+    print(f"{function}: {best.cpu * 1000:.0f} ms of CPU in {best.wall * 1000:.0f} ms, the best of {len(loads)}")
+    assert best.cpu < _LONGEST_SECONDS

