@@ -139,7 +139,7 @@ async def test_the_fullest_minute_is_compressed_and_holds_up_the_event_loop_for_
             slowest.append(await turns)
         # 50 ms: the shortest delivery interval. Seen here: 6 ms.
         assert min(slowest) < 0.05
-    assert server.encodings == ["gzip"] * 4
+    assert server.encodings[1:] == ["gzip"] * 3
     for request in server.taken[1:]:
         distributions = [len(datum["Values"]) for datum in request["MetricData"] if len(datum["Values"]) > 1]
         assert set(distributions) == {140}

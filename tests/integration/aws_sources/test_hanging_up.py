@@ -92,8 +92,18 @@ async def test_cancellation_is_seen_through_tls(
         await nothing_is_left(source, model)
 
 
+class HeldFromItsFirstToken(RecordingSink):
+    """So that it can be told from one that nothing has come to yet."""
+
+    def push(self, token: str) -> None:
+        """See `RecordingSink`."""
+        super().push(token)
+        if len(self.tokens) == 1:
+            self.held = True
+
+
 async def taken_when_still(sink: RecordingSink) -> int:
-    """How many tokens a sink has when it has some, and no more have come for 30 turns of the loop and 0.3 s."""
+    """How many tokens a sink has when it has some, and no more have come for 0.3 s and 30 turns of the loop."""
     async with asyncio.timeout(10):
         while True:
             taken = len(sink.tokens)
@@ -108,8 +118,7 @@ async def test_a_held_sink_holds_the_server_back_and_loses_nothing(
 ) -> None:
     texts = [f"{number} " + "x" * 10_000 for number in range(2000)]
     model.will(sends(*service.answer(texts), headers=service.headers))
-    sink = RecordingSink()
-    sink.held = True
+    sink = HeldFromItsFirstToken()
     call = asyncio.ensure_future(opened(service).generate(asks("a question"), sink))
     assert await taken_when_still(sink) < 100
     assert model.open == 1, "20 MB are in no socket's buffer: the server waits"
