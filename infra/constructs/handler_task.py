@@ -55,18 +55,35 @@ def handler_task(
         ),
         task_role=task_role,
     )
+    variables = {
+        **_fixed_variables(settings),
+        **limit_variables(settings.limits, "drain_seconds"),
+        **token_source.variables,
+        "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
+        "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
+        "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+        "EVENFLOW_TOKEN_KEYS_SECRET": signing_keys.secret_arn,
+    }
+    _add_container(scope, task, settings, variables)
+    acknowledge(
+        task, "ECS2", "the variables hold names and sizes; secrets are named by ARN and read by the handler itself"
+    )
+    acknowledge(
+        task.obtain_execution_role(),
+        "IAM5[Resource::*]",
+        "ecr:GetAuthorizationToken has no resources; CDK scopes the rest",
+    )
+    return task
+
+
+def _add_container(
+    scope: Construct, task: ecs.FargateTaskDefinition, settings: EnvironmentSettings, variables: dict[str, str]
+) -> None:
+    open_files = settings.handler.open_files
     container = task.add_container(
         CONTAINER_NAME,
         image=ecs.ContainerImage.from_docker_image_asset(handler_image(scope, "Image")),
-        environment={
-            **_fixed_variables(settings),
-            **limit_variables(settings.limits, "drain_seconds"),
-            **token_source.variables,
-            "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
-            "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
-            "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
-            "EVENFLOW_TOKEN_KEYS_SECRET": signing_keys.secret_arn,
-        },
+        environment=variables,
         logging=ecs.LogDrivers.aws_logs(
             stream_prefix="task",
             log_group=log_group(scope, "Logs", f"/evenflow/{settings.name}/handler", settings),
@@ -82,7 +99,7 @@ def handler_task(
             start_period=Duration.seconds(30),
         ),
         readonly_root_filesystem=True,
-        stop_timeout=Duration.seconds(handler.stop_timeout_seconds),
+        stop_timeout=Duration.seconds(settings.handler.stop_timeout_seconds),
         system_controls=[ecs.SystemControl(namespace=name, value=value) for name, value in _SYSTEM_CONTROLS.items()],
         user="10001:10001",
         linux_parameters=_without_capabilities(scope),
@@ -91,18 +108,7 @@ def handler_task(
         ecs.PortMapping(name="http", container_port=HTTP_PORT),
         ecs.PortMapping(name="websocket", container_port=WEBSOCKET_PORT),
     )
-    container.add_ulimits(
-        ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=handler.open_files, hard_limit=handler.open_files)
-    )
-    acknowledge(
-        task, "ECS2", "the variables hold names and sizes; secrets are named by ARN and read by the handler itself"
-    )
-    acknowledge(
-        task.obtain_execution_role(),
-        "IAM5[Resource::*]",
-        "ecr:GetAuthorizationToken has no resources; CDK scopes the rest",
-    )
-    return task
+    container.add_ulimits(ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=open_files, hard_limit=open_files))
 
 
 def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
