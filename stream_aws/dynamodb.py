@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -15,6 +16,9 @@ from botocore.parsers import ResponseParserError
 from stream_core.response_store import StoreUnavailable
 
 T = TypeVar("T")
+
+Client = Any
+"""An aiobotocore DynamoDB client (the library carries no types)."""
 
 _CONNECT_SECONDS = 1.0
 _READ_SECONDS = 2.0
@@ -98,6 +102,32 @@ async def repeated(call: Callable[[], Awaitable[T]], on_retry: Callable[[], None
     raise AssertionError
 
 
+async def query_all(client: Client, request: dict[str, Any], on_retry: Callable[[], None]) -> list[dict[str, Any]]:
+    """All items of a Query, page after page.
+
+    Raises:
+        StoreUnavailable, ClientError: see `repeated`.
+    """
+    page, items = dict(request), []
+    while True:
+        answer = await repeated(lambda: client.query(**page), on_retry)
+        items += answer["Items"]
+        if "LastEvaluatedKey" not in answer:
+            return items
+        page["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+async def transact(client: Client, actions: list[dict[str, Any]], on_retry: Callable[[], None]) -> None:
+    """All of these writes, or none.
+
+    Raises:
+        StoreUnavailable, ClientError: see `repeated`.
+    """
+    # The token makes a repetition harmless: DynamoDB knows for ten minutes that it has done this already.
+    token = secrets.token_hex(16)
+    await repeated(lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token), on_retry)
+
+
 def _of_the_service(error: ClientError) -> bool:
     status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status >= 500
@@ -106,7 +136,3 @@ def _of_the_service(error: ClientError) -> bool:
 def _conflicted(error: ClientError) -> bool:
     reasons = set(cancellation_reasons(error)) - {"None"}
     return bool(reasons) and reasons <= {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
-
-
-Client = Any
-"""An aiobotocore DynamoDB client (the library carries no types)."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from botocore.exceptions import ClientError
 
 from stream_aws import response_requests as requests
-from stream_aws.dynamodb import Client, condition_failed, error_code, passes, repeated
+from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated, transact
 from stream_aws.response_items import (
     LIFETIME_SECONDS,
     Item,
@@ -197,13 +196,8 @@ class DynamoDBResponseStore:
             },
         }
         actions = [{"ConditionCheck": lease_has_run_out}, {"Update": raise_epoch}]
-        # The token makes a repetition harmless: DynamoDB knows for ten minutes that it has done this already.
-        token = secrets.token_hex(16)
         try:
-            await repeated(
-                lambda: self._client.transact_write_items(TransactItems=actions, ClientRequestToken=token),
-                self._on_retry,
-            )
+            await transact(self._client, actions, self._on_retry)
         except ClientError as error:
             if condition_failed(error):
                 return False
@@ -212,13 +206,8 @@ class DynamoDBResponseStore:
 
     async def _chunks(self, response_id: str, from_index: int, now: float) -> list[Chunk]:
         request = requests.query_from(self._table, response_id, from_index)
-        items: list[Item] = []
-        while True:
-            answer = await repeated(lambda: self._client.query(**request), self._on_retry)
-            items += answer["Items"]
-            if "LastEvaluatedKey" not in answer:
-                return [read_chunk(item) for item in items if not is_head(item) and alive(item, now)]
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        items = await query_all(self._client, request, self._on_retry)
+        return [read_chunk(item) for item in items if not is_head(item) and alive(item, now)]
 
     async def _update_head(
         self, response_id: str, update: str, condition: str, values: Item, names: dict[str, str] | None = None

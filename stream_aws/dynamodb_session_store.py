@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import Client, condition_failed, repeated
+from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
 from stream_aws.response_items import LIFETIME_SECONDS, Item, alive, head_item, number, seconds, text
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.channel import Channel
@@ -59,13 +58,8 @@ class DynamoDBSessionStore:
                 }
             },
         ]
-        # The token makes a repetition harmless: DynamoDB knows for ten minutes that it has done this already.
-        token = secrets.token_hex(16)
         try:
-            await repeated(
-                lambda: self._client.transact_write_items(TransactItems=actions, ClientRequestToken=token),
-                self._on_retry,
-            )
+            await transact(self._client, actions, self._on_retry)
         except ClientError as error:
             if not condition_failed(error):
                 raise
@@ -146,13 +140,7 @@ class DynamoDBSessionStore:
             "KeyConditionExpression": "channel = :channel",
             "ExpressionAttributeValues": {":channel": text(str(channel))},
         }
-        items: list[Item] = []
-        while True:
-            answer = await repeated(lambda: self._client.query(**request), self._on_retry)
-            items += answer["Items"]
-            if "LastEvaluatedKey" not in answer:
-                return items
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return await query_all(self._client, request, self._on_retry)
 
 
 def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:
