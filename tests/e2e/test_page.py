@@ -155,6 +155,43 @@ def test_a_socket_that_is_cut_in_mid_answer_leaves_no_gap(open_page: OpenPage, s
     assert conversation.shown == conversation.logged()["full_text"]
 
 
+def test_a_server_that_is_leaving_is_left_without_anything_to_see(open_page: OpenPage, server: ServerProcess) -> None:
+    page = open_page("about:blank")
+    sockets: list[Any] = []
+    closed: set[int] = set()
+
+    def pass_through(socket: Any) -> None:
+        number = len(sockets)
+        upstream = socket.connect_to_server()
+
+        def close(code: int | None, reason: str | None) -> None:
+            closed.add(number)
+            upstream.close(code=code, reason=reason)
+
+        socket.on_close(close)
+        sockets.append(socket)
+
+    page.route_web_socket("**/ws", pass_through)
+    conversation = Conversation(page, server)
+    page.on("response", conversation.note_token)
+    page.goto(server.http_url)
+    conversation.ask("#demo tokens=120 gap_ms=30 seed=6")
+    conversation.wait_for("streaming")
+    page.evaluate(
+        """() => {
+            window.states = [];
+            const status = document.querySelector('[data-testid="status"]');
+            const note = () => window.states.push(status.dataset.state);
+            new MutationObserver(note).observe(status, { attributes: true });
+        }"""
+    )
+    sockets[0].send(json.dumps({"type": "reconnect", "reason": "drain", "after_ms": 300}))
+    conversation.wait_for("done")
+    assert (len(sockets), closed) == (2, {0})
+    assert conversation.shown == conversation.logged()["full_text"]
+    assert set(page.evaluate("window.states")) == {"streaming", "done"}
+
+
 def test_the_page_keeps_a_policy_without_inline_code(open_page: OpenPage, server: ServerProcess) -> None:
     with urllib.request.urlopen(server.http_url) as answer:
         policy = answer.headers["Content-Security-Policy"]

@@ -10,7 +10,7 @@ export type AnswerEvent =
   | { readonly type: "accepted"; readonly responseId: string; readonly messageId: string }
   /** The text has grown by `text`, which is that of the indexes `from` to `index`. */
   | { readonly type: "text"; readonly text: string; readonly from: number; readonly index: number }
-  /** The model began again: the whole text is now `text`. */
+  /** Some of the text, or all of it, is replaced by what follows: the whole text is now `text`. */
   | { readonly type: "restarted"; readonly text: string }
   /** This reader is behind; the next pieces come joined. */
   | { readonly type: "lag"; readonly behindDeltas: number; readonly behindMs: number }
@@ -20,7 +20,7 @@ export type AnswerEvent =
   | { readonly type: "reconnecting"; readonly delayMs: number }
   /** The connection is back, and the answer goes on. */
   | { readonly type: "resumed" }
-  /** A poll was answered. */
+  /** A poll was answered, and what it has brought is told. */
   | { readonly type: "polled" }
   | {
       readonly type: "completed";

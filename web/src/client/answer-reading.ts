@@ -2,31 +2,33 @@ import type { Answer } from "./answer.ts";
 import type { AnswerEvent } from "./answer-events.ts";
 import { AnswerError, ProtocolError, RefusedError } from "./errors.ts";
 import type {
-  ClientFrame,
   CompletedFrame,
   DeltaFrame,
   ErrorFrame,
+  RefusalFrame,
   ResponseErrorFrame,
   RestartedFrame,
   StartFrame,
 } from "./frames.ts";
 import { LIMITS } from "./limits.ts";
-import type { Arrival } from "./websocket-connection.ts";
+import type { Arrival, WebSocketConnection } from "./websocket-connection.ts";
 
 /** The reading of one answer over one WebSocket connection: what each frame means for it, and what is sent in reply. */
 export class AnswerReading {
   readonly #answer: Answer;
-  readonly #send: (frame: ClientFrame) => void;
+  readonly #connection: WebSocketConnection;
   #ended = false;
+  /** The last index that came over this connection, and the last one that the server was told of. */
+  #delivered: number;
   #acknowledged: number;
   /** A resume was asked for; until its start, what does not join on is no further gap. */
   #resuming = false;
   #recoveries = 0;
 
-  constructor(answer: Answer, send: (frame: ClientFrame) => void) {
+  constructor(answer: Answer, connection: WebSocketConnection) {
     this.#answer = answer;
-    this.#send = send;
-    this.#acknowledged = answer.text.lastIndex;
+    this.#connection = connection;
+    this.#delivered = this.#acknowledged = answer.text.lastIndex;
   }
 
   get ended(): boolean {
@@ -38,10 +40,11 @@ export class AnswerReading {
     const { responseId, messageId, previousMessageId, question, text } = this.#answer;
     if (responseId !== undefined) {
       this.#resuming = true;
-      this.#send({ type: "response.resume", response_id: responseId, after: text.lastIndex });
+      const { lastIndex: after, epoch } = text;
+      this.#connection.send({ type: "response.resume", response_id: responseId, after, epoch });
       return;
     }
-    this.#send({
+    this.#connection.send({
       type: "chat.message",
       message_id: messageId,
       previous_message_id: previousMessageId,
@@ -51,20 +54,41 @@ export class AnswerReading {
 
   /** Tells the server what the reader really has, if that is more than it was told before. */
   acknowledge(): void {
-    const { responseId, text } = this.#answer;
-    if (responseId === undefined || text.lastIndex <= this.#acknowledged) return;
-    this.#acknowledged = text.lastIndex;
-    this.#send({ type: "response.ack", response_id: responseId, index: text.lastIndex });
+    const { responseId } = this.#answer;
+    if (responseId === undefined || this.#delivered <= this.#acknowledged || !this.#connection.isOpen) return;
+    this.#acknowledged = this.#delivered;
+    this.#connection.send({ type: "response.ack", response_id: responseId, index: this.#delivered });
   }
 
   /** Asks for the model to stop, where there is a response to stop. */
   cancel(): void {
     const { responseId } = this.#answer;
-    if (responseId !== undefined) this.#send({ type: "response.cancel", response_id: responseId });
+    if (responseId !== undefined) this.#connection.send({ type: "response.cancel", response_id: responseId });
+  }
+
+  /** Whether with this frame the server begins to deliver the answer. */
+  isBegunBy(arrival: Arrival): boolean {
+    if (arrival.type === "chat.response.start") return arrival.message_id === this.#answer.messageId;
+    return arrival.type === "chat.response.restarted" && this.#concerns(arrival.response_id);
+  }
+
+  /** The refusal of what was asked for, if the frame is that. */
+  refusal(arrival: Arrival): RefusedError | undefined {
+    switch (arrival.type) {
+      case "throttle":
+      case "system.busy":
+        return this.#isBusy(arrival) ? new RefusedError(arrival.error) : undefined;
+      case "error":
+        return this.#isRefused(arrival) ? new RefusedError(arrival.error) : undefined;
+      default:
+        return undefined;
+    }
   }
 
   /** Takes one frame. Throws the `EvenflowError` that it stands for, if it does. */
   *receive(arrival: Arrival): Generator<AnswerEvent, void, void> {
+    const refusal = this.refusal(arrival);
+    if (refusal !== undefined) throw refusal;
     switch (arrival.type) {
       case "garbled":
         return this.#recover();
@@ -80,16 +104,6 @@ export class AnswerReading {
       case "lag":
         if (!this.#concerns(arrival.response_id)) return;
         return yield { type: "lag", behindDeltas: arrival.behind_deltas, behindMs: arrival.behind_ms };
-      case "throttle":
-      case "system.busy":
-        if (this.#isQuestion(arrival.message_id)) throw new RefusedError(arrival.error);
-        return;
-      case "error":
-        if (this.#isRefused(arrival)) throw new RefusedError(arrival.error);
-        return;
-      case "session.ready":
-      case "reconnect":
-        return;
     }
   }
 
@@ -97,8 +111,14 @@ export class AnswerReading {
     return responseId !== null && responseId === this.#answer.responseId;
   }
 
-  #isRefused(frame: ErrorFrame): boolean {
-    return frame.response_id === null ? this.#isQuestion(frame.message_id) : this.#concerns(frame.response_id);
+  #isBusy({ message_id: messageId }: RefusalFrame): boolean {
+    return this.#isQuestion(messageId) || (messageId === null && this.#resuming);
+  }
+
+  #isRefused({ message_id: messageId, response_id: responseId, error }: ErrorFrame): boolean {
+    if (responseId === null) return this.#isQuestion(messageId);
+    // `index` is the field of an acknowledgement: one that has crossed a restart does no harm.
+    return this.#concerns(responseId) && error.param !== "index";
   }
 
   /** Whether a refusal of this message is one of the question; one that names none is about what was sent last. */
@@ -110,6 +130,9 @@ export class AnswerReading {
   *#start(frame: StartFrame): Generator<AnswerEvent, void, void> {
     if (frame.message_id !== this.#answer.messageId) return;
     this.#resuming = false;
+    const { text } = this.#answer;
+    // Else the server is about to say what becomes of the text that it does not go on from.
+    if (frame.next_index > text.lastIndex) text.confirm(frame.epoch);
     if (this.#answer.responseId === undefined) {
       this.#answer.responseId = frame.response_id;
       if (this.#answer.stopped.aborted) this.cancel();
@@ -121,18 +144,27 @@ export class AnswerReading {
 
   *#delta(frame: DeltaFrame): Generator<AnswerEvent, void, void> {
     if (!this.#concerns(frame.response_id)) return;
+    const from = this.#answer.text.lastIndex + 1;
     const outcome = this.#answer.text.append(frame.from, frame.index, frame.delta);
     if (outcome.kind === "gap") return this.#recover();
     if (outcome.kind !== "appended") return;
     this.#recoveries = 0;
     this.#resuming = false;
-    yield { type: "text", text: outcome.text, from: frame.from, index: frame.index };
+    this.#delivered = frame.index;
+    yield { type: "text", text: outcome.text, from, index: frame.index };
   }
 
   *#restarted(frame: RestartedFrame): Generator<AnswerEvent, void, void> {
     if (!this.#concerns(frame.response_id)) return;
-    const outcome = this.#answer.text.restart(frame.index, frame.from_index);
-    if (outcome.kind === "restarted") yield { type: "restarted", text: outcome.text };
+    const { text } = this.#answer;
+    const { length } = text.text;
+    const outcome = text.restart(frame);
+    if (outcome.kind === "restarted") {
+      this.#delivered = text.lastIndex;
+      this.#acknowledged = Math.min(this.#acknowledged, text.lastIndex);
+      // Where a new owner goes on from the text that is held, there is nothing to see.
+      if (text.text.length < length) yield { type: "restarted", text: text.text };
+    }
     if (outcome.kind === "gap" || (outcome.kind === "restarted" && !outcome.complete)) this.#recover();
   }
 

@@ -31,7 +31,7 @@ export class Client {
         ? undefined
         : new WebSocketTransport(session, environment, options.subprotocol ?? "evenflow.v1");
     this.#environment = environment;
-    this.#choice = new TransportChoice(session, new LongPollTransport(session, environment), websocket);
+    this.#choice = new TransportChoice(session, environment, new LongPollTransport(session, environment), websocket);
   }
 
   /** Opens the session and the connection ahead of the first question. Throws an `EvenflowError`. */

@@ -1,12 +1,12 @@
 import type { Answer } from "./answer.ts";
 import type { AnswerEvent } from "./answer-events.ts";
-import { backoffMs } from "./backoff.ts";
+import { retryDelayMs } from "./backoff.ts";
 import { delay } from "./delay.ts";
 import type { Environment } from "./environment.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
 import type { Transport } from "./transport.ts";
-import type { TransportChoice } from "./transport-choice.ts";
+import type { Choice, TransportChoice } from "./transport-choice.ts";
 
 /** Brings one answer to its end, over as many connections as that takes. */
 export class Delivery {
@@ -46,23 +46,40 @@ export class Delivery {
 
   async *#attempts(): AsyncGenerator<AnswerEvent, void, void> {
     for (;;) {
-      const held = this.#answer.text.lastIndex;
       try {
         this.#transport ??= yield* this.#chooseTransport();
-        return yield* this.#transport.deliver(this.#answer);
+        const better = yield* this.#deliver(this.#transport);
+        if (better === undefined) return;
+        yield* this.#changeTo(better);
       } catch (error) {
         if (this.#answer.stopped.aborted) throw error;
-        if (this.#answer.text.lastIndex > held) this.#failures = this.#refusals = 0;
         yield* this.#mend(error);
       }
     }
   }
 
   async *#chooseTransport(): AsyncGenerator<AnswerEvent, Transport, void> {
-    const { transport, fallback } = await this.#choice.choose();
+    const choice = await this.#choice.choose();
     this.#answer.stopped.throwIfAborted();
+    yield* this.#changeTo(choice);
+    return choice.transport;
+  }
+
+  *#changeTo({ transport, fallback }: Choice): Generator<AnswerEvent, void, void> {
+    this.#transport = transport;
+    this.#failures = 0;
     yield { type: "transport", transport: transport.name, fallback };
-    return transport;
+  }
+
+  /** Delivers the answer to its end, or until there is a better transport, which is then returned. */
+  async *#deliver(transport: Transport): AsyncGenerator<AnswerEvent, Choice | undefined, void> {
+    for await (const event of transport.deliver(this.#answer)) {
+      if (event.type === "text") this.#failures = this.#refusals = 0;
+      yield event;
+      const better = event.type === "polled" ? this.#choice.climb() : undefined;
+      if (better !== undefined) return better;
+    }
+    return undefined;
   }
 
   async *#mend(error: unknown): AsyncGenerator<AnswerEvent, void, void> {
@@ -72,7 +89,7 @@ export class Delivery {
   }
 
   async *#afterRefusal(error: RefusedError): AsyncGenerator<AnswerEvent, void, void> {
-    const { code, expected, retry_after_ms: retryAfterMs } = error.body;
+    const { code, expected } = error.body;
     if (code === "causal_violation" && expected !== undefined && !this.#chainCorrected) {
       this.#chainCorrected = true;
       this.#answer.previousMessageId = expected;
@@ -80,7 +97,7 @@ export class Delivery {
     }
     this.#refusals += 1;
     if (!error.isTemporary || this.#refusals > LIMITS.refusals) throw error;
-    const delayMs = retryAfterMs ?? backoffMs(this.#refusals, this.#random);
+    const delayMs = retryDelayMs(error, this.#refusals, this.#random);
     yield { type: "waiting", delayMs };
     await delay(delayMs, this.#answer.stopped);
   }
@@ -88,13 +105,10 @@ export class Delivery {
   async *#afterLoss(error: ConnectionError): AsyncGenerator<AnswerEvent, void, void> {
     this.#failures += 1;
     if (this.#transport?.name === "websocket" && this.#failures >= LIMITS.websocketFailures) {
-      this.#transport = this.#choice.polling;
-      this.#failures = 0;
-      yield { type: "transport", transport: "long-poll", fallback: true };
-      return;
+      return yield* this.#changeTo(this.#choice.fallBack());
     }
     if (this.#failures > LIMITS.pollFailures) throw error;
-    const delayMs = error.retryAfterMs ?? backoffMs(this.#failures, this.#random);
+    const delayMs = retryDelayMs(error, this.#failures, this.#random);
     yield { type: "reconnecting", delayMs };
     await delay(delayMs, this.#answer.stopped);
   }

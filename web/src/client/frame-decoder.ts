@@ -31,6 +31,11 @@ export function parseUsage(usage: JsonFields | undefined): Usage | null {
   return { prompt_tokens: usage.number("prompt_tokens"), completion_tokens: usage.number("completion_tokens") };
 }
 
+/** Reads the epoch, which goes without saying as long as the response has its first owner. */
+export function parseEpoch(fields: JsonFields): number {
+  return fields.optionalNumber("epoch") ?? 1;
+}
+
 /** Turns the text frames of one connection into checked objects. It remembers which compact stream is which response. */
 export class FrameDecoder {
   readonly #responseOfStream = new Map<number, string>();
@@ -83,6 +88,7 @@ function parseObject(fields: JsonFields): ServerFrame | null {
         from_index: fields.index("from_index"),
         attempt: fields.number("attempt"),
         index: fields.index("index"),
+        epoch: parseEpoch(fields),
       };
     case "chat.response.completed":
       return completed(fields);
@@ -142,6 +148,8 @@ function start(fields: JsonFields): StartFrame {
     response_id: fields.string("response_id"),
     message_id: fields.string("message_id"),
     status: parseStatus(fields.string("status")),
+    next_index: fields.index("next_index"),
+    epoch: parseEpoch(fields),
   };
 }
 

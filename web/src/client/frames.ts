@@ -27,6 +27,10 @@ export interface StartFrame {
   readonly response_id: string;
   readonly message_id: string;
   readonly status: ResponseStatus;
+  /** The first index that will follow. */
+  readonly next_index: number;
+  /** Counts the tasks that have owned the response: a later one takes over from one that was lost or has left. */
+  readonly epoch: number;
 }
 
 /** One delta, or several joined: `delta` is the text of the indexes `from` to `index`, both included. */
@@ -38,13 +42,18 @@ export interface DeltaFrame {
   readonly index: number;
 }
 
-/** The text after `from_index` (-1: all of it) is replaced by what follows. `index` is this frame's own. */
+/**
+ * The text after `from_index` (-1: all of it) is replaced by what follows. `index` is this frame's own; where that is -1,
+ * everything follows again, from index 0 on.
+ */
 export interface RestartedFrame {
   readonly type: "chat.response.restarted";
   readonly response_id: string;
   readonly from_index: number;
   readonly attempt: number;
   readonly index: number;
+  /** See {@link StartFrame}. What an earlier owner has sent under this index or a later one no longer counts. */
+  readonly epoch: number;
 }
 
 export interface CompletedFrame {
@@ -113,6 +122,11 @@ export type ClientFrame =
       readonly previous_message_id: string | null;
       readonly payload: { readonly text: string };
     }
-  | { readonly type: "response.resume"; readonly response_id: string; readonly after: number }
+  | {
+      readonly type: "response.resume";
+      readonly response_id: string;
+      readonly after: number;
+      readonly epoch: number;
+    }
   | { readonly type: "response.cancel"; readonly response_id: string }
   | { readonly type: "response.ack"; readonly response_id: string; readonly index: number };

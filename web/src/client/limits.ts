@@ -7,11 +7,12 @@ export const LIMITS = {
   /** How long an attempt may go on in the background, to serve a later question. */
   openAttemptMs: 10_000,
   /** Connections lost in a row, without a delta between them, before an answer goes on by long-polling. */
-  websocketFailures: 3,
+  websocketFailures: 4,
   /** Failures in a row on long-polling before the answer is given up. */
   pollFailures: 6,
-  /** Refusals in a row (quota, overload) before a question is given up. */
-  refusals: 5,
+  /** Refusals in a row (quota, overload) before a question is given up: more than a take-over lasts. */
+  refusals: 8,
+  /** Half of what the first retry is spread over. */
   backoffBaseMs: 250,
   backoffCapMs: 8_000,
   /** How often the server is told what the reader really has. */

@@ -4,7 +4,7 @@ import { delay } from "./delay.ts";
 import type { Environment } from "./environment.ts";
 import { type ErrorBody, parseErrorBody } from "./error-body.ts";
 import { AnswerError } from "./errors.ts";
-import { parseFinishReason, parseStatus, parseUsage } from "./frame-decoder.ts";
+import { parseEpoch, parseFinishReason, parseStatus, parseUsage } from "./frame-decoder.ts";
 import type { FinishReason, ResponseStatus, Usage } from "./frames.ts";
 import type { JsonFields } from "./json-fields.ts";
 import { LIMITS } from "./limits.ts";
@@ -15,6 +15,7 @@ import type { Transport } from "./transport.ts";
 interface Poll {
   readonly newText: string;
   readonly nextIndex: number;
+  readonly epoch: number;
   readonly status: ResponseStatus;
   /** Only what is up to this index is kept of what came before; undefined when the text was not restarted. */
   readonly keepUpTo: number | undefined;
@@ -42,9 +43,9 @@ export class LongPollTransport implements Transport {
       const askedAt = this.#now();
       const from = answer.text.lastIndex + 1;
       const poll = await this.#poll(responseId, from, answer);
+      const taken = yield* take(answer, poll);
       yield { type: "polled" };
-      yield* take(answer, poll);
-      if (isFinal(poll.status)) return yield* finish(answer, poll);
+      if (taken && isFinal(poll.status)) return yield* finish(answer, poll);
       const spare = askedAt + LIMITS.emptyPollMs - this.#now();
       if (poll.nextIndex <= from && spare > 0) await delay(spare, answer.abandoned);
     }
@@ -74,7 +75,7 @@ export class LongPollTransport implements Transport {
   }
 
   async #poll(responseId: string, from: number, answer: Answer): Promise<Poll> {
-    const query = `?from_index=${from}&timeout_ms=${LIMITS.pollTimeoutMs}`;
+    const query = `?from_index=${from}&epoch=${answer.text.epoch}&timeout_ms=${LIMITS.pollTimeoutMs}`;
     const fields = await this.#session.call(path(responseId) + query, {
       method: "GET",
       timeoutMs: LIMITS.pollTimeoutMs + LIMITS.callTimeoutMs,
@@ -96,6 +97,7 @@ function parsePoll(fields: JsonFields): Poll {
   return {
     newText: fields.string("new_text"),
     nextIndex: metadata.index("next_index"),
+    epoch: parseEpoch(metadata),
     status,
     keepUpTo: metadata.optionalObject("restarted")?.index("from_index"),
     fullText: fields.optionalString("full_text"),
@@ -106,18 +108,20 @@ function parsePoll(fields: JsonFields): Poll {
   };
 }
 
-/** Adds to the answer's text what a poll has brought. */
-function* take(answer: Answer, poll: Poll): Generator<AnswerEvent, void, void> {
+/** Adds to the answer's text what a poll has brought; false when more than that must be polled again. */
+function* take(answer: Answer, poll: Poll): Generator<AnswerEvent, boolean, void> {
   if (poll.keepUpTo !== undefined && poll.keepUpTo < answer.text.lastIndex) {
     const exact = answer.text.keep(poll.keepUpTo);
     yield { type: "restarted", text: answer.text.text };
     // An earlier poll had joined text from both sides of the cut: that much is polled again.
-    if (!exact) return;
+    if (!exact) return false;
   }
   const from = answer.text.lastIndex + 1;
   const index = poll.nextIndex - 1;
   const outcome = answer.text.append(from, index, poll.newText);
+  answer.text.confirm(poll.epoch);
   if (outcome.kind === "appended" && outcome.text !== "") yield { type: "text", text: outcome.text, from, index };
+  return true;
 }
 
 function isFinal(status: ResponseStatus): boolean {

@@ -2,12 +2,22 @@
 export type Outcome =
   /** It was new; `text` is what the response's text has grown by. */
   | { readonly kind: "appended"; readonly text: string }
-  /** The text was cut back to `text`; when that is not `complete`, resume after `lastIndex`. */
-  | { readonly kind: "restarted"; readonly text: string; readonly complete: boolean }
+  /** Only the text up to `lastIndex` still counts; when that is not `complete`, resume after `lastIndex`. */
+  | { readonly kind: "restarted"; readonly complete: boolean }
   /** It was held already, and changed nothing. */
   | { readonly kind: "duplicate" }
   /** Something before it is missing: resume after `lastIndex`. */
   | { readonly kind: "gap" };
+
+/** Where a restart stands in the log, and what it leaves of the text before it; see the protocol's frame. */
+export interface Restart {
+  readonly index: number;
+  readonly from_index: number;
+  readonly epoch: number;
+}
+
+/** The `index` of a restart that is no entry of the log: the whole log follows. */
+const EVERYTHING = -1;
 
 /** Up to which length the text is that of the indexes up to and including `index`. */
 interface Boundary {
@@ -21,6 +31,7 @@ const EMPTY: Boundary = { index: -1, length: 0 };
 export class ResponseText {
   #text = "";
   #boundaries: Boundary[] = [EMPTY];
+  #epoch = 1;
 
   get text(): string {
     return this.#text;
@@ -29,6 +40,16 @@ export class ResponseText {
   /** The last index that is held; -1 for none. */
   get lastIndex(): number {
     return (this.#boundaries.at(-1) ?? EMPTY).index;
+  }
+
+  /** The newest owner of the response in whose log all that is held stands. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** Takes the server's word that all that is held stands in the log of the owner `epoch`. */
+  confirm(epoch: number): void {
+    this.#epoch = Math.max(this.#epoch, epoch);
   }
 
   /** Offers the text of the indexes `from` to `index`, both included. */
@@ -41,13 +62,17 @@ export class ResponseText {
     return { kind: "appended", text: fresh };
   }
 
-  /** Offers a restart that has the index `index` and replaces everything after `fromIndex`. */
-  restart(index: number, fromIndex: number): Outcome {
-    if (index <= this.lastIndex) return { kind: "duplicate" };
+  /** Offers a restart. A new owner's also takes away what an earlier one has sent under its index or a later one. */
+  restart({ index, from_index: fromIndex, epoch }: Restart): Outcome {
+    const isHeld = index <= this.lastIndex && epoch <= this.#epoch;
+    if (isHeld && index !== EVERYTHING) return { kind: "duplicate" };
     if (index > this.lastIndex + 1) return { kind: "gap" };
     const complete = this.keep(fromIndex);
-    if (complete) this.#mark(index);
-    return { kind: "restarted", text: this.#text, complete };
+    if (complete) {
+      this.confirm(epoch);
+      if (index !== EVERYTHING) this.#mark(index);
+    }
+    return { kind: "restarted", complete };
   }
 
   /**

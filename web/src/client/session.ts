@@ -55,12 +55,12 @@ export class Session {
     } catch (error) {
       if (!isTokenRefusal(error)) throw error;
     }
-    const renewed = await this.replace(token);
+    const renewed = await this.#replace(token);
     return await callForJson(this.#environment.fetch, { ...call, url, bearer: renewed.token });
   }
 
   /** A token for the same session other than `refused`, which the server does not accept any more. */
-  replace(refused: string): Promise<Credentials> {
+  #replace(refused: string): Promise<Credentials> {
     return this.#credentials?.token === refused ? this.#renew() : this.credentials();
   }
 

@@ -12,6 +12,11 @@ export interface Listener {
   onArrival(arrival: Arrival): void;
   /** The connection is gone; nothing follows. */
   onLost(error: Error): void;
+  /**
+   * The server is leaving, and the time that it gave this client to move on has come. The connection goes on delivering,
+   * and is closed when it is listened to no more.
+   */
+  onLeave(): void;
 }
 
 /** Close codes that mean a mistake of this client's: the same again would end the same. */
@@ -26,7 +31,7 @@ export class WebSocketConnection {
   #listener: Listener | undefined;
   #loss: Error | undefined;
   #largestFrame = Number.POSITIVE_INFINITY;
-  /** When the server, which is leaving, wants us to open the next connection. */
+  /** When the server, which is leaving, wants this client to move on: each client has a slot of its own. */
   #leaveAt: number | undefined;
   #leaveTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -42,23 +47,29 @@ export class WebSocketConnection {
     return new Promise((resolve, reject) => {
       const connection = new WebSocketConnection(openSocket(environment, url, protocols), environment.now);
       const timer = setTimeout(() => connection.close("the WebSocket did not open in time"), LIMITS.openAttemptMs);
-      const removeListener = connection.listen({
+      connection.listen({
         onArrival(arrival) {
           if (arrival.type !== "session.ready") return;
           clearTimeout(timer);
-          removeListener();
+          connection.unlisten();
           resolve(connection);
         },
         onLost(error) {
           clearTimeout(timer);
           reject(error);
         },
+        onLeave() {},
       });
     });
   }
 
   get isOpen(): boolean {
     return this.#loss === undefined;
+  }
+
+  /** Whether it can be begun with: it is open, and its server stays. */
+  get isUsable(): boolean {
+    return this.isOpen && this.#leaveAt === undefined;
   }
 
   /** Sends a frame. Throws {@link RefusedError} for one that is larger than the server takes, and the loss when lost. */
@@ -69,18 +80,21 @@ export class WebSocketConnection {
     this.#socket.send(data);
   }
 
-  /** Passes everything that comes from now on to `listener`, and returns what ends that. */
-  listen(listener: Listener): () => void {
+  /** Passes everything that comes from now on to `listener`. */
+  listen(listener: Listener): void {
     this.#listener = listener;
     if (this.#loss !== undefined) listener.onLost(this.#loss);
-    return () => {
-      if (this.#listener === listener) this.#listener = undefined;
-    };
+  }
+
+  /** Ends what {@link listen} began. */
+  unlisten(): void {
+    this.#listener = undefined;
+    if (this.#leaveAt !== undefined && this.#leaveAt <= this.#now()) this.#leave();
   }
 
   /** Gives the connection up, without waiting for the other side to agree. */
-  close(reason: string, retryAfterMs?: number): void {
-    this.#lose(new ConnectionError(reason, retryAfterMs));
+  close(reason: string): void {
+    this.#lose(new ConnectionError(reason));
     this.#socket.close();
   }
 
@@ -102,11 +116,16 @@ export class WebSocketConnection {
     }
   }
 
-  /** The server goes on delivering until it closes, so this connection is used until the next one may be opened. */
   #leaveAfter(ms: number): void {
     this.#leaveAt = this.#now() + ms;
     clearTimeout(this.#leaveTimer);
-    this.#leaveTimer = setTimeout(() => this.close("the server is leaving", 0), ms);
+    this.#leaveTimer = setTimeout(() => this.#leave(), ms);
+  }
+
+  /** What is idle is closed: the next question opens another connection. */
+  #leave(): void {
+    if (this.#listener !== undefined) this.#listener.onLeave();
+    else this.close("the server is leaving");
   }
 
   #lossFor(code: number): Error {

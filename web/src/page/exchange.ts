@@ -6,7 +6,7 @@ import type { Views } from "./views.ts";
 type Completed = Extract<AnswerEvent, { type: "completed" }>;
 
 const FALLBACK =
-  "No WebSocket can be opened from here, so answers come by long-polling: the same text, in fewer and larger pieces.";
+  "No WebSocket could be opened, so this answer comes by long-polling: the same text, in fewer and larger pieces.";
 
 /** One question on the page, from the asking to the end of its answer: turns events into what the reader sees. */
 export class Exchange {
@@ -30,7 +30,8 @@ export class Exchange {
       case "transport":
         stats.showTransport(event.transport);
         if (event.fallback) conversation.noticeOnce(FALLBACK, this.#answer.element);
-        status.show("waiting", "Sending…");
+        if (this.#answer.isEmpty) status.show("waiting", "Sending…");
+        else status.show("streaming");
         break;
       case "accepted":
         this.#answer.identify(event.responseId);

@@ -25,6 +25,22 @@ const GONE: Explanation = {
   askAgain: true,
 };
 
+const COMING_BACK: Explanation = {
+  what: "Many people are coming back at the same moment.",
+  remedy: "Wait a few seconds, then ask again.",
+  askAgain: true,
+};
+const ELSEWHERE: Explanation = {
+  what: "Another server is writing this answer, and it could not be reached.",
+  remedy: "Your message is kept. Wait a moment, then ask again.",
+  askAgain: true,
+};
+const ATTEMPTS_EXHAUSTED: Explanation = {
+  what: "Several servers failed in the middle of this answer.",
+  remedy: "Your message is kept, and can be sent again. Whatever has arrived stays above.",
+  askAgain: true,
+};
+
 /** Error codes of the protocol that have something of their own to say. */
 const BY_CODE: Readonly<Record<string, Explanation>> = {
   message_too_large: {
@@ -46,6 +62,9 @@ const BY_CODE: Readonly<Record<string, Explanation>> = {
   model_timeout: TOO_SLOW,
   response_not_found: GONE,
   response_expired: GONE,
+  response_elsewhere: ELSEWHERE,
+  reconnect_storm: COMING_BACK,
+  attempts_exhausted: ATTEMPTS_EXHAUSTED,
 };
 
 const PAGE_TOO_OLD: Explanation = {

@@ -18,6 +18,8 @@ export class FakeNetwork {
   /** What happens to a new socket; by default it says `session.ready` at once. */
   onSocket: (socket: FakeSocket) => void = (socket) => queueMicrotask(() => socket.ready());
   readonly #handlers = new Map<string, Handler>();
+  /** The client's chance. */
+  random: () => number = () => 0.5;
   #ids = 0;
   #tokens = 0;
 
@@ -82,7 +84,7 @@ export class FakeNetwork {
       this.onSocket(socket);
       return socket;
     },
-    random: () => 0.5,
+    random: () => this.random(),
     newId: () => {
       this.#ids += 1;
       return `id-${this.#ids}`;

@@ -1,6 +1,6 @@
 import type { Socket } from "../../src/client/environment.ts";
 
-type Frame = Record<string, unknown>;
+export type Frame = Record<string, unknown>;
 
 /** Both ends of a WebSocket that never leaves the process: the client holds it, the test plays the server. */
 export class FakeSocket implements Socket {
@@ -8,6 +8,8 @@ export class FakeSocket implements Socket {
   readonly protocols: readonly string[];
   readonly sent: Frame[] = [];
   closedByClient = false;
+  /** Called with each frame that the client sends. */
+  onSend: (frame: Frame) => void = () => {};
   readonly #onMessage: ((event: { data: unknown }) => void)[] = [];
   readonly #onClose: ((event: { code: number }) => void)[] = [];
 
@@ -24,7 +26,9 @@ export class FakeSocket implements Socket {
   }
 
   send(data: string): void {
-    this.sent.push(JSON.parse(data) as Frame);
+    const frame = JSON.parse(data) as Frame;
+    this.sent.push(frame);
+    this.onSend(frame);
   }
 
   close(): void {
@@ -72,6 +76,19 @@ export class FakeSocket implements Socket {
       delta,
       index,
       ...joined,
+    });
+  }
+
+  /** Replaces the text after `fromIndex`; from the owner `epoch`. */
+  restarted(index: number, fromIndex: number, epoch = 1): void {
+    this.frame({
+      type: "chat.response.restarted",
+      session_id: "ses_1",
+      response_id: "rsp_1",
+      from_index: fromIndex,
+      attempt: 2,
+      index,
+      epoch,
     });
   }
 

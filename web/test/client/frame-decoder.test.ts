@@ -45,7 +45,18 @@ describe("FrameDecoder", () => {
 
   it.each([
     ["session.ready", { session_id: "s", limits: { message_bytes: 9 } }, { message_bytes: 9 }],
-    ["chat.response.restarted", { response_id: "r", from_index: -1, attempt: 2, index: 7 }, { from_index: -1 }],
+    ["chat.response.start", { ...START, next_index: 4, epoch: 3 }, { next_index: 4, epoch: 3 }],
+    ["chat.response.start", START, { epoch: 1 }],
+    [
+      "chat.response.restarted",
+      { response_id: "r", from_index: -1, attempt: 2, index: 7 },
+      { from_index: -1, epoch: 1 },
+    ],
+    [
+      "chat.response.restarted",
+      { response_id: "r", from_index: -1, attempt: 2, index: -1, epoch: 2 },
+      { index: -1, epoch: 2 },
+    ],
     [
       "chat.response.completed",
       { response_id: "r", finish_reason: "length", last_index: 3, usage: null, degraded: true },
@@ -58,7 +69,7 @@ describe("FrameDecoder", () => {
     ["reconnect", { reason: "drain", after_ms: 800 }, { after_ms: 800 }],
     ["error", { error: { ...ERROR, expected: null } }, { response_id: null, error: { expected: null } }],
   ])("reads %s", (type, fields, expected) => {
-    expect(decode({ type, session_id: "s", ...fields })).toMatchObject({ type, ...expected });
+    expect(decode({ session_id: "s", ...fields, type })).toMatchObject({ type, ...expected });
   });
 
   it("ignores a type that it does not know", () => {

@@ -36,20 +36,20 @@ describe("an answer by long-polling", () => {
     const asked = new Asked(pollingClient());
     await pass();
     expect(network.callsTo(RESPONSE).map((call) => call.path.split("?")[1])).toEqual([
-      "from_index=0&timeout_ms=20000",
-      "from_index=1&timeout_ms=20000",
-      "from_index=5&timeout_ms=20000",
+      "from_index=0&epoch=1&timeout_ms=20000",
+      "from_index=1&epoch=1&timeout_ms=20000",
+      "from_index=5&epoch=1&timeout_ms=20000",
     ]);
     expect(network.callsTo(RESPONSE)[0]?.bearer).toBe("Bearer token-1");
     expect(asked.events).toEqual([
       { type: "transport", transport: "long-poll", fallback: false },
       { type: "accepted", responseId: "rsp_1", messageId: "id-1" },
-      { type: "polled" },
       { type: "text", text: "Even", from: 0, index: 0 },
       { type: "polled" },
       { type: "text", text: "flow", from: 1, index: 4 },
       { type: "polled" },
       { type: "text", text: ".", from: 5, index: 5 },
+      { type: "polled" },
       {
         type: "completed",
         finishReason: "stop",
@@ -95,6 +95,54 @@ describe("an answer by long-polling", () => {
     await pass();
     expect(network.callsTo(RESPONSE).at(-1)?.path).toContain("from_index=0&");
     expect([asked.text, asked.error]).toEqual(["abx", undefined]);
+  });
+
+  it("tells the newest owner that it has heard of, and begins again where that one's log is another", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "kept ", 2, "streaming"),
+      poll(2, "and ", 2, "streaming", { epoch: 2 }),
+      poll(0, "anew", 3, "streaming", { epoch: 3, restarted: { from_index: -1, attempt: 3 } }),
+      poll(3, "", 0, "completed", { epoch: 3, full_text: "anew" }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass(300);
+    expect(network.callsTo(RESPONSE).map((call) => call.path.split("?")[1])).toEqual([
+      "from_index=0&epoch=1&timeout_ms=20000",
+      "from_index=2&epoch=1&timeout_ms=20000",
+      "from_index=4&epoch=2&timeout_ms=20000",
+      "from_index=3&epoch=3&timeout_ms=20000",
+    ]);
+    expect(asked.of("restarted")).toEqual([{ type: "restarted", text: "" }]);
+    expect(asked.of("text").map((event) => [event.from, event.index])).toEqual([
+      [0, 1],
+      [2, 3],
+      [0, 2],
+    ]);
+    expect(asked.text).toBe("anew");
+  });
+
+  it("claims no newer owner for what it fetches again from before a cut", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "abcd", 4, "streaming"),
+      poll(4, "x", 2, "streaming", { epoch: 2, restarted: { from_index: 1, attempt: 2 } }),
+      poll(0, "abx", 6, "completed", { epoch: 2, full_text: "abx" }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(network.callsTo(RESPONSE).at(-1)?.path).toContain("from_index=0&epoch=1&");
+    expect(asked.text).toBe("abx");
+  });
+
+  it("is not over with the last poll, when a cut makes it poll again", async () => {
+    network.onEach(RESPONSE, [
+      poll(0, "abcd", 4, "streaming"),
+      poll(4, "x", 2, "completed", { restarted: { from_index: 1, attempt: 2 } }),
+      poll(0, "abx", 6, "completed", { full_text: "abx" }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect([asked.text, asked.ended, network.callsTo(RESPONSE).length]).toEqual(["abx", true, 3]);
+    expect(asked.of("completed")).toHaveLength(1);
   });
 
   it("believes the server's full text", async () => {
@@ -143,8 +191,17 @@ describe("trouble while long-polling", () => {
     ]);
     const asked = new Asked(pollingClient());
     await pass(2_000);
-    expect(asked.of("reconnecting").map((event) => event.delayMs)).toEqual([125, 250]);
+    expect(asked.of("reconnecting").map((event) => event.delayMs)).toEqual([250, 500]);
     expect([asked.text, asked.ended]).toEqual(["ab", true]);
+  });
+
+  it.each(["reconnect_storm", "response_elsewhere"])("waits through %s, and asks again", async (code) => {
+    const wait = () => refusal(503, { type: "overloaded_error", code }, { "Retry-After": "1" });
+    network.onEach(RESPONSE, [wait, wait, poll(0, "a", 1, "completed", { full_text: "a" })]);
+    const asked = new Asked(pollingClient());
+    await pass(1_250 + 1_500);
+    expect(asked.of("waiting").map((event) => event.delayMs)).toEqual([1_250, 1_500]);
+    expect([asked.text, asked.ended]).toEqual(["a", true]);
   });
 
   it("gives up after a number of failures in a row", async () => {
@@ -164,15 +221,15 @@ describe("trouble while long-polling", () => {
     expect(asked.text).toBe("a");
   });
 
-  it("waits as long as Retry-After says", async () => {
+  it("waits at least as long as Retry-After says", async () => {
     const busy = () => refusal(429, { type: "rate_limit_error", code: "queue_full" }, { "Retry-After": "2" });
     network.onEach(MESSAGE, [busy, accepted]);
     network.on(RESPONSE, poll(0, "a", 1, "completed", { full_text: "a" }));
     const asked = new Asked(pollingClient());
-    await pass(1_999);
+    await pass(2_249);
     expect(network.callsTo(MESSAGE)).toHaveLength(1);
     await pass(1);
-    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 2_000 }]);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 2_250 }]);
     expect(asked.text).toBe("a");
   });
 
@@ -181,8 +238,8 @@ describe("trouble while long-polling", () => {
       refusal(503, { type: "overloaded_error", code: "draining", retry_after_ms: 300 }, { "Retry-After": "1" });
     network.onEach(MESSAGE, [busy, accepted]);
     const asked = new Asked(pollingClient());
-    await pass(300);
-    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 300 }]);
+    await pass(550);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 550 }]);
     expect(network.callsTo(MESSAGE)).toHaveLength(2);
   });
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Client } from "../../src/client/client.ts";
 import { ConnectionError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
-import { FakeNetwork, json, poll } from "./fake-network.ts";
+import { FakeNetwork, json, poll, refusal } from "./fake-network.ts";
 
 let network: FakeNetwork;
 let client: Client;
@@ -80,23 +80,32 @@ describe("the choice of a transport", () => {
     expect(third.events[0]).toMatchObject({ transport: "websocket" });
   });
 
-  it("takes a new token when one that has opened a connection before opens none any more", async () => {
+  it("finds out by polling that a token opens nothing any more, and opens the WebSocket with the new one", async () => {
     await client.connect();
     network.socket.drop();
     network.onSocket = (socket) =>
       queueMicrotask(() => (socket.protocols.includes("bearer.token-2") ? socket.ready() : socket.drop()));
+    network.on("POST /chat/message", (call) =>
+      call.bearer === "Bearer token-2"
+        ? json(202, { response_id: "rsp_1", message_id: "id-1", status: "queued" })
+        : refusal(401, { type: "authentication_error", code: "token_invalid" }),
+    );
     const asked = new Asked(client);
     await pass();
-    expect(asked.events[0]).toMatchObject({ transport: "websocket" });
+    expect([asked.text, asked.ended]).toEqual(["a", true]);
+    const second = new Asked(client);
+    await pass();
+    expect(second.events[0]).toMatchObject({ transport: "websocket" });
     expect(network.callsTo("POST /session")).toHaveLength(2);
   });
 
-  it("keeps its token where no connection was ever opened with it", async () => {
+  it("does not ask for another token because a handshake was refused: in a storm that is what everybody would do", async () => {
+    await client.connect();
+    network.socket.drop();
     network.onSocket = (socket) => queueMicrotask(() => socket.drop());
     new Asked(client);
     await pass();
-    new Asked(client);
-    await pass();
+    expect(network.sockets).toHaveLength(2);
     expect(network.callsTo("POST /session")).toHaveLength(1);
   });
 
@@ -121,5 +130,76 @@ describe("the choice of a transport", () => {
     const asked = new Asked(client);
     await pass(60_000);
     expect(asked.error).toBeInstanceOf(ConnectionError);
+  });
+});
+
+describe("an answer that is polled for want of a WebSocket", () => {
+  const RESPONSE = "GET /chat/message/rsp_1";
+
+  /** One delta with every poll, each of which is held for a second. */
+  function pollEverySecond(): void {
+    network.on(RESPONSE, async (call) => {
+      const from = Number(new URL(call.path, "http://test").searchParams.get("from_index"));
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      return poll(from, `${from} `, 1, "streaming")();
+    });
+  }
+
+  /** The text of so many polls. */
+  function numbers(count: number): string {
+    return Array.from({ length: count }, (_, index) => `${index} `).join("");
+  }
+
+  beforeEach(() => {
+    network.onSocket = (socket) => queueMicrotask(() => socket.drop());
+    pollEverySecond();
+  });
+
+  it("goes over to one between two polls, as soon as it can be had", async () => {
+    const asked = new Asked(client);
+    await pass(3_500);
+    expect(asked.text).toBe("0 1 2 ");
+    network.onSocket = (socket) => queueMicrotask(() => socket.ready());
+    await pass(5_000);
+    expect(asked.of("transport").at(-1)).toEqual({ type: "transport", transport: "websocket", fallback: false });
+    const polls = network.callsTo(RESPONSE).length;
+    expect(network.socket.sent).toEqual([
+      { type: "response.resume", response_id: "rsp_1", after: polls - 1, epoch: 1 },
+    ]);
+    network.socket.start({ message_id: "id-1", next_index: polls });
+    network.socket.delta(polls, "whole");
+    network.socket.completed(polls);
+    await pass();
+    expect(asked.text).toBe(`${numbers(polls)}whole`);
+    expect(network.callsTo(RESPONSE)).toHaveLength(polls);
+  });
+
+  it("tries for one more and more seldom, and never keeps a poll waiting for it", async () => {
+    network.random = () => 1;
+    new Asked(client);
+    await pass(60_500);
+    expect(network.callsTo(RESPONSE)).toHaveLength(61);
+    // At 0 s; then, a second at the earliest after every wait of 0.5, 1, 2, 4 and then always 8 s.
+    expect(network.sockets).toHaveLength(1 + 4 + 6);
+  });
+
+  it("loses nothing when the WebSocket that it went over to is lost again", async () => {
+    const asked = new Asked(client);
+    await pass(500);
+    network.onSocket = (socket) => queueMicrotask(() => socket.ready());
+    await pass(2_000);
+    network.onSocket = (socket) => queueMicrotask(() => socket.drop());
+    network.socket.drop();
+    await pass(10_000);
+    expect(asked.of("transport").map((event) => event.transport)).toEqual(["long-poll", "websocket", "long-poll"]);
+    const polls = network.callsTo(RESPONSE).length;
+    expect(asked.text).toBe(numbers(polls - 1));
+  });
+
+  it("stays on long-polling where that was asked for", async () => {
+    network.onSocket = (socket) => queueMicrotask(() => socket.ready());
+    new Asked(new Client({ baseUrl: "http://test", transport: "long-poll" }, network.environment));
+    await pass(10_000);
+    expect(network.sockets).toEqual([]);
   });
 });

@@ -63,7 +63,7 @@ describe("an answer over a WebSocket", () => {
     network.socket.delta(3, "d");
     await pass();
     expect(network.socket.sentOf("response.resume")).toEqual([
-      { type: "response.resume", response_id: "rsp_1", after: 0 },
+      { type: "response.resume", response_id: "rsp_1", after: 0, epoch: 1 },
     ]);
     network.socket.start();
     for (const [index, text] of ["b", "c", "d"].entries()) network.socket.delta(index + 1, text);
@@ -91,7 +91,7 @@ describe("an answer over a WebSocket", () => {
     network.socket.raw('{"type":"chat.response.del');
     await pass();
     expect(network.socket.sentOf("response.resume")).toEqual([
-      { type: "response.resume", response_id: "rsp_1", after: 0 },
+      { type: "response.resume", response_id: "rsp_1", after: 0, epoch: 1 },
     ]);
     network.socket.start();
     network.socket.delta(1, "b");

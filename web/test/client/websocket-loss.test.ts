@@ -12,10 +12,10 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     network.socket.delta(0, "a");
     network.socket.drop();
     await pass();
-    expect(asked.of("reconnecting")).toEqual([{ type: "reconnecting", delayMs: 125 }]);
-    await pass(125);
+    expect(asked.of("reconnecting")).toEqual([{ type: "reconnecting", delayMs: 250 }]);
+    await pass(250);
     expect(network.sockets).toHaveLength(2);
-    expect(network.socket.sent).toEqual([{ type: "response.resume", response_id: "rsp_1", after: 0 }]);
+    expect(network.socket.sent).toEqual([{ type: "response.resume", response_id: "rsp_1", after: 0, epoch: 1 }]);
     network.socket.start({ message_id: "id-1" });
     network.socket.delta(0, "a");
     network.socket.delta(1, "b");
@@ -28,14 +28,16 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     new Asked(newClient());
     await pass();
     network.socket.drop();
-    await pass(125);
+    await pass(250);
     expect(network.socket.sent).toMatchObject([{ type: "chat.message", message_id: "id-1" }]);
   });
 
   it.each([1001, 1006, 1013, 4008, 4010])("comes back after close code %i", async (code) => {
     await asking();
     network.socket.drop(code);
-    await pass(125);
+    await pass(249);
+    expect(network.sockets).toHaveLength(1);
+    await pass(1);
     expect(network.sockets).toHaveLength(2);
   });
 
@@ -51,28 +53,32 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     expect(network.sockets).toHaveLength(1);
   });
 
-  it("reads on until the server that is leaving has closed, then waits as long as it said", async () => {
-    const asked = await asking();
-    network.socket.frame({ type: "reconnect", reason: "drain", after_ms: 2_000 });
-    await pass(500);
-    network.socket.delta(0, "still here");
-    await pass();
-    expect(asked.text).toBe("still here");
-    network.socket.drop(1001);
-    await pass(1_499);
-    expect(network.sockets).toHaveLength(1);
-    await pass(1);
-    expect(network.socket.sent).toMatchObject([{ type: "response.resume", after: 0 }]);
+  it("waits longer from one refused handshake to the next", async () => {
+    await asking();
+    network.onSocket = (socket) => queueMicrotask(() => socket.drop());
+    network.socket.drop();
+    for (const [wait, sockets] of [
+      [250, 2],
+      [500, 3],
+      [1_000, 4],
+    ] as const) {
+      await pass(wait - 1);
+      expect(network.sockets).toHaveLength(sockets - 1);
+      await pass(1);
+      expect(network.sockets).toHaveLength(sockets);
+    }
   });
 
-  it("leaves by itself when the time that the server gave is over", async () => {
-    await asking();
-    const first = network.socket;
-    first.frame({ type: "reconnect", reason: "drain", after_ms: 700 });
-    await pass(700);
-    await pass(1);
-    expect(first.closedByClient).toBe(true);
-    expect(network.sockets).toHaveLength(2);
+  it("is opened again however often, as long as the text grows", async () => {
+    const asked = await asking();
+    for (let index = 0; index < 20; index += 1) {
+      network.socket.delta(index, `${index} `);
+      network.socket.drop();
+      await pass(250);
+      network.socket.start({ message_id: "id-1", next_index: index + 1 });
+    }
+    expect(asked.of("transport")).toHaveLength(1);
+    expect(network.sockets).toHaveLength(21);
   });
 
   it("goes on by long-polling when it cannot be had again", async () => {
@@ -94,7 +100,7 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     expect(first.sentOf("response.resume")).toHaveLength(1);
     await pass(5_000);
     expect(first.closedByClient).toBe(true);
-    await pass(200);
+    await pass(250);
     expect(network.sockets).toHaveLength(2);
   });
 

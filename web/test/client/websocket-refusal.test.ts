@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RefusedError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
-import { network, newClient, useFakeNetwork } from "./websocket-scene.ts";
+import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
 
 useFakeNetwork();
 
@@ -29,17 +29,53 @@ describe("a refusal over a WebSocket", () => {
       message_id: "id-1",
       error: { type: "rate_limit_error", code: "queue_full", message: "busy" },
     });
-    await pass(1_499);
-    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 1_500 }]);
+    await pass(1_749);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 1_750 }]);
     expect(network.socket.sentOf("chat.message")).toHaveLength(1);
     await pass(1);
     expect(network.socket.sentOf("chat.message")).toHaveLength(2);
   });
 
+  it.each([
+    ["response_elsewhere", "overloaded_error", "system.busy"],
+    ["response_readers", "rate_limit_error", "throttle"],
+  ])("resumes again when the resume was refused for the moment: %s", async (code, errorType, type) => {
+    const asked = await asking();
+    network.socket.delta(0, "a");
+    network.socket.drop();
+    await pass(250);
+    const refused = { type, retry_after_ms: 1_000, error: { type: errorType, code, message: "later" } };
+    network.socket.frame(refused);
+    await pass(1_249);
+    expect(network.socket.sentOf("response.resume")).toHaveLength(1);
+    await pass(1);
+    expect(network.socket.sentOf("response.resume")).toHaveLength(2);
+    network.socket.start({ message_id: "id-1", next_index: 1 });
+    // Not about the resume, which was answered: an acknowledgement too many.
+    network.socket.frame(refused);
+    network.socket.delta(1, "b");
+    network.socket.completed(1);
+    await pass();
+    expect([asked.text, asked.error, network.sockets.length]).toEqual(["ab", undefined, 2]);
+  });
+
+  it("does not lose an answer for an acknowledgement that has crossed a restart", async () => {
+    const asked = await asking();
+    network.socket.delta(0, "a");
+    network.socket.frame({
+      type: "error",
+      response_id: "rsp_1",
+      error: { type: "invalid_request_error", code: "invalid_field", message: "`index` is 7", param: "index" },
+    });
+    network.socket.completed(0);
+    await pass();
+    expect([asked.text, asked.error]).toEqual(["a", undefined]);
+  });
+
   it("gives up after a number of refusals", async () => {
     const asked = new Asked(newClient());
-    for (let round = 0; round < 6; round += 1) {
-      await pass(100);
+    for (let round = 0; round < 9; round += 1) {
+      await pass(4_100);
       network.socket.frame({
         type: "throttle",
         retry_after_ms: 100,

@@ -21,6 +21,8 @@ describe("explain", () => {
     [new BusyError(), "on its way", false],
     [refused("rate_limit_error", "queue_full"), "very busy", true],
     [refused("overloaded_error", "node_full"), "very busy", true],
+    [refused("overloaded_error", "reconnect_storm"), "coming back", true],
+    [refused("overloaded_error", "response_elsewhere"), "Another server", true],
     [refused("authentication_error", "token_invalid"), "let this page in", false],
     [refused("invalid_request_error", "message_too_large"), "too long", false],
     [refused("invalid_request_error", "invalid_field"), "do not understand", false],
@@ -29,6 +31,7 @@ describe("explain", () => {
     [new AnswerError({ type: "model_refusal_error", code: "model_refused", message: "x" }), "declined", false],
     [new AnswerError({ type: "upstream_error", code: "model_timeout", message: "x" }), "too long", true],
     [new AnswerError({ type: "upstream_error", code: "upstream_failed", message: "x" }), "model failed", true],
+    [new AnswerError({ type: "upstream_error", code: "attempts_exhausted", message: "x" }), "Several servers", true],
     [new TypeError("undefined is not a function"), "in this page", false],
     ["not even an error", "in this page", false],
   ])("says what %s means and what to do", (error, what, askAgain) => {
@@ -36,6 +39,11 @@ describe("explain", () => {
     expect(explanation.what).toContain(what);
     expect(explanation.remedy).not.toBe("");
     expect(explanation.askAgain).toBe(askAgain);
+  });
+
+  it("says that the message of an answer that was given up is kept, and can be sent again", () => {
+    const { remedy } = explain(new AnswerError({ type: "upstream_error", code: "attempts_exhausted", message: "x" }));
+    expect(remedy).toMatch(/message is kept, and can be sent again/);
   });
 
   it("does not show the words of a machine", () => {

@@ -1,0 +1,165 @@
+import type { Answer } from "./answer.ts";
+import type { AnswerEvent } from "./answer-events.ts";
+import { AnswerReading } from "./answer-reading.ts";
+import { retryDelayMs } from "./backoff.ts";
+import { delay } from "./delay.ts";
+import type { Environment } from "./environment.ts";
+import { ConnectionError } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
+import { Mailbox } from "./mailbox.ts";
+import type { Arrival, WebSocketConnection } from "./websocket-connection.ts";
+
+/** A connection that the answer is read from, or is going to be. */
+interface Line {
+  readonly connection: WebSocketConnection;
+  readonly reading: AnswerReading;
+}
+
+interface Letter {
+  readonly line: Line;
+  readonly arrival: Arrival;
+}
+
+/**
+ * One answer over WebSockets. When the server that it comes from is leaving, the answer is asked for over the next
+ * connection while the present one still delivers it, and read from there as soon as it begins: nobody notices.
+ */
+export class WebSocketDelivery {
+  readonly #answer: Answer;
+  readonly #connect: () => Promise<WebSocketConnection>;
+  readonly #random: Environment["random"];
+  readonly #mailbox = new Mailbox<Letter>();
+  readonly #end = new AbortController();
+  #line: Line;
+  #lineLoss: Error | undefined;
+  /** Where the answer was asked for as well, and has not begun yet. */
+  #next: Line | undefined;
+  #isMovingOn = false;
+  #failures = 0;
+
+  /** Reads from `connection`; `connect` is called for the next one. */
+  constructor(
+    answer: Answer,
+    connection: WebSocketConnection,
+    connect: () => Promise<WebSocketConnection>,
+    random: Environment["random"],
+  ) {
+    this.#answer = answer;
+    this.#connect = connect;
+    this.#random = random;
+    this.#line = this.#lineOver(connection);
+  }
+
+  /** As {@link Transport.deliver}. */
+  async *run(): AsyncGenerator<AnswerEvent, void, void> {
+    const acknowledging = setInterval(() => this.#line.reading.acknowledge(), LIMITS.ackIntervalMs);
+    this.#answer.abandoned.addEventListener("abort", () => this.#abandon(), { signal: this.#end.signal });
+    try {
+      this.#dial(this.#line);
+      while (!this.#line.reading.ended) yield* this.#take(await this.#nextLetter());
+    } finally {
+      clearInterval(acknowledging);
+      this.#end.abort();
+      this.#hangUp();
+      this.#next?.connection.unlisten();
+    }
+  }
+
+  cancel(): void {
+    this.#line.reading.cancel();
+  }
+
+  #lineOver(connection: WebSocketConnection): Line {
+    return { connection, reading: new AnswerReading(this.#answer, connection) };
+  }
+
+  #dial(line: Line): void {
+    line.reading.request();
+    line.connection.listen({
+      onArrival: (arrival) => this.#mailbox.put({ line, arrival }),
+      onLost: (error) => this.#onLost(line, error),
+      onLeave: () => this.#onLeave(line),
+    });
+  }
+
+  #hangUp(): void {
+    this.#line.reading.acknowledge();
+    this.#line.connection.unlisten();
+  }
+
+  #onLost(line: Line, error: Error): void {
+    if (line === this.#line) this.#lineLoss = error;
+    if (line === this.#next) this.#moveOnLater(error);
+    else if (this.#next === undefined) this.#mailbox.fail(error);
+  }
+
+  #onLeave(line: Line): void {
+    if (line !== this.#line || this.#isMovingOn) return;
+    this.#isMovingOn = true;
+    void this.#moveOn();
+  }
+
+  #abandon(): void {
+    const reason = "the reader has left";
+    this.#mailbox.fail(new ConnectionError(reason));
+    this.#line.connection.close(reason);
+  }
+
+  *#take({ line, arrival }: Letter): Generator<AnswerEvent, void, void> {
+    if (line === this.#next) {
+      const refusal = line.reading.refusal(arrival);
+      if (refusal !== undefined) return this.#moveOnLater(refusal);
+      if (line.reading.isBegunBy(arrival)) this.#switchTo(line);
+    }
+    if (line === this.#line) yield* line.reading.receive(arrival);
+  }
+
+  /** Opens the next connection, and asks for the answer there. */
+  async #moveOn(): Promise<void> {
+    try {
+      const connection = await this.#connect();
+      if (this.#end.signal.aborted) return;
+      this.#next = this.#lineOver(connection);
+      this.#dial(this.#next);
+    } catch (error) {
+      this.#moveOnLater(error);
+    }
+  }
+
+  /** It could not be had there, so the present connection is read from as long as it lasts. */
+  #moveOnLater(error: unknown): void {
+    this.#next?.connection.unlisten();
+    this.#next = undefined;
+    if (this.#lineLoss !== undefined) this.#mailbox.fail(this.#lineLoss);
+    this.#failures += 1;
+    const wait = delay(retryDelayMs(error, this.#failures, this.#random), this.#end.signal);
+    wait.then(
+      () => this.#moveOn(),
+      () => {},
+    );
+  }
+
+  #switchTo(line: Line): void {
+    this.#hangUp();
+    this.#line = line;
+    this.#next = this.#lineLoss = undefined;
+    this.#isMovingOn = false;
+    this.#failures = 0;
+    if (this.#answer.stopped.aborted) this.cancel();
+  }
+
+  /**
+   * The next frame. A connection may die without a word (a phone that changes networks), so after a silence the answer is
+   * asked for again: whatever comes back proves that the connection lives; if nothing does, it is given up.
+   */
+  async #nextLetter(): Promise<Letter> {
+    const letter = await this.#mailbox.take(LIMITS.silenceMs);
+    if (letter !== undefined) return letter;
+    this.#line.reading.request();
+    const reply = await this.#mailbox.take(LIMITS.probeMs);
+    if (reply !== undefined) return reply;
+    const reason = "the connection went silent";
+    this.#line.connection.close(reason);
+    throw new ConnectionError(reason);
+  }
+}

@@ -1,0 +1,68 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Client } from "../../src/client/client.ts";
+import { Asked, pass } from "./asked.ts";
+import { FakeNetwork } from "./fake-network.ts";
+import { SeededRandom } from "./seeded-random.ts";
+import { SimulatedCluster, type Troubles } from "./simulated-cluster.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const CALM: Troubles = { crash: 0, handOver: 0, anew: 0, restart: 0, cut: 0, storm: 0 };
+const SEEDS = Array.from({ length: 60 }, (_, seed) => seed);
+const LONGEST_MS = 300_000;
+
+/** Asks one question of a cluster that has these troubles, and returns it when it is answered. */
+async function answered(seed: number, troubles: Troubles): Promise<{ asked: Asked; cluster: SimulatedCluster }> {
+  const random = new SeededRandom(seed);
+  const network = new FakeNetwork();
+  network.random = () => random.next();
+  const cluster = new SimulatedCluster(network, random, troubles);
+  const asked = new Asked(new Client({ baseUrl: "http://test" }, network.environment));
+  for (let ms = 0; ms < LONGEST_MS && !asked.ended; ms += 500) await pass(500);
+  cluster.stop();
+  return { asked, cluster };
+}
+
+/** Goes through what was told of the text, and fails where a piece comes twice without a restart between. */
+function expectEachPieceOnce(asked: Asked): void {
+  let shown = "";
+  let last = -1;
+  for (const event of asked.events) {
+    if (event.type === "restarted") {
+      expect(shown.startsWith(event.text)).toBe(true);
+      shown = event.text;
+      last = -1;
+    }
+    if (event.type !== "text") continue;
+    expect(event.from).toBeGreaterThan(last);
+    last = event.index;
+    shown += event.text;
+    const tokens = shown.split(" ");
+    expect(new Set(tokens).size).toBe(tokens.length);
+  }
+}
+
+describe("an answer of a cluster whose tasks come and go", () => {
+  it.each(SEEDS)("is what the log says in the end, and no piece of it came twice: seed %i", async (seed) => {
+    const troubles = { crash: 0.01, handOver: 0.01, anew: 0.3, restart: 0.005, cut: 0.005, storm: 0.003 };
+    const { asked, cluster } = await answered(seed, troubles);
+    expect([asked.ended, asked.error]).toEqual([true, undefined]);
+    expect(asked.text).toBe(cluster.log.read(0).text);
+    expectEachPieceOnce(asked);
+  });
+
+  it.each(SEEDS)("is not disturbed by tasks that leave in good order: seed %i", async (seed) => {
+    const { asked, cluster } = await answered(seed, { ...CALM, handOver: 0.03 });
+    expect(asked.text).toBe(cluster.log.read(0).text);
+    expectEachPieceOnce(asked);
+    const quiet = ["transport", "accepted", "text", "resumed", "completed"];
+    expect(asked.events.filter((event) => !quiet.includes(event.type))).toEqual([]);
+    expect(asked.of("transport")).toHaveLength(1);
+  });
+});
