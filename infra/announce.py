@@ -21,6 +21,7 @@ _SHOWN = (
     ("AWS::ElasticLoadBalancingV2::LoadBalancer", "internal load balancer"),
     ("AWS::ECS::Service", "ECS service"),
     ("AWS::DynamoDB::Table", "DynamoDB tables"),
+    ("AWS::SQS::Queue", "queue of dead letters"),
     ("AWS::SecretsManager::Secret", "secrets"),
     ("AWS::KMS::Key", "KMS key"),
     ("AWS::Lambda::Function", "Lambda functions (CDK's own included)"),
@@ -94,7 +95,7 @@ def _assumptions(traffic: Traffic) -> list[str]:
         f"{traffic.streams:,} streams: so many answers being generated at each moment, {answers}; {frames};",
         f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of the answers read by long-polls.",
         "Prices: us-east-1, on demand, no free tier, no discount (infra/prices.py says from where); * not verified.",
-        "Not counted: logs, traces, KMS requests, Container Insights, data between zones, storage, taxes.",
+        "Not counted: logs, traces, KMS requests, dead letters, Container Insights, data between zones, storage, taxes.",
     ]
 
 

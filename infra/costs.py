@@ -12,6 +12,8 @@ from infra.settings import EnvironmentSettings
 from stream_core.metric_catalogue import CATALOGUE
 
 HOURS_PER_MONTH = 730
+# Every task renews its lease, and looks twice for the leases of others: a read unit holds those of some 25 tasks.
+_LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1 / 3, 2
 
 Template = Mapping[str, Any]
 """A synthesized CloudFormation template."""
@@ -31,7 +33,7 @@ class Traffic:
     frames_per_second: float = 20
     frame_bytes: int = 220  # JSON, WebSocket and TCP
     chunk_seconds: float = 0.175  # between two writes of an answer's text
-    other_writes: int = 8  # the head, the ledger and the session; transactions count double
+    other_writes: int = 10  # the head and its index, the ledger and the session; transactions count double
     polled: float = 0.05  # of the answers are read by long-polls
     polls_per_answer: int = 5
     reads_per_poll: int = 50  # a poll of 4 s looks every 80 ms
@@ -64,7 +66,7 @@ def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic:
         _tasks(settings, traffic),
         _balancer(traffic),
         _endpoints(resources),
-        _tables(traffic),
+        _tables(settings, traffic),
         _functions(settings, traffic),
         _edge(traffic),
         _watching(resources),
@@ -80,13 +82,16 @@ def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic:
 def _tasks(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     handler = settings.handler
     task = handler.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd + handler.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
-    tasks = traffic.streams * traffic.connections_per_stream / handler.connections_per_task
     return Row(
         "ECS Fargate tasks",
         handler.tasks_min * task * HOURS_PER_MONTH,
-        tasks * task,
+        _tasks_for(settings, traffic) * task,
         (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR),
     )
+
+
+def _tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
+    return traffic.streams * traffic.connections_per_stream / settings.handler.connections_per_task
 
 
 def _balancer(traffic: Traffic) -> Row:
@@ -114,11 +119,18 @@ def _endpoints(resources: list[Any]) -> Row:
     )
 
 
-def _tables(traffic: Traffic) -> Row:
+def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     writes = traffic.answer_seconds / traffic.chunk_seconds + traffic.other_writes
     reads = traffic.polled * traffic.polls_per_answer * traffic.reads_per_poll
     answer = writes * prices.TABLE_WRITE.usd + reads * prices.TABLE_READ.usd
-    return Row("DynamoDB", 0, traffic.answers_per_hour * answer, (prices.TABLE_WRITE, prices.TABLE_READ))
+    leases = _LEASE_WRITES_PER_SECOND * prices.TABLE_WRITE.usd + _LEASE_READS_PER_SECOND * prices.TABLE_READ.usd
+    hour_of_a_task = 3600 * leases
+    return Row(
+        "DynamoDB",
+        settings.handler.tasks_min * hour_of_a_task * HOURS_PER_MONTH,
+        traffic.answers_per_hour * answer + _tasks_for(settings, traffic) * hour_of_a_task,
+        (prices.TABLE_WRITE, prices.TABLE_READ),
+    )
 
 
 def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:

@@ -20,12 +20,14 @@ class EcsTask:
     Args:
         client: aiobotocore's `ecs` client.
         cluster, arn: which task.
+        host: its IP address in the VPC; None where it has none of its own.
     """
 
-    def __init__(self, client: Any, cluster: str, arn: str) -> None:
+    def __init__(self, client: Any, cluster: str, arn: str, host: str | None = None) -> None:
         self._client = client
         self._cluster = cluster
         self._arn = arn
+        self.host = host
 
     @classmethod
     async def own(cls, client: Any, metadata_uri: str) -> Self:
@@ -41,7 +43,7 @@ class EcsTask:
             http.get(f"{metadata_uri}/task") as answer,
         ):
             metadata = await answer.json()
-        return cls(client, metadata["Cluster"], metadata["TaskARN"])
+        return cls(client, metadata["Cluster"], metadata["TaskARN"], _host(metadata))
 
     async def is_leaving(self) -> bool:
         """Whether ECS has decided to end it: its target is deregistered, its signal comes when no socket is left or the
@@ -50,5 +52,42 @@ class EcsTask:
         Raises:
             botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: ECS refused, or can't be reached.
         """
+        return any(task.get("lastStatus") in _LEAVING for task in await self._described())
+
+    async def is_surplus(self) -> bool:
+        """Whether ECS wants to end tasks such as this one: a newer deployment replaces its own, or its own has more tasks
+        than it should. Then a task that is protected holds that up.
+
+        Raises:
+            botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: ECS refused, or can't be reached.
+        """
+        for task in await self._described():
+            kind, _, service = task.get("group", "").partition(":")
+            if kind == "service":
+                answer = await self._client.describe_services(cluster=self._cluster, services=[service])
+                return any(_is_surplus(task["startedBy"], described) for described in answer["services"])
+        return False
+
+    async def _described(self) -> list[dict[str, Any]]:
         answer = await self._client.describe_tasks(cluster=self._cluster, tasks=[self._arn])
-        return any(task.get("lastStatus") in _LEAVING for task in answer["tasks"])
+        described: list[dict[str, Any]] = answer["tasks"]
+        return described
+
+
+def _is_surplus(deployment: str, service: dict[str, Any]) -> bool:
+    """Of a task that `deployment` started. There is one PRIMARY deployment, the newest."""
+    return any(
+        newest["id"] != deployment or newest["runningCount"] > newest["desiredCount"]
+        for newest in service["deployments"]
+        if newest["status"] == "PRIMARY"
+    )
+
+
+def _host(metadata: dict[str, Any]) -> str | None:
+    addresses = (
+        str(address)
+        for container in metadata.get("Containers", ())
+        for network in container.get("Networks", ())
+        for address in network.get("IPv4Addresses", ())
+    )
+    return next(addresses, None)

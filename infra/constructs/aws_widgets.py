@@ -1,4 +1,4 @@
-"""Graphs of what AWS measures itself: load balancer, tasks, tables, functions, model."""
+"""Graphs of what AWS measures itself: load balancer, tasks, tables, dead letters, functions, model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
 from infra.constructs.catalogue_widgets import GRAPH_HEIGHT, GRAPH_WIDTH
+from infra.constructs.dead_letter_queue import dead_letter_queue_name
 from infra.constructs.evenflow_metric import MINUTE
 from infra.constructs.sagemaker_endpoint import VARIANT, endpoint_name
 from infra.settings import EnvironmentSettings
@@ -25,7 +26,7 @@ def aws_rows(
     rows = [
         ("Load balancer and tasks", _balancer(load_balancer, target_groups) + _tasks(settings)),
         ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
-        ("Tables", _tables(settings)),
+        ("Tables and dead letters", _tables(settings) + _dead_letters(settings)),
     ]
     return [*rows, ("Model endpoint", _endpoint(settings))] if settings.inference.kind == "sagemaker" else rows
 
@@ -97,6 +98,15 @@ def _tables(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
             ("Throttled reads", "ReadThrottleEvents"),
         )
     ]
+
+
+def _dead_letters(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    dimensions = {"QueueName": dead_letter_queue_name(settings)}
+    waiting = [
+        _metric("AWS/SQS", f"ApproximateNumberOfMessages{suffix}", dimensions, "Maximum", label)
+        for suffix, label in (("Visible", "waiting"), ("NotVisible", "being looked at"))
+    ]
+    return [_graph("Dead letters", waiting)]
 
 
 def _endpoint(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:

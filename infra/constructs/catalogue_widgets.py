@@ -17,6 +17,7 @@ _ROWS = (
     ("Model", ("model.", "generations.", "responses.", "tokens.")),
     ("Queue", ("queue.",)),
     ("Store", ("store.",)),
+    ("Take-over", ("lease.",)),
     ("Others", ("",)),
 )
 GRAPH_WIDTH, GRAPH_HEIGHT = 6, 6

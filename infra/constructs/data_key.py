@@ -1,4 +1,4 @@
-"""The key of our own that encrypts tables and secrets, where an environment wants one."""
+"""The key of our own that encrypts tables, secrets and dead letters, where an environment wants one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings)
     )
 
 
-def allow_use_of(key: kms.IKey | None, role: iam.IRole) -> None:
-    """Let a role use the key, but only through the services that hold what it encrypts."""
+def allow_use_of(key: kms.IKey | None, role: iam.IRole, *further_services: str) -> None:
+    """Let a role use the key, but only through the services that hold what it encrypts: tables and secrets, and others where
+    they are named.
+    """
     if key is None:
         return
     region = Stack.of(role).region
@@ -34,7 +36,8 @@ def allow_use_of(key: kms.IKey | None, role: iam.IRole) -> None:
             conditions={
                 "StringEquals": {
                     "kms:ViaService": [
-                        f"{service}.{region}.amazonaws.com" for service in ("dynamodb", "secretsmanager")
+                        f"{service}.{region}.amazonaws.com"
+                        for service in ("dynamodb", "secretsmanager", *further_services)
                     ]
                 }
             },

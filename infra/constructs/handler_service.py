@@ -17,12 +17,13 @@ from infra.settings import EnvironmentSettings
 
 
 class HandlerCluster(Construct):
-    """The cluster; its name is known before, because the task role names it."""
+    """The cluster; its name and its service's are known before, because the task role names them."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
         super().__init__(scope, construct_id)
         insights = settings.handler.container_insights
         self.name = settings.prefix
+        self.service_name = f"{settings.prefix}-handler"
         self.cluster = ecs.Cluster(
             self,
             "Cluster",
@@ -45,7 +46,7 @@ class HandlerService(Construct):
         construct_id: str,
         *,
         settings: EnvironmentSettings,
-        cluster: ecs.ICluster,
+        cluster: HandlerCluster,
         task: ecs.FargateTaskDefinition,
         security_group: ec2.ISecurityGroup,
         load_balancer: LoadBalancer,
@@ -55,8 +56,8 @@ class HandlerService(Construct):
         self.service = ecs.FargateService(
             self,
             "Service",
-            service_name=f"{settings.prefix}-handler",
-            cluster=cluster,
+            service_name=cluster.service_name,
+            cluster=cluster.cluster,
             task_definition=task,
             # No desired count: a deployment would set it back, under the feet of those whom the autoscaling made room for.
             assign_public_ip=False,

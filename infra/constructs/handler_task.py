@@ -6,6 +6,7 @@ from aws_cdk import Duration, Size
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
@@ -39,6 +40,7 @@ def handler_task(
     settings: EnvironmentSettings,
     task_role: iam.IRole,
     tables: Tables,
+    dead_letters: sqs.IQueue,
     signing_keys: secretsmanager.ISecret,
     token_source: TokenSource,
 ) -> ecs.FargateTaskDefinition:
@@ -62,6 +64,7 @@ def handler_task(
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+        "EVENFLOW_DEAD_LETTERS_QUEUE": dead_letters.queue_url,
         "EVENFLOW_TOKEN_KEYS_SECRET": signing_keys.secret_arn,
     }
     _add_container(scope, task, settings, variables)
@@ -117,7 +120,7 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         # The SDK's other addresses of DynamoDB (one per account) are not known to be in the gateway endpoint's prefix list,
         # and tasks have no other way out.
         "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
-        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the load balancer alone
+        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the load balancer and other tasks
         "EVENFLOW_HTTP_PORT": str(HTTP_PORT),
         "EVENFLOW_WS_HOST": "0.0.0.0",  # noqa: S104
         "EVENFLOW_WS_PORT": str(WEBSOCKET_PORT),

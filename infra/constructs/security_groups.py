@@ -1,4 +1,6 @@
-"""Who may talk to whom in the VPC: CloudFront to the load balancer, that to the handlers, those to AWS's endpoints."""
+"""Who may talk to whom in the VPC: CloudFront to the load balancer, that to the handlers, those to each other and to AWS's
+endpoints.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ class SecurityGroups(Construct):
         super().__init__(scope, construct_id)
         self._vpc = vpc
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
+        # By each other as well; but new words would replace the group, which a deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
         self.endpoints = self._group("Endpoints", "VPC endpoints: reached by the handler tasks alone")
 
@@ -26,6 +29,7 @@ class SecurityGroups(Construct):
         )
         for port in (HTTP_PORT, WEBSOCKET_PORT):
             self.balancer.connections.allow_to(self.handler, ec2.Port.tcp(port), "Requests and health checks")
+        self.handler.connections.allow_internally(ec2.Port.tcp(HTTP_PORT), "Following a response of another task")
         self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
         for name, prefix_list in (("DynamoDB", region.dynamodb), ("S3 (layers of images)", region.s3)):
             self.handler.add_egress_rule(ec2.Peer.prefix_list(prefix_list), _HTTPS, name)

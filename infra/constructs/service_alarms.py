@@ -9,6 +9,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from infra.constructs.alarm_topics import AlarmTopics
+from infra.constructs.dead_letter_queue import dead_letter_queue_name
 from infra.constructs.evenflow_metric import MINUTE, evenflow_metric
 from infra.constructs.runbook_alarm import RunbookAlarm, Urgency
 from infra.settings import EnvironmentSettings
@@ -22,7 +23,7 @@ _SHARE_OF_LIMIT = 0.8
 
 
 class ServiceAlarms(Construct):
-    """Failing answers, the queue, the load balancer, the tasks, the functions and their HTTP API."""
+    """Failing answers, the queue, dead letters, the load balancer, the tasks, the functions and their HTTP API."""
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class ServiceAlarms(Construct):
             self._failing_responses(),
             self._full_queue(),
             self._store_retries(),
+            self._dead_letters(),
             *self._load_balancer_errors(load_balancer),
             self._missing_tasks(target_group),
             self._api_errors(http_api_id),
@@ -86,6 +88,24 @@ class ServiceAlarms(Construct):
             threshold=_RETRIES_PER_MINUTE,
             datapoints=5,
             silence="no task is running, or none can publish: ws.active_connections says so",
+            urgency=Urgency.WORKING_HOURS,
+        )
+
+    def _dead_letters(self) -> RunbookAlarm:
+        return self._alarm(
+            "dead_letters.waiting",
+            metric=cloudwatch.Metric(
+                namespace="AWS/SQS",
+                metric_name="ApproximateNumberOfMessagesVisible",
+                dimensions_map={"QueueName": dead_letter_queue_name(self._settings)},
+                statistic="Maximum",
+                period=MINUTE,
+            ),
+            meaning="Messages that no task could answer, and that wait for somebody to look at them. Alarm: any",
+            threshold=0,
+            datapoints=1,
+            periods=1,
+            silence="the queue has been empty and untouched for hours; SQS then says nothing",
             urgency=Urgency.WORKING_HOURS,
         )
 

@@ -10,7 +10,7 @@ from infra.constructs.data_key import allow_use_of
 from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
 from infra.constructs.python_function import PythonFunction
-from infra.constructs.tables import Tables
+from infra.constructs.tables import Tables, allow_on_table
 from infra.settings import EnvironmentSettings
 
 
@@ -43,7 +43,7 @@ class SessionInit(PythonFunction):
                 "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
             },
         )
-        tables.sessions.grant(self.role, "dynamodb:UpdateItem")
+        self.role.add_to_policy(allow_on_table(tables.sessions, "dynamodb:UpdateItem"))
         _may_read(self.role, secrets.signing_keys.secret_arn, secrets.tenant_keys.secret_arn)
         allow_use_of(key, self.role)
 
@@ -76,7 +76,10 @@ class PollResponse(PythonFunction):
                 "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
             },
         )
-        tables.responses.grant(self.role, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
+        # Not of the index: a poll knows which response it wants.
+        self.role.add_to_policy(
+            allow_on_table(tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
+        )
         _may_read(self.role, secrets.signing_keys.secret_arn)
         allow_use_of(key, self.role)
 

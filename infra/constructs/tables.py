@@ -1,8 +1,9 @@
-"""The three DynamoDB tables."""
+"""The three DynamoDB tables, and statements that allow their use."""
 
 from __future__ import annotations
 
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
@@ -11,6 +12,8 @@ from infra.constructs.removal_policy import removal_policy
 from infra.settings import EnvironmentSettings
 
 TTL_ATTRIBUTE = "expires_at"  # epoch seconds; stream_aws writes it
+# The heads that have no ending, by who owns them: what a lost task leaves to the others.
+UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
 
 
 class Tables(Construct):
@@ -25,6 +28,11 @@ class Tables(Construct):
         self.sessions = self._table("Sessions", "channel", None)
         self.ledger = self._table("Ledger", "channel", "message_id")
         self.responses = self._table("Responses", "response_id", "position")
+        self.responses.add_global_secondary_index(
+            index_name=UNFINISHED_INDEX,
+            partition_key=_string(UNFINISHED_KEY),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
 
     def _table(self, name: str, partition: str, sort: str | None) -> dynamodb.Table:
         data = self._settings.data
@@ -49,6 +57,17 @@ class Tables(Construct):
                 table, "DDB3", "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost"
             )
         return table
+
+
+def allow_on_table(table: dynamodb.ITable, *actions: str) -> iam.PolicyStatement:
+    """Of a table alone, where `Table.grant` would allow the same on all of its indexes."""
+    return iam.PolicyStatement(actions=list(actions), resources=[table.table_arn])
+
+
+def allow_query_of_unfinished(tables: Tables) -> iam.PolicyStatement:
+    """Of the one index."""
+    index = f"{tables.responses.table_arn}/index/{UNFINISHED_INDEX}"
+    return iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index])
 
 
 def _string(name: str) -> dynamodb.Attribute:

@@ -16,6 +16,7 @@ _ALWAYS = {
     "Metrics": _Service.CLOUDWATCH_MONITORING,
     "Secrets": _Service.SECRETS_MANAGER,
     "Ecs": _Service.ECS,  # a task asks for its own status, to learn that it is leaving
+    "DeadLetters": _Service.SQS,
 }
 _MODELS = {
     "demo": {},

@@ -7,6 +7,7 @@ from constructs import Construct
 
 from infra.constructs.access_log_bucket import access_log_bucket
 from infra.constructs.data_key import data_key
+from infra.constructs.dead_letter_queue import dead_letter_queue
 from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.tables import Tables
 from infra.settings import EnvironmentSettings
@@ -21,5 +22,6 @@ class DataStack(cdk.Stack):
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         self.key = data_key(self, "Key", settings) if settings.data.customer_key else None
         self.tables = Tables(self, "Tables", settings=settings, key=self.key)
+        self.dead_letters = dead_letter_queue(self, "DeadLetters", settings=settings, key=self.key)
         self.secrets = KeySecrets(self, "Secrets", settings=settings, key=self.key)
         self.access_logs = access_log_bucket(self, "AccessLogs", settings)

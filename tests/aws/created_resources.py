@@ -156,6 +156,11 @@ def _api(client: Client, api_id: str) -> Properties:
     return found
 
 
+def _queue(client: Client, url: str) -> Properties:
+    attributes: Properties = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return {**attributes, "QueueName": attributes["QueueArn"].rpartition(":")[2]}
+
+
 def _secret(client: Client, secret: str) -> Properties:
     found: Properties = client("secretsmanager").describe_secret(SecretId=secret)
     return found
@@ -186,5 +191,6 @@ _DESCRIBERS: Mapping[str, Callable[[Client, str], Properties]] = {
     "AWS::Lambda::Function": _function,
     "AWS::Logs::LogGroup": _one_of("logs", "describe_log_groups", "logGroups", "logGroupNamePrefix", plural=False),
     "AWS::S3::Bucket": _bucket,
+    "AWS::SQS::Queue": _queue,
     "AWS::SecretsManager::Secret": _secret,
 }

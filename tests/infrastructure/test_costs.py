@@ -31,8 +31,15 @@ def test_tasks_at_rest_cost_what_their_size_costs(dev: Synthesis, prod: Synthesi
     assert _row(_rows(prod), "ECS").month_at_rest == pytest.approx(3 * one_core_and_two_gigabytes * 730)
 
 
+def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(dev: Synthesis, prod: Synthesis) -> None:
+    seconds = 730 * 3600
+    one_task = seconds / 3 * 0.625e-6 + 2 * seconds * 0.125e-6
+    assert _row(_rows(dev), "DynamoDB").month_at_rest == pytest.approx(one_task)
+    assert _row(_rows(prod), "DynamoDB").month_at_rest == pytest.approx(3 * one_task)
+
+
 def test_endpoints_are_counted_in_the_template(synthesis: Synthesis) -> None:
-    services = 6 + (synthesis.settings.inference.kind != "demo")
+    services = 7 + (synthesis.settings.inference.kind != "demo")
     addresses = services * synthesis.settings.network.endpoint_zones
     row = _row(_rows(synthesis), "VPC endpoints")
     assert row.what == f"VPC endpoints ({addresses} addresses)"
@@ -51,8 +58,8 @@ def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
     traffic = Traffic(streams=1_000, answer_seconds=36, chunk_seconds=0.2, other_writes=20, polled=0)
     assert traffic.answers_per_hour == 100_000
     rows = _rows(prod, traffic)
-    # 180 chunks and 20 other writes for each of 100,000 answers, $0.625 a million
-    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.5)
+    # 180 chunks and 20 other writes for each of 100,000 answers, $0.625 a million; the leases of 2.5 tasks beside
+    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.5, abs=0.01)
     assert _row(rows, "Lambda").hour_of_streams == 0
     # 1,000 tokens in and 400 out for each
     assert _row(rows, "Bedrock").hour_of_streams == pytest.approx(100_000 * (0.0011 + 0.0022))
@@ -97,6 +104,7 @@ def test_the_announcement_says_what_is_made_and_what_it_costs(synthesis: Synthes
     for stack in synthesis.templates:
         assert stack in text
     assert "3 DynamoDB tables" in text
+    assert "1 queue of dead letters" in text
     assert "1 CloudFront distribution" in text
     (total,) = (line for line in text.splitlines() if line.startswith("together"))
     at_rest = sum(row.month_at_rest for row in _rows(synthesis))

@@ -9,6 +9,7 @@ import pytest
 
 from infra.constructs import tables as declared
 from stream_aws import tables as written
+from stream_aws.redrive import NAMES
 from stream_aws.signing_keys import SHORTEST_SIGNING_KEY
 from stream_aws.tables import TableKeys
 from stream_core.errors import AuthenticationFailed
@@ -40,9 +41,42 @@ def test_tables_have_the_keys_that_the_store_uses(synthesis: Synthesis, name: st
     )
     schema = {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
     assert schema == {"HASH": keys.partition, **({"RANGE": keys.sort} if keys.sort else {})}
+    assert ("GlobalSecondaryIndexes" in table) is (keys is written.RESPONSES)
     assert all(attribute["AttributeType"] == "S" for attribute in table["AttributeDefinitions"])
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     assert table["SSESpecification"]["SSEEnabled"] is True
+
+
+def test_what_a_lost_task_leaves_is_found_by_the_index_that_the_store_asks(synthesis: Synthesis) -> None:
+    assert (declared.UNFINISHED_INDEX, declared.UNFINISHED_KEY) == (written.UNFINISHED_INDEX, written.UNFINISHED_KEY)
+    (index,) = (
+        index
+        for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
+        for index in table["Properties"].get("GlobalSecondaryIndexes", ())
+    )
+    assert index == {
+        "IndexName": written.UNFINISHED_INDEX,
+        "KeySchema": [{"AttributeName": written.UNFINISHED_KEY, "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "KEYS_ONLY"},
+    }
+
+
+def test_dead_letters_are_encrypted_kept_for_two_weeks_and_taken_over_tls_only(synthesis: Synthesis) -> None:
+    queue = synthesis.only("AWS::SQS::Queue", "data")
+    assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
+    if synthesis.settings.data.customer_key:
+        assert "Key" in json.dumps(queue["KmsMasterKeyId"])
+    else:
+        assert queue["SqsManagedSseEnabled"] is True
+    (statement,) = synthesis.only("AWS::SQS::QueuePolicy", "data")["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Action"], statement["Principal"]) == ("Deny", "sqs:*", {"AWS": "*"})
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_redriving_finds_its_tables_and_its_queue_by_the_name_of_the_environment(synthesis: Synthesis) -> None:
+    called = {table["Properties"]["TableName"] for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()}
+    called.add(synthesis.only("AWS::SQS::Queue", "data")["QueueName"])
+    assert {name.format(env=synthesis.settings.name) for name in NAMES.values()} <= called
 
 
 def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthesis) -> None:
@@ -56,6 +90,8 @@ def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthe
         if data.customer_key:
             assert table["Properties"]["SSESpecification"]["SSEType"] == "KMS"
             assert "Key" in json.dumps(table["Properties"]["SSESpecification"]["KMSMasterKeyId"])
+    for queue in synthesis.of_type("AWS::SQS::Queue", "data").values():
+        assert (queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) == policy
     for secret in synthesis.of_type("AWS::SecretsManager::Secret", "data").values():
         assert (secret["DeletionPolicy"], secret["UpdateReplacePolicy"]) == policy
         assert ("KmsKeyId" in secret["Properties"]) is data.customer_key

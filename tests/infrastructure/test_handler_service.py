@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -118,6 +119,11 @@ def test_the_handler_knows_every_variable_that_it_is_given(synthesis: Synthesis)
 def test_limits_reach_the_handler_as_the_settings_say(synthesis: Synthesis) -> None:
     given = {name: _variables(synthesis).get(f"EVENFLOW_{name.upper()}") for name in Limits.model_fields}
     assert Limits.model_validate({k: v for k, v in given.items() if v is not None}) == synthesis.settings.limits
+
+
+def test_the_handler_is_told_where_dead_letters_go(synthesis: Synthesis) -> None:
+    (queue,) = synthesis.of_type("AWS::SQS::Queue", "data")
+    assert queue in json.dumps(_variables(synthesis)["EVENFLOW_DEAD_LETTERS_QUEUE"])
 
 
 def test_the_handler_is_told_its_model(synthesis: Synthesis) -> None:

@@ -7,7 +7,7 @@ import json
 from infra.settings import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
-_ENDPOINTS = {"ecr.api", "ecr.dkr", "logs", "monitoring", "secretsmanager", "ecs"}
+_ENDPOINTS = {"ecr.api", "ecr.dkr", "logs", "monitoring", "secretsmanager", "ecs", "sqs"}
 _MODEL_ENDPOINT = {"demo": set(), "bedrock": {"bedrock-runtime"}, "sagemaker": {"sagemaker.runtime"}}
 
 
@@ -66,7 +66,7 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
         for kind in ("Ingress", "Egress")
         for rule in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()
     ]
-    assert len(rules) == 9
+    assert len(rules) == 11
     for _, rule in rules:
         assert rule["IpProtocol"] == "tcp"
         assert rule["FromPort"] == rule["ToPort"]
@@ -81,6 +81,18 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
         ("Egress", region.dynamodb, 443),
         ("Egress", region.s3, 443),
     }
+
+
+def test_tasks_reach_each_other_where_they_follow_responses_and_nowhere_else(synthesis: Synthesis) -> None:
+    (handler,) = (
+        {"Fn::GetAtt": [name, "GroupId"]}
+        for name, group in synthesis.of_type("AWS::EC2::SecurityGroup", "network").items()
+        if group["Properties"]["GroupDescription"].startswith("Handler tasks")
+    )
+    for kind, peer in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
+        rules = [r["Properties"] for r in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()]
+        within = [rule for rule in rules if rule["GroupId"] == handler == rule.get(peer)]
+        assert [rule["ToPort"] for rule in within] == [8080]
 
 
 def test_no_group_is_open_to_everyone(synthesis: Synthesis) -> None:

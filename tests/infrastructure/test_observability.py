@@ -26,7 +26,7 @@ PERCENTILES = [metric for metric in PLAIN if metric.alarm and metric.alarm.stati
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
 FELT_TOO = {"responses.failed", "load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
-CAN_WAIT = {"store.retries", "session_init.duration_ms", "rotate_signing_keys.errors"}
+CAN_WAIT = {"store.retries", "dead_letters.waiting", "session_init.duration_ms", "rotate_signing_keys.errors"}
 # A drop within a minute is recorded, its five-minute copy is felt.
 RECORDED = {metric.name for metric in DROPS}
 FELT_DROPS = {f"{metric.name}-5-minutes" for metric in DROPS}
@@ -227,6 +227,17 @@ def test_failing_answers_are_a_percentage_of_enough(
     assert MetricMath(alarms["responses.failed"]["Metrics"], series, cautious).result() == [expected]
 
 
+class TestDeadLetters:
+    def test_a_single_one_raises_until_the_queue_is_empty(self, alarms: dict[str, Any]) -> None:
+        alarm = alarms["dead_letters.waiting"]
+        assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateNumberOfMessagesVisible")
+        assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": f"{PREFIX}dead-letters"}]
+        assert is_raised(alarm, {"": [0, 1]})
+        assert is_raised(alarm, {"": [1, 1]})
+        assert not is_raised(alarm, {"": [1, 0]})
+        assert not is_raised(alarm, {"": [0, None]})
+
+
 class TestWhoIsTold:
     def test_every_change_of_every_alarm_is_recorded(
         self, template: Template, alarms: dict[str, Any], composite: Any
@@ -367,4 +378,11 @@ class TestDashboard:
 
     def test_what_aws_measures_is_there(self, widgets: list[Any]) -> None:
         namespaces = {namespace for widget in widgets for namespace, _ in self.metrics_of(widget)}
-        assert {"AWS/ApplicationELB", "AWS/ECS", "AWS/DynamoDB", "AWS/Lambda", "AWS/ApiGateway"} <= namespaces
+        assert {
+            "AWS/ApplicationELB",
+            "AWS/ECS",
+            "AWS/DynamoDB",
+            "AWS/SQS",
+            "AWS/Lambda",
+            "AWS/ApiGateway",
+        } <= namespaces

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from stream_aws.tables import UNFINISHED_INDEX
 from tests.infrastructure.synthesis import Synthesis
 
 # Actions for which the service knows no resource, or whose resource is made while the system runs. Each with its reason.
@@ -19,7 +20,7 @@ _WITHOUT_RESOURCE = {
 }
 _TABLE_ACTIONS = {
     "dynamodb:BatchWriteItem",
-    "dynamodb:ConditionCheckItem",
+    "dynamodb:DeleteItem",
     "dynamodb:GetItem",
     "dynamodb:PutItem",
     "dynamodb:Query",
@@ -72,7 +73,11 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     assert set(actions) - model - key == _TABLE_ACTIONS | {
         "secretsmanager:GetSecretValue",
         "cloudwatch:PutMetricData",
+        "ecs:DescribeServices",
         "ecs:DescribeTasks",
+        "ecs:GetTaskProtection",
+        "ecs:UpdateTaskProtection",
+        "sqs:SendMessage",
     }
     assert (
         model
@@ -85,10 +90,29 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     assert bool(key) is synthesis.settings.data.customer_key
     assert "SigningKeys" in actions["secretsmanager:GetSecretValue"]
     assert "TenantKeys" not in actions["secretsmanager:GetSecretValue"]
-    assert f":task/evenflow-{synthesis.settings.name}/*" in actions["ecs:DescribeTasks"]
-    for action in ("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem"):
+    for action in ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection"):
+        assert f":task/evenflow-{synthesis.settings.name}/*" in actions[action]
+    name = f"evenflow-{synthesis.settings.name}"
+    assert f":service/{name}/{name}-handler" in actions["ecs:DescribeServices"]
+    assert "DeadLetters" in actions["sqs:SendMessage"]
+    for action in ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"):
         assert "Responses" in actions[action]
         assert not any(other in actions[action] for other in ("Ledger", "Sessions"))
+
+
+def test_only_the_handler_asks_the_index_and_only_that_one(synthesis: Synthesis) -> None:
+    allowed = [
+        (name, statement["Action"], resource)
+        for name, statement in _statements(synthesis)
+        for resource in map(json.dumps, _as_list(statement["Resource"]))
+        if "/index/" in resource
+    ]
+    assert len(allowed) == 1
+    ((name, action, resource),) = allowed
+    assert "TaskRole" in name
+    assert action == "dynamodb:Query"
+    assert f"/index/{UNFINISHED_INDEX}" in resource
+    assert "Responses" in resource
 
 
 def test_the_handler_may_call_its_gpus(choosy: Synthesis) -> None:
@@ -121,11 +145,13 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
     assert "TenantKeys" not in _actions(synthesis, "KeyRotationRole")["secretsmanager:PutSecretValue"]
 
 
-def test_the_key_serves_through_its_two_services_only(synthesis: Synthesis) -> None:
+def test_the_key_serves_through_its_services_only(synthesis: Synthesis) -> None:
     services = ["dynamodb.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com"]
+    of_handlers = [*services, "sqs.us-east-1.amazonaws.com"]
     for name, statement in _statements(synthesis):
         if any(action.startswith("kms:") for action in _as_list(statement["Action"])) and "Observ" not in name:
-            assert statement["Condition"] == {"StringEquals": {"kms:ViaService": services}}, name
+            expected = of_handlers if "TaskRole" in name else services
+            assert statement["Condition"] == {"StringEquals": {"kms:ViaService": expected}}, name
 
 
 def test_our_roles_have_no_managed_policies(synthesis: Synthesis) -> None:

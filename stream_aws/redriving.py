@@ -1,0 +1,199 @@
+"""Another life for messages that became dead letters."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from stream_aws.attributes import Item, flag, number, text
+from stream_aws.dynamodb import Client, condition_failed, repeated, transact
+from stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from stream_aws.response_items import LIFETIME_SECONDS, alive, head_item
+from stream_aws.sqs_dead_letters import read_letter
+from stream_aws.tables import TTL_ATTRIBUTE
+from stream_core.dead_letters import DeadLetter
+from stream_core.response_store import ResponseHead
+
+_AT_ONCE = 10
+"""What ReceiveMessage gives at most."""
+# Ten letters take no longer. If this process is lost with them, the queue gives them again and tasks take up what was done.
+_SECONDS = 120
+
+
+class Outcome(StrEnum):
+    """What became of a letter; the value is for people."""
+
+    REDRIVEN = "redriven"
+    WOULD_BE_REDRIVEN = "would be redriven"
+    REDRIVEN_BEFORE = "redriven before"
+    EXPIRED = "expired"
+    UNREADABLE = "no dead letter; left there"
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """One letter, None where it can't be read, and the response that its message has now."""
+
+    outcome: Outcome
+    letter: DeadLetter | None
+    response_id: str | None = None
+
+
+class Redriving:
+    """Takes letters from the queue, and puts a new, empty response on record for the message of each.
+
+    It does so as a task would that accepts messages and leaves at once: under a lease that it then releases. So the tasks
+    that run find the responses as they find what any task leaves to them. A message is redriven only from the response that
+    its letter names, so doing it twice does nothing the second time.
+
+    Args:
+        dynamodb, sqs: aiobotocore's clients, the first made with `client_config`.
+        ledger, responses: the tables' names.
+        wall_time: seconds since the epoch.
+    """
+
+    def __init__(
+        self, dynamodb: Client, sqs: Any, *, ledger: str, responses: str, queue_url: str, wall_time: Callable[[], float]
+    ) -> None:
+        self._dynamodb = dynamodb
+        self._sqs = sqs
+        self._ledger = ledger
+        self._responses = responses
+        self._queue_url = queue_url
+        self._wall_time = wall_time
+
+    async def redrive(self, limit: int) -> AsyncIterator[Redriven]:
+        """Redrive so many letters at most. They are deleted, but for what can't be read.
+
+        Raises:
+            StoreUnavailable, botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: AWS can't be reached, or
+                refuses. What was yielded was done; the others stay where they are.
+        """
+        store = DynamoDBResponseStore(self._dynamodb, self._responses, _no_matter)
+        async for messages in self._received(limit):
+            owner = f"redrive-{secrets.token_hex(4)}"
+            await store.renew(owner, self._wall_time() + _SECONDS)
+            try:
+                for message in messages:
+                    yield await self._redrive(message, owner)
+            finally:
+                await store.release(owner)
+
+    async def look(self, limit: int) -> AsyncIterator[Redriven]:
+        """What `redrive` would do. Afterwards the letters are there as before.
+
+        Raises:
+            as `redrive`.
+        """
+        taken: list[Item] = []
+        try:
+            async for messages in self._received(limit):
+                taken += messages
+                for message in messages:
+                    yield await self._look_at(message)
+        finally:
+            for message in taken:
+                await self._sqs.change_message_visibility(
+                    QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                )
+
+    async def _received(self, limit: int) -> AsyncIterator[list[Item]]:
+        while limit > 0:
+            answer = await self._sqs.receive_message(
+                QueueUrl=self._queue_url,
+                MaxNumberOfMessages=min(limit, _AT_ONCE),
+                VisibilityTimeout=_SECONDS,
+                WaitTimeSeconds=1,  # else SQS asks only some of its servers
+            )
+            messages = answer.get("Messages", [])
+            if not messages:
+                return
+            limit -= len(messages)
+            yield messages
+
+    async def _redrive(self, message: Item, owner: str) -> Redriven:
+        letter = _letter(message)
+        if letter is None:
+            return Redriven(Outcome.UNREADABLE, None)
+        redriven = await self._begin_anew(letter, owner)
+        await self._sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"])
+        return redriven
+
+    async def _begin_anew(self, letter: DeadLetter, owner: str) -> Redriven:
+        now, response_id = self._wall_time(), f"rsp_{secrets.token_hex(16)}"
+        head = ResponseHead(
+            response_id,
+            letter.channel,
+            letter.message_id,
+            owner,
+            epoch=1,
+            created_at=now,
+            expires_at=now + LIFETIME_SECONDS,
+        )
+        actions = [
+            {"Update": self._replace(letter, head)},
+            {"Put": {"TableName": self._responses, "Item": head_item(head)}},
+        ]
+        try:
+            await transact(self._dynamodb, actions, _no_matter)
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            return _refused(letter, error.response["CancellationReasons"][0].get("Item"), now)
+        return Redriven(Outcome.REDRIVEN, letter, response_id)
+
+    def _replace(self, letter: DeadLetter, head: ResponseHead) -> Item:
+        """In the ledger: the message is answered by the new response, if it was by the one that the letter names."""
+        return {
+            "TableName": self._ledger,
+            "Key": _ledger_key(letter),
+            "UpdateExpression": "SET response_id = :new, #owner = :owner, ended = :false REMOVE answer",
+            "ConditionExpression": "response_id = :old AND #expires > :now",
+            "ExpressionAttributeNames": {"#owner": "owner", "#expires": TTL_ATTRIBUTE},
+            "ExpressionAttributeValues": {
+                ":new": text(head.response_id),
+                ":owner": text(head.owner),
+                ":false": flag(False),
+                ":old": text(letter.response_id),
+                ":now": number(head.created_at),
+            },
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+    async def _look_at(self, message: Item) -> Redriven:
+        letter = _letter(message)
+        if letter is None:
+            return Redriven(Outcome.UNREADABLE, None)
+        request = {"TableName": self._ledger, "Key": _ledger_key(letter), "ConsistentRead": True}
+        answer = await repeated(lambda: self._dynamodb.get_item(**request), _no_matter)
+        entry, now = answer.get("Item"), self._wall_time()
+        if alive(entry, now) and entry["response_id"] == text(letter.response_id):
+            return Redriven(Outcome.WOULD_BE_REDRIVEN, letter)
+        return _refused(letter, entry, now)
+
+
+def _refused(letter: DeadLetter, entry: Item | None, now: float) -> Redriven:
+    """Why a message is not redriven, from its entry in the ledger."""
+    if entry is not None and alive(entry, now):
+        return Redriven(Outcome.REDRIVEN_BEFORE, letter, entry["response_id"]["S"])
+    return Redriven(Outcome.EXPIRED, letter)
+
+
+def _letter(message: Item) -> DeadLetter | None:
+    try:
+        return read_letter(message["Body"])
+    except ValueError:
+        return None
+
+
+def _ledger_key(letter: DeadLetter) -> Item:
+    return {"channel": text(letter.channel), "message_id": text(letter.message_id)}
+
+
+def _no_matter() -> None:
+    """A call was made again."""

@@ -1,0 +1,51 @@
+"""Dead letters in an SQS queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiobotocore.config import AioConfig
+from botocore.exceptions import ClientError
+from pydantic import TypeAdapter
+
+from stream_aws.dynamodb import UNREACHABLE
+from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
+
+CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+"""For `create_client("sqs", …)`."""
+
+_LETTER = TypeAdapter(DeadLetter)
+
+
+class SqsDeadLetters:
+    """See `stream_core.dead_letters.DeadLetters`.
+
+    Args:
+        client: aiobotocore's `sqs` client.
+        queue_url: the queue's.
+    """
+
+    def __init__(self, client: Any, queue_url: str) -> None:
+        self._client = client
+        self._queue_url = queue_url
+
+    async def send(self, letter: DeadLetter) -> None:
+        """See the port."""
+        try:
+            await self._client.send_message(QueueUrl=self._queue_url, MessageBody=letter_body(letter))
+        except (ClientError, *UNREACHABLE) as error:
+            raise DeadLettersUnavailable(f"SQS did not take the dead letter: {error}") from error
+
+
+def letter_body(letter: DeadLetter) -> str:
+    """A letter as a message's body."""
+    return _LETTER.dump_json(letter).decode()
+
+
+def read_letter(body: str) -> DeadLetter:
+    """The letter that a message's body holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    return _LETTER.validate_json(body)
