@@ -46,7 +46,7 @@ async def _serve(settings: HandlerSettings) -> None:
     async with open_adapters(settings, metrics) as adapters:
         if adapters.ecs_task is not None:
             leave.when(deactivated(adapters.ecs_task))
-        await _run(settings, Handler(settings, loop, metrics, adapters), leave)
+        await _run(settings, Handler(settings, loop, metrics, adapters, leave.ask), leave)
 
 
 async def _run(settings: HandlerSettings, handler: Handler, leave: _Leave) -> None:
@@ -72,7 +72,7 @@ async def _run(settings: HandlerSettings, handler: Handler, leave: _Leave) -> No
 
 
 class _Leave:
-    """What asks this process to leave: the first SIGTERM or SIGINT, or its task's deactivation. A second signal insists.
+    """What asks this process to leave: the first SIGTERM or SIGINT, its task's deactivation, or a call. A second signal insists.
 
     The signal that follows a deactivation isn't a second one: the drain that began goes on.
     """
@@ -85,6 +85,10 @@ class _Leave:
         self._watching: asyncio.Task[None] | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._received)
+
+    def ask(self) -> None:
+        """Somebody on this machine asks."""
+        self.asked.set()
 
     def when(self, reason: Coroutine[Any, Any, None]) -> None:
         """Ask as well when `reason` returns."""

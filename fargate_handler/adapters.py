@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
+from stream_core.dead_letters import DeadLetters
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
 
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from stream_aws.ecs_task import EcsTask
     from stream_aws.metric_publication import MetricPublication
     from stream_aws.signing_key_secret import SigningKeySecret
+    from stream_aws.task_protection import TaskProtection
 
 ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
 """Where ECS tells a container who it is; set in each of them, and nowhere else."""
+
+ECS_AGENT = "ECS_AGENT_URI"
+"""Where the ECS agent beside a container listens; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +33,20 @@ class Stores:
 
     sessions: SessionStore
     responses: ResponseStore
+    dead_letters: DeadLetters | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """None is what this node does without."""
+    """None is what this node does without. `peer_address`: where other tasks reach this one, `http://host:port`."""
 
     signing_keys: dict[str, bytes]
     signing_key_secret: SigningKeySecret | None = None
     stores: Stores | None = None
     publication: MetricPublication | None = None
     ecs_task: EcsTask | None = None
+    task_protection: TaskProtection | None = None
+    peer_address: str | None = None
 
 
 @asynccontextmanager

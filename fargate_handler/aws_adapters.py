@@ -12,7 +12,7 @@ import aiohttp
 from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
-from fargate_handler.adapters import ECS_METADATA, Adapters, Stores
+from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.cloudwatch_publisher import CLIENT_CONFIG as CLOUDWATCH_CONFIG
@@ -26,7 +26,10 @@ from stream_aws.key_object import KeysUnreadable
 from stream_aws.metric_publication import MetricPublication
 from stream_aws.signing_key_secret import CLIENT_CONFIG as SECRETS_CONFIG
 from stream_aws.signing_key_secret import SigningKeySecret
+from stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
+from stream_aws.sqs_dead_letters import SqsDeadLetters
 from stream_aws.tables import TableNames
+from stream_aws.task_protection import TaskProtection
 from stream_core import metric_catalogue as catalogue
 
 _logger = logging.getLogger(__name__)
@@ -40,12 +43,16 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
     """See `fargate_handler.adapters.open_adapters`."""
     async with AsyncExitStack() as clients:
         secret = await _secret(settings, clients)
+        ecs_task = await _ecs_task(clients)
+        host = ecs_task.host if ecs_task is not None else None
         yield Adapters(
             signing_keys=settings.signing_keys if secret is None else await _read(secret, settings),
             signing_key_secret=secret,
             stores=await _stores(settings, metrics, clients),
             publication=await _publication(settings, metrics, clients),
-            ecs_task=await _ecs_task(clients),
+            ecs_task=ecs_task,
+            task_protection=TaskProtection(os.environ[ECS_AGENT]) if ECS_AGENT in os.environ else None,
+            peer_address=None if host is None else f"http://{host}:{settings.http_port}",
         )
 
 
@@ -88,7 +95,14 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
     return Stores(
         sessions=DynamoDBSessionStore(client, tables, on_retry),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
+        dead_letters=await _dead_letters(settings, clients),
     )
+
+
+async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> SqsDeadLetters | None:
+    if settings.dead_letters_queue is None:
+        return None
+    return SqsDeadLetters(await _client("sqs", clients, config=SQS_CONFIG), str(settings.dead_letters_queue))
 
 
 async def _publication(

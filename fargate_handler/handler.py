@@ -8,6 +8,7 @@ import logging
 import random
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -15,27 +16,27 @@ from fargate_handler.adapters import Adapters, Stores
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.garbage_collection import GarbageCollection
+from fargate_handler.gateway.admission import Admission
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.http_listener import HttpListener
 from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_listener import WebSocketListener
+from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
-from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Overloaded
-from stream_core.response_store import StoreUnavailable
-from stream_core.response_stream import ResponseStream
+from stream_core.reconnect_slots import reconnect_slots
 from stream_core.session import CloseCode
 from stream_core.session_token import SessionTokens
 
@@ -46,21 +47,32 @@ _logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 1.0
 _KEYS_SECONDS = 300.0
-# What is still unwritten when the drain's time is over has this much longer.
+# The end of the drain is for what is still unwritten, and for closing; it has so long at least, however short the drain.
 _FLUSH_SECONDS = 5.0
+_FLUSH_SHARE = 0.4
 # While draining, how often to see whether everything has ended.
 _DRAIN_STEP_SECONDS = 0.05
-# A session that there is none of, to try the tables with.
-_NOBODY = Channel("evenflow", "start", "nobody")
-# Clients come back spread over so long at most.
-_RECONNECT_SPREAD_MS = 5_000
+# Clients of a leaving task go in the first part of its time; the rest is for those that read to the end.
+_SLOTS_SHARE = 0.75
+# Who has not gone by itself so long after its slot is sent.
+_SLOT_SECONDS = 2.0
+_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
 
 
 class Handler:
-    """One handler task: one process, one event loop."""
+    """One handler task: one process, one event loop.
+
+    Args:
+        leave: asks this process to leave.
+    """
 
     def __init__(
-        self, settings: HandlerSettings, loop: asyncio.AbstractEventLoop, metrics: Metrics, adapters: Adapters
+        self,
+        settings: HandlerSettings,
+        loop: asyncio.AbstractEventLoop,
+        metrics: Metrics,
+        adapters: Adapters,
+        leave: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._node_id = secrets.token_hex(8)
@@ -75,7 +87,7 @@ class Handler:
         self._source = _token_source(settings, self._clock)
         self._background = Background()
         self._tokens = SessionTokens(adapters.signing_keys)
-        self._recorder = self._make_recorder(adapters.stores) if adapters.stores else None
+        self._membership = self._make_membership(adapters.stores) if adapters.stores else None
         self._orchestrator = Orchestrator(
             source=self._source,
             clock=self._clock,
@@ -83,18 +95,21 @@ class Handler:
             metrics=self._metrics,
             fallback_text=settings.fallback_text,
             monotonic=self._monotonic,
-            ledger=self._make_ledger(),
+            ledger=self._membership.ledger if self._membership else None,
+            in_force=self._may_say_the_end,
         )
+        if self._membership is not None:
+            self._membership.join(self._orchestrator)
         self._registry = ConnectionRegistry(settings)
         context = self._context()
-        self._http = HttpListener(context, settings.page)
+        self._http = HttpListener(context, settings.page, leave)
         self._websockets = WebSocketListener(context)
+        self._protecting: asyncio.Task[None] | None = None
         self._garbage = GarbageCollection(self._monotonic())
         self._minute = _minute_of(time.time())
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
         self._metrics.end_minute(self._monotonic())
-        recorder = self._recorder
-        self._metrics.gauge(catalogue.STORE_BACKLOG, lambda: recorder.backlog_bytes if recorder else 0)
+        self._metrics.gauge(catalogue.STORE_BACKLOG, self._store_backlog)
         self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
         self._metrics.gauge(catalogue.CLOCK_INTERVAL, lambda: self._clock.interval * 1000)
         self._metrics.gauge(catalogue.CLOCK_LATENESS, lambda: self._clock.lateness * 1000)
@@ -106,31 +121,57 @@ class Handler:
             ConfigurationError: a port or the store can't be had; the message names the variable.
         """
         settings = self._settings
-        if self._recorder is not None and self._adapters.stores is not None:
-            await _begin_recording(self._recorder, self._adapters.stores)
+        if self._membership is not None:
+            await self._membership.start()
         await _listen("HTTP", settings.http_host, settings.http_port, self._http.start)
         await _listen("WS", settings.ws_host, settings.ws_port, self._websockets.start)
+        adapters = self._adapters
+        if adapters.task_protection is not None and adapters.ecs_task is not None:
+            protection = ScaleInProtection(
+                adapters.task_protection, adapters.ecs_task.is_surplus, lambda: self._orchestrator.busy
+            )
+            self._protecting = self._background.run(protection.keep())
         self._driver.start()
         self._garbage.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
 
     async def drain(self) -> None:
-        """Leave: no new work, running answers finish if they fit into the drain time, every client is told."""
+        """Leave: no new work, each client is told its moment to go, and what has not ended by then goes on elsewhere."""
         self._orchestrator.draining = True
-        for connection in self._registry:
-            connection.ask_to_reconnect("this node is leaving", random.randrange(_RECONNECT_SPREAD_MS))
-        deadline = self._monotonic() + self._settings.drain_seconds
-        await self._until_idle(deadline)
-        self._orchestrator.interrupt_all(
-            Overloaded(
-                "the node left before the answer was finished; what was delivered is kept, ask again", code="draining"
-            )
+        if self._protecting is not None:
+            self._protecting.cancel()
+        begun, seconds = self._monotonic(), self._settings.drain_seconds
+        deadline = begun + seconds
+        connections = list(self._registry)
+        random.shuffle(connections)
+        slots = reconnect_slots(len(connections), self._settings.drain_connections_per_second, seconds * _SLOTS_SHARE)
+        for connection, slot in zip(connections, slots, strict=True):
+            connection.ask_to_reconnect("this node is leaving", int(slot * 1000))
+        leave_at = deque(
+            (begun + slot + _SLOT_SECONDS, connection) for connection, slot in zip(connections, slots, strict=True)
         )
-        if self._recorder is not None:
-            flush_until = max(deadline, self._monotonic() + _FLUSH_SECONDS)
-            await self._until_idle(flush_until)  # what was still being accepted
-            await self._recorder.drain(flush_until)
+        let_go_at = deadline - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
+        while (self._orchestrator.busy or len(self._registry)) and self._monotonic() < let_go_at:
+            self._close_those_whose_slot_is_over(leave_at)
+            await asyncio.sleep(_DRAIN_STEP_SECONDS)
+        await self._let_go(deadline)
         self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
+
+    async def _let_go(self, deadline: float) -> None:
+        if self._membership is None:
+            self._orchestrator.interrupt_all(
+                Overloaded(
+                    "the node left before the answer was finished; what was delivered is kept, ask again",
+                    code="draining",
+                )
+            )
+            return
+        self._orchestrator.hand_over_all()
+        flush_until = max(deadline, self._monotonic() + _FLUSH_SECONDS)
+        # What was still being accepted.
+        while self._orchestrator.busy and self._monotonic() < flush_until:  # noqa: ASYNC110
+            await asyncio.sleep(_DRAIN_STEP_SECONDS)
+        await self._membership.leave(flush_until)
 
     async def stop(self) -> None:
         """Close everything."""
@@ -138,6 +179,8 @@ class Handler:
         await self._http.stop()
         await self._source.close()
         self._driver.stop()
+        if self._membership is not None:
+            await self._membership.stop()
         if self._adapters.publication is not None:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)
 
@@ -170,42 +213,34 @@ class Handler:
         except Exception as error:
             _logger.error("the signing keys stay as they are: %s", error)
 
-    def _make_recorder(self, stores: Stores) -> ResponseRecorder:
-        return ResponseRecorder(
-            responses=stores.responses,
-            sessions=stores.sessions,
-            owner=self._node_id,
+    def _make_membership(self, stores: Stores) -> Membership:
+        return Membership(
+            stores=stores,
+            name=self._node_id,
+            address=_own_address(self._settings, self._adapters.peer_address),
+            tokens=self._tokens,
             clock=self._clock,
             limits=self._settings,
             metrics=self._metrics,
             monotonic=self._monotonic,
-            wall_time=time.time,
-            on_lost=self._lost,
         )
 
-    def _make_ledger(self) -> MessageLedger | None:
-        stores, recorder = self._adapters.stores, self._recorder
-        if stores is None or recorder is None:
-            return None
-        refused = self._metrics.counter(catalogue.STORE_REFUSED)
-        return MessageLedger(stores.sessions, recorder, self._node_id, time.time, refused)
+    def _may_say_the_end(self) -> bool:
+        return self._membership is None or self._membership.keeper.in_force
 
-    def _lost(self, stream: ResponseStream) -> None:
-        self._orchestrator.interrupt(
-            stream,
-            Overloaded(
-                "another task has taken this answer over; what was delivered is kept, poll for it", code="taken_over"
-            ),
-        )
+    def _store_backlog(self) -> int:
+        return self._membership.recorder.backlog_bytes if self._membership else 0
 
-    async def _until_idle(self, deadline: float) -> None:
-        while self._orchestrator.busy and self._monotonic() < deadline:
-            self._close_those_that_have_everything()
-            await asyncio.sleep(_DRAIN_STEP_SECONDS)
-
-    def _close_those_that_have_everything(self) -> None:
-        for connection in self._registry:
-            if not connection.reading:
+    def _close_those_whose_slot_is_over(self, leave_at: deque[tuple[float, WebSocketConnection]]) -> None:
+        """Those that read an answer stay for it, as long as there is time."""
+        now = self._monotonic()
+        for _ in range(len(leave_at)):
+            if leave_at[0][0] > now:
+                return
+            moment, connection = leave_at.popleft()
+            if connection.reading:
+                leave_at.append((moment, connection))
+            else:
                 connection.close(CloseCode.GOING_AWAY, "this node is leaving")
 
     def _context(self) -> GatewayContext:
@@ -218,6 +253,7 @@ class Handler:
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
+            admission=Admission(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,
             tenant_keys={tenant: key.get_secret_value() for tenant, key in settings.tenant_keys.items()},
@@ -234,7 +270,8 @@ class Handler:
 def _token_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
     if settings.model == "openai":
         key = settings.model_api_key
-        return OpenAIModel(str(settings.model_url), settings.model_name, key.get_secret_value() if key else None)
+        secret = key.get_secret_value() if key else None
+        return OpenAIModel(str(settings.model_url), settings.model_name, secret, continues=settings.model_continues)
     if settings.model == "bedrock":
         from fargate_handler.token_sources.bedrock import BedrockModel  # noqa: PLC0415 - the AWS SDK, only where it is used
 
@@ -251,21 +288,16 @@ def _minute_of(wall_time: float) -> int:
     return int(wall_time // 60) * 60
 
 
-async def _begin_recording(recorder: ResponseRecorder, stores: Stores) -> None:
-    """Try all three tables, so that a wrong name is found now and not by the first message."""
-    try:
-        await recorder.start()
-        await stores.sessions.load(_NOBODY, time.time())
-        await stores.sessions.answered(_NOBODY, "nothing", None)
-    except StoreUnavailable as error:
-        raise ConfigurationError(
-            f"EVENFLOW_STORE=dynamodb: the tables can't be reached ({error}); check the network and AWS_REGION"
-        ) from error
-    except Exception as error:
-        raise ConfigurationError(
-            f"EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be used ({error}); "
-            "check their names and the task's role"
-        ) from error
+def _own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
+    """Where other tasks reach this one, as far as the settings, or ECS, tell."""
+    if settings.peer_url is not None:
+        return str(settings.peer_url).rstrip("/")
+    if of_task is not None:
+        return of_task
+    if settings.http_host in _ANYWHERE:
+        return None
+    host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
+    return f"http://{host}:{settings.http_port}"
 
 
 async def _listen(kind: str, host: str, port: int, start: Callable[[str, int], Awaitable[None]]) -> None:

@@ -64,12 +64,24 @@ class HandlerSettings(Limits, BaseSettings):
     model_max_tokens: int | None = Field(
         None, ge=1, description="the longest answer, in the model's tokens (model=bedrock or sagemaker)"
     )
+    model_continues: bool = Field(
+        False,
+        description="whether the server goes on from an assistant's turn that stands last, so that an answer whose task was "
+        "lost is continued and not begun again (model=openai; vLLM does)",
+    )
     model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
     fallback_text: str = Field(
         "The model cannot be reached at the moment. Your message is kept; please ask again in a minute.",
         description="the answer, marked degraded, when every attempt failed; empty for an error instead",
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
+    peer_url: AnyHttpUrl | None = Field(
+        None,
+        description="where other tasks reach this one's HTTP port; default: the task's address as ECS tells it, or http_host",
+    )
+    dead_letters_queue: AnyHttpUrl | None = Field(
+        None, description="URL of the SQS queue for messages that no task could answer; without one they are logged"
+    )
     store: Literal["memory", "dynamodb"] = Field(
         "memory",
         description="where sessions and responses are kept: this process' memory, or tables that all tasks share",

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from botocore.exceptions import ClientError
 
 from stream_aws import response_requests as requests
-from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated, transact
-from stream_aws.response_items import (
-    LIFETIME_SECONDS,
-    Item,
-    alive,
-    chunk_item,
-    ending_text,
-    head_key,
-    is_head,
-    lease_key,
-    number,
-    read_chunk,
-    read_head,
-    seconds,
-    text,
+from stream_aws.attributes import Item, number, seconds, text
+from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
+from stream_aws.dynamodb_leases import DynamoDBLeases
+from stream_aws.response_items import alive, chunk_item, ending_text, head_key, is_chunk, read_chunk, read_head
+from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY
+from stream_core.response_store import (
+    Chunk,
+    Ending,
+    Lease,
+    LeaseLost,
+    ResponseHead,
+    StoredEntries,
+    TaskLease,
+    gapless,
 )
-from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseHead, StoredEntries, gapless
 
 _logger = logging.getLogger(__name__)
 
@@ -50,6 +47,7 @@ class DynamoDBResponseStore:
         self._client = client
         self._table = table
         self._on_retry = on_retry
+        self._leases = DynamoDBLeases(client, table, on_retry)
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port. Each request is made once: the caller will have more to write the next time."""
@@ -80,7 +78,7 @@ class DynamoDBResponseStore:
         try:
             await self._update_head(
                 lease.response_id,
-                f"SET ending = :ending, {TTL_ATTRIBUTE} = :expires",
+                f"SET ending = :ending, {TTL_ATTRIBUTE} = :expires REMOVE {UNFINISHED_KEY}",
                 "epoch = :epoch AND #owner = :owner AND attribute_not_exists(ending)",
                 {
                     ":ending": text(ending_text(ending)),
@@ -98,55 +96,43 @@ class DynamoDBResponseStore:
                     f"response {lease.response_id} has another owner now; its ending was not written"
                 ) from error
 
-    async def renew(self, owner: str, until: float) -> None:
+    async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
-        item = {
-            **lease_key(owner),
-            "owned_until": number(until),
-            TTL_ATTRIBUTE: seconds(until + LIFETIME_SECONDS),
-        }
-        request = {
-            "TableName": self._table,
-            "Item": item,
-            # A renewal that was held up on its way must not shorten a later one.
-            "ConditionExpression": "attribute_not_exists(owned_until) OR owned_until < :until",
-            "ExpressionAttributeValues": {":until": number(until)},
-        }
-        try:
-            await repeated(lambda: self._client.put_item(**request), self._on_retry)
-        except ClientError as error:
-            if not condition_failed(error):
-                raise
+        await self._leases.renew(owner, until, address)
+
+    async def release(self, owner: str) -> None:
+        """See the port."""
+        await self._leases.release(owner)
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        """See the port."""
+        return await self._leases.lease(owner)
+
+    async def leases(self) -> Sequence[TaskLease]:
+        """See the port."""
+        return await self._leases.leases()
+
+    async def forget(self, owner: str) -> None:
+        """See the port."""
+        await self._leases.forget(owner)
+
+    async def unfinished(self, owner: str) -> Sequence[str]:
+        """See the port."""
+        request = requests.query_unfinished(self._table, owner)
+        return [item["response_id"]["S"] for item in await query_all(self._client, request, self._on_retry)]
 
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
-        """See the port."""
-        head = await self.head(response_id, now)
-        if head is None or head.ending is not None:
+        """See the port. Three calls, where the earlier owner's lease is known to be lost."""
+        head = await self._claim(response_id, owner, self._leases.known_lost - {owner}, now)
+        if head is not None and head.ending is None and head.owner != owner:
+            if not await self._leases.declare_lost(head.owner, now):
+                return None
+            head = await self._claim(response_id, owner, {head.owner}, now)
+        if head is None or head.ending is not None or head.owner != owner:
             return None
-        begun = head.owner == owner and head.epoch not in head.starts  # by us, and interrupted
-        if head.owner == owner and not begun:
+        if head.epoch in head.starts:
             return head.lease
-        if not begun and not await self._claim(head, owner, now):
-            return None
-        # From here on nothing more that an earlier owner writes can count: what is there now is all there is.
-        written = replace(head, epoch=max(head.starts))
-        start = gapless(written, await self._chunks(response_id, 0, now), 0).next_index
-        lease = Lease(response_id, owner, head.epoch if begun else head.epoch + 1)
-        try:
-            await self._update_head(
-                response_id,
-                "SET starts.#epoch = :start",
-                "epoch = :epoch AND #owner = :owner AND attribute_not_exists(starts.#epoch)",
-                {":start": number(start), ":epoch": number(lease.epoch), ":owner": text(owner)},
-                {"#epoch": str(lease.epoch)},
-            )
-        except ClientError as error:
-            if not condition_failed(error):
-                raise
-            found = error.response.get("Item")
-            if found is None or read_head(found).lease != lease:
-                return None  # somebody took it over from us in the meantime, or it has expired
-        return lease
+        return await self._begin(head, now)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         """See the port."""
@@ -175,39 +161,45 @@ class DynamoDBResponseStore:
             return StoredEntries(from_index, (), None)
         return gapless(head, chunks, from_index)
 
-    async def _claim(self, head: ResponseHead, owner: str, now: float) -> bool:
-        """Raise the epoch, if the owner's lease has run out and nobody was quicker."""
-        lease_has_run_out = {
-            "TableName": self._table,
-            "Key": lease_key(head.owner),
-            "ConditionExpression": "attribute_not_exists(response_id) OR owned_until <= :now",
-            "ExpressionAttributeValues": {":now": number(now)},
-        }
-        raise_epoch = {
-            "TableName": self._table,
-            "Key": head_key(head.response_id),
-            "UpdateExpression": "SET #owner = :owner, epoch = :next",
-            "ConditionExpression": "epoch = :epoch AND attribute_not_exists(ending)",
-            "ExpressionAttributeNames": {"#owner": "owner"},
-            "ExpressionAttributeValues": {
-                ":owner": text(owner),
-                ":epoch": number(head.epoch),
-                ":next": number(head.epoch + 1),
-            },
-        }
-        actions = [{"ConditionCheck": lease_has_run_out}, {"Update": raise_epoch}]
+    async def _claim(self, response_id: str, owner: str, lost: Set[str], now: float) -> ResponseHead | None:
+        """Raise the epoch, if the response is one of these owners'. Returns the head, whether or not it was."""
+        if not lost:
+            return await self.head(response_id, now)
+        request = requests.claim(self._table, response_id, owner, lost, now)
         try:
-            await transact(self._client, actions, self._on_retry)
+            answer = await repeated(lambda: self._client.update_item(**request), self._on_retry)
+            item = answer["Attributes"]
         except ClientError as error:
-            if condition_failed(error):
-                return False
-            raise
-        return True
+            if not condition_failed(error):
+                raise
+            item = error.response.get("Item")
+        return read_head(item) if alive(item, now) else None
+
+    async def _begin(self, head: ResponseHead, now: float) -> Lease | None:
+        """Put on record from where on the entries of a claimed epoch count."""
+        # From here on nothing more that an earlier owner writes can count: what is there now is all there is.
+        written = replace(head, epoch=max(head.starts))
+        start = gapless(written, await self._chunks(head.response_id, 0, now), 0).next_index
+        try:
+            await self._update_head(
+                head.response_id,
+                "SET starts.#epoch = :start",
+                "epoch = :epoch AND #owner = :owner AND attribute_not_exists(starts.#epoch)",
+                {":start": number(start), ":epoch": number(head.epoch), ":owner": text(head.owner)},
+                {"#epoch": str(head.epoch)},
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            found = error.response.get("Item")
+            if found is None or read_head(found).lease != head.lease:
+                return None  # somebody took it over from us in the meantime, or it has expired
+        return head.lease
 
     async def _chunks(self, response_id: str, from_index: int, now: float) -> list[Chunk]:
         request = requests.query_from(self._table, response_id, from_index)
         items = await query_all(self._client, request, self._on_retry)
-        return [read_chunk(item) for item in items if not is_head(item) and alive(item, now)]
+        return [read_chunk(item) for item in items if is_chunk(item) and alive(item, now)]
 
     async def _update_head(
         self, response_id: str, update: str, condition: str, values: Item, names: dict[str, str] | None = None

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from botocore.exceptions import ClientError
 
+from stream_aws.attributes import Item, flag, number, seconds, text
 from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
-from stream_aws.response_items import LIFETIME_SECONDS, Item, alive, head_item, number, seconds, text
+from stream_aws.response_items import LIFETIME_SECONDS, alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.channel import Channel
 from stream_core.response_store import Lease, ResponseHead
@@ -71,7 +72,7 @@ class DynamoDBSessionStore:
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
         """See the port."""
-        values: Item = {":true": {"BOOL": True}}
+        values: Item = {":true": flag(True)}
         update = "SET ended = :true"
         if answer is not None:
             values[":answer"] = text(answer)
@@ -119,7 +120,7 @@ class DynamoDBSessionStore:
             "response_id": text(entry.response_id),
             "owner": text(entry.owner),
             "accepted_at": number(now),
-            "ended": {"BOOL": entry.ended},
+            "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
         }
         if entry.previous_message_id is not None:

@@ -2,56 +2,29 @@
 
 A response is one partition: a chunk's sort key begins with its last index, so that a query from an index begins with the
 chunk which holds it; the head sorts behind all chunks. The rest of a chunk is one JSON text: what writing 25 of them costs
-the event loop is mostly the SDK's work on each attribute. An owner's lease is an item of its own, one for all
-responses of a task, so that renewing costs one write however many there are.
+the event loop is mostly the SDK's work on each attribute.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
-from stream_aws.tables import TTL_ATTRIBUTE
+from stream_aws.attributes import Item, number, seconds, text
+from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY
 from stream_core.response_log import Restart
 from stream_core.response_state import ResponseState
 from stream_core.response_store import Chunk, Ending, ResponseHead
 
-Item = dict[str, Any]
-"""Attribute name → typed value, as the low-level client takes and gives them."""
-
 HEAD_POSITION = "~head"
-# Behind the head, so that no reader of a response comes upon it.
-LEASE_POSITION = "~lease"
 
 # A head that is never finished, and chunks, whose end isn't known when they are written, expire so long after they were
 # written: longer than any response runs. What a reader may see is decided by the head's own time.
 LIFETIME_SECONDS = 86_400.0
 
 
-def text(value: str) -> Item:
-    """A string attribute."""
-    return {"S": value}
-
-
-def number(value: float) -> Item:
-    """A number attribute; times keep their milliseconds."""
-    return {"N": repr(round(value, 3)) if isinstance(value, float) else str(value)}
-
-
-def seconds(value: float) -> Item:
-    """A TTL attribute: whole seconds."""
-    return {"N": str(int(value))}
-
-
 def head_key(response_id: str) -> Item:
     """The key of a response's head."""
     return {"response_id": text(response_id), "position": text(HEAD_POSITION)}
-
-
-def lease_key(owner: str) -> Item:
-    """The key of a task's lease."""
-    return {"response_id": text(f"owner#{owner}"), "position": text(LEASE_POSITION)}
 
 
 def first_position(from_index: int) -> str:
@@ -66,6 +39,7 @@ def head_item(head: ResponseHead) -> Item:
         "channel": text(head.channel),
         "message_id": text(head.message_id),
         "owner": text(head.owner),
+        UNFINISHED_KEY: text(head.owner),
         "epoch": number(head.epoch),
         "starts": {"M": {str(epoch): number(start) for epoch, start in head.starts.items()}},
         "created_at": number(head.created_at),
@@ -97,7 +71,7 @@ def ending_text(ending: Ending) -> str:
 
 def chunk_item(chunk: Chunk) -> Item:
     """A chunk; writing it again writes the same."""
-    plain = [entry if isinstance(entry, str) else [entry.from_index, entry.attempt] for entry in chunk.entries]
+    plain = [entry if isinstance(entry, str) else _plain(entry) for entry in chunk.entries]
     return {
         "response_id": text(chunk.response_id),
         "position": text(f"{chunk.last_index:08d}#{chunk.epoch:04d}#{chunk.first_index:08d}"),
@@ -119,9 +93,18 @@ def is_head(item: Item) -> bool:
     return bool(item["position"]["S"] == HEAD_POSITION)
 
 
+def is_chunk(item: Item) -> bool:
+    """Whether an item holds entries of a response."""
+    return "entries" in item
+
+
 def alive(item: Item | None, now: float) -> bool:
     """Whether an item is there and has not expired, deleted or not."""
     return item is not None and float(item[TTL_ATTRIBUTE]["N"]) > now
+
+
+def _plain(marker: Restart) -> list[int]:
+    return [marker.from_index, marker.attempt, *([marker.epoch] if marker.epoch else [])]
 
 
 def _read_ending(stored: str) -> Ending:

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 TTL_ATTRIBUTE = "expires_at"
 """Seconds since the epoch. Real deletion is late by up to days, so every read filters by it too."""
 
+UNFINISHED_INDEX = "by-owner"
+"""Index on the responses' table: the keys of the heads that have no ending, by their owner."""
+
+UNFINISHED_KEY = "running"
+"""Its key: the owner's name, on heads without an ending."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableKeys:

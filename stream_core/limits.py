@@ -25,6 +25,12 @@ class Limits(BaseModel):
         1_000_000,
         "handshake refused with 503 and Retry-After; /health answers 503 so that the ALB stops sending",
     )
+    requests_per_node: int = _limit(
+        8_000,
+        1,
+        1_000_000,
+        "503 node_full with Retry-After: HTTP requests at once, event streams and waiting polls among them",
+    )
     connections_per_session: int = _limit(8, 1, 1_000, "handshake refused with 429 session_connections")
     sessions_per_node: int = _limit(
         50_000, 1, 10_000_000, "the session idle longest is forgotten; when all are busy, 429 sessions_full"
@@ -75,6 +81,9 @@ class Limits(BaseModel):
     session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
     sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line")
+    owners_per_response: int = _limit(
+        3, 1, 100, "a message whose tasks were all lost goes to the dead letters; its reader hears attempts_exhausted"
+    )
     lease_seconds: float = _limit(10, 10, 600, "another task may take over what a silent one was answering")
     store_interval_ms: int = _limit(
         150, 10, 10_000, "what has grown is written to the response buffer (the first and the last delta at once)"
@@ -82,7 +91,21 @@ class Limits(BaseModel):
     store_backlog_bytes: int = _limit(
         67_108_864, 1_024, 2**40, "503 store_behind: text waiting for the response buffer; running answers go on"
     )
-    drain_seconds: float = _limit(110, 0, 3_600, "what is still running is ended with an error that says so")
+    returning_connections_per_second: float = _limit(
+        500,
+        1,
+        1_000_000,
+        "503 reconnect_storm for clients that come back (burst: twice as many); new ones come in",
+    )
+    drain_connections_per_second: float = _limit(
+        250, 1, 1_000_000, "a leaving task's clients go one by one at this rate, in three quarters of the drain at most"
+    )
+    drain_seconds: float = _limit(
+        110,
+        0,
+        3_600,
+        "what is still running is handed over to another task, or ended with an error where there is none",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

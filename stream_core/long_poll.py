@@ -91,7 +91,7 @@ def check_from_index(from_index: int, next_index: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What a poll found. `full_text` is there once the response has ended."""
+    """What a poll found, under which epoch. `full_text` is there once the response has ended."""
 
     response_id: str
     message_id: str
@@ -101,6 +101,7 @@ class Polled:
     usage: Mapping[str, int] | None = None
     error: Mapping[str, Any] | None = None
     degraded: bool = False
+    epoch: int = 1
     full_text: str | None = None
 
     def to_body(self) -> dict[str, Any]:
@@ -111,6 +112,7 @@ class Polled:
             "next_index": self.part.last_index + 1,
             "finish_reason": self.finish_reason,
             "degraded": self.degraded,
+            "epoch": self.epoch,
             "usage": self.usage,
             "restarted": {"from_index": restarted.from_index, "attempt": restarted.attempt} if restarted else None,
         }

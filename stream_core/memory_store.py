@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stream_core.channel import Channel
-from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseHead, StoredEntries, gapless
+from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseHead, StoredEntries, TaskLease, gapless
 from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 
 _LIFETIME_SECONDS = 86_400.0
@@ -18,7 +18,8 @@ class MemoryResponseStore:
     def __init__(self) -> None:
         self._heads: dict[str, ResponseHead] = {}
         self._chunks: dict[str, list[Chunk]] = {}
-        self._owned_until: dict[str, float] = {}
+        self._leases: dict[str, TaskLease] = {}
+        self._forgotten: set[str] = set()
 
     def create(self, head: ResponseHead) -> None:
         """Begin a response; part of accepting its message."""
@@ -39,9 +40,36 @@ class MemoryResponseStore:
         if head.ending is None:
             self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
 
-    async def renew(self, owner: str, until: float) -> None:
+    async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
-        self._owned_until[owner] = max(until, self._owned_until.get(owner, until))
+        known = self._leases.get(owner, TaskLease(owner, until, address=address))
+        if known.lost or owner in self._forgotten:
+            raise LeaseLost(f"the lease of {owner} is lost; take another name")
+        if until >= known.until:
+            self._leases[owner] = TaskLease(owner, until, address=address)
+
+    async def release(self, owner: str) -> None:
+        """See the port."""
+        if (known := self._leases.get(owner)) is not None:
+            self._leases[owner] = replace(known, lost=True)
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        """See the port."""
+        return self._leases.get(owner)
+
+    async def leases(self) -> Sequence[TaskLease]:
+        """See the port."""
+        return tuple(self._leases.values())
+
+    async def unfinished(self, owner: str) -> Sequence[str]:
+        """See the port."""
+        return [head.response_id for head in self._heads.values() if head.owner == owner and head.ending is None]
+
+    async def forget(self, owner: str) -> None:
+        """See the port."""
+        if (known := self._leases.get(owner)) is not None and known.lost:
+            del self._leases[owner]
+            self._forgotten.add(owner)
 
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """See the port."""
@@ -50,8 +78,10 @@ class MemoryResponseStore:
             return None
         if head.owner == owner:
             return head.lease
-        if self._owned_until.get(head.owner, 0.0) > now:
+        lease = self._leases.get(head.owner, TaskLease(head.owner, 0.0))
+        if lease.in_force(now):
             return None
+        self._leases[head.owner] = replace(lease, lost=True)
         start = gapless(head, self._chunks[response_id], 0).next_index
         epoch = head.epoch + 1
         self._heads[response_id] = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: start})

@@ -43,11 +43,12 @@ class ChatMessageFrame(ChatMessage):
 
 
 class ResponseResume(_FromClient):
-    """Continue a response behind index `after` (-1: from its beginning)."""
+    """Continue a response behind index `after` (-1: from its beginning); `epoch` is the newest that a frame of it said."""
 
     type: Literal["response.resume"]
     response_id: Identifier
     after: Annotated[int, Field(ge=-1)]
+    epoch: Annotated[int, Field(ge=1)] | None = None
 
 
 class ResponsePause(_FromClient):
@@ -106,6 +107,9 @@ class _FromServer(BaseModel):
         return self.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
 
+Via = Literal["owner", "peer", "store"]
+
+
 class Usage(BaseModel):
     """What the model counted."""
 
@@ -145,7 +149,11 @@ class SessionReady(_FromServer):
 
 
 class ResponseStart(_FromServer):
-    """Deltas of this response follow, from `next_index` on. `stream` is its number in the compact subprotocol."""
+    """Deltas of this response follow, from `next_index` on. `stream` is its number in the compact subprotocol.
+
+    `epoch` counts the response's owners; `via` says where this task has the response from: it is its owner, or follows
+    the owner (`peer`) or what is on record (`store`).
+    """
 
     type: Literal["chat.response.start"]
     session_id: str
@@ -155,6 +163,8 @@ class ResponseStart(_FromServer):
     next_index: int
     duplicate: bool
     stream: int | None = None
+    epoch: int = 1
+    via: Via = "owner"
 
 
 class ResponseDelta(_FromServer):
@@ -169,7 +179,10 @@ class ResponseDelta(_FromServer):
 
 
 class ResponseRestarted(_FromServer):
-    """The text after `from_index` is replaced by what follows; the marker itself has `index`."""
+    """The text after `from_index` is replaced by what follows; the marker itself has `index`.
+
+    An `index` of -1 stands for no place in the log: everything follows from index 0 on. `epoch` as in `ResponseStart`.
+    """
 
     type: Literal["chat.response.restarted"]
     session_id: str
@@ -177,6 +190,7 @@ class ResponseRestarted(_FromServer):
     from_index: int
     attempt: int
     index: int
+    epoch: int = 1
 
 
 class ResponseCompleted(_FromServer):

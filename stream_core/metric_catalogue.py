@@ -214,5 +214,21 @@ STORE_DELTAS_LOST = Metric(
     "0 a minute",
     Alarm(Statistic.SUM, 0, " a minute", silence="no task is running", datapoints=1, minutes=1),
 )
+TAKE_OVERS = Metric(
+    "lease.take_overs",
+    _C,
+    "responses",
+    "responses that this task went on with because the one that owned them was lost or left",
+)
+DEAD_LETTERS = Metric(
+    "lease.dead_letters",
+    _C,
+    "messages",
+    "messages given up and put aside, because every task that answered them was lost",
+)
+
+RESPONSES_FOLLOWED = Metric(
+    "responses.followed", _G, "responses", "responses of other tasks that are copied for readers of this one"
+)
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

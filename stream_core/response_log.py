@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -18,10 +18,15 @@ class LogClosed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A marker with an index of its own: the text after `from_index` is replaced by what follows the marker."""
+    """A marker with an index of its own: the text after `from_index` is replaced by what follows the marker.
+
+    `epoch`: where a new owner's part begins, that owner's epoch; 0 for a restart by the same owner. From such a marker on
+    an earlier owner, lost before all was on record, may have delivered other entries under the same indexes.
+    """
 
     from_index: int
     attempt: int
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,11 @@ def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
 class ResponseLog:
     """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one terminal event."""
 
-    __slots__ = ("entries", "state", "text_bytes")
+    __slots__ = ("_owners", "entries", "state", "text_bytes")
 
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
+        self._owners: list[tuple[int, int]] = []  # where each owner after the first begins, and its epoch
         self.text_bytes = 0
         """UTF-8 bytes of all deltas, replaced ones included."""
         self.state: ResponseState | None = None
@@ -93,15 +99,37 @@ class ResponseLog:
         self.entries.append(text)
         self.text_bytes += len(text) if text.isascii() else len(text.encode())
 
-    def restart(self, from_index: int, attempt: int) -> None:
-        """Declare the text after `from_index` (-1: all of it) replaced by what follows.
+    def restart(self, from_index: int, attempt: int, epoch: int = 0) -> None:
+        """Declare the text after `from_index` (-1: all of it) replaced by what follows; see `Restart`.
 
         Raises:
             LogClosed: the terminal event has come already.
         """
         if self.state is not None:
             raise LogClosed("a restart came after the end of its response; the log keeps what it held")
-        self.entries.append(Restart(from_index, attempt))
+        if epoch:
+            self._owners.append((len(self.entries), epoch))
+        self.entries.append(Restart(from_index, attempt, epoch))
+
+    def extend(self, entries: Iterable[LogEntry]) -> None:
+        """Add what stands in another copy of this log.
+
+        Raises:
+            LogClosed: the terminal event has come already.
+        """
+        for entry in entries:
+            if isinstance(entry, Restart):
+                self.restart(entry.from_index, entry.attempt, entry.epoch)
+            else:
+                self.append(entry)
+
+    def epoch_at(self, index: int) -> int:
+        """The epoch of the owner that wrote the entry at `index` (or would write it)."""
+        return next((epoch for first, epoch in reversed(self._owners) if first <= index), 1)
+
+    def first_index_after(self, epoch: int) -> int | None:
+        """Where the owners that came after `epoch` begin; None when there are none."""
+        return next((first for first, later in self._owners if later > epoch), None)
 
     def close(self, state: ResponseState) -> None:
         """Write the terminal event.

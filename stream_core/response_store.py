@@ -5,6 +5,8 @@ What its implementations owe their callers (tests/integration/stores holds them 
 - An entry, once written under an epoch, is never written otherwise under it: that is the writer's duty.
 - A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the epoch; from then on
   nothing that the earlier owner writes can be read by anyone, however late it arrives.
+- A task's lease covers everything it owns. Once it has run out and somebody else has declared it **lost**, or its task
+  released it, it is never in force again: the task goes on under another name.
 - Readers get a gapless prefix of the log. A piece that has not arrived is a delay, never a gap.
 - What has expired is not there, whether or not it has been deleted.
 """
@@ -20,7 +22,7 @@ from stream_core.response_state import ResponseState
 
 
 class LeaseLost(Exception):
-    """Another task owns the response now. What was written under the lease before it was lost is kept."""
+    """Another task owns the response now, or may. What was written under the lease before it was lost is kept."""
 
 
 class StoreUnavailable(Exception):
@@ -92,6 +94,10 @@ class ResponseHead:
         """The lease that is in force."""
         return Lease(self.response_id, self.owner, self.epoch)
 
+    def first_index_after(self, epoch: int) -> int | None:
+        """Where the owners that came after `epoch` begin; None when there are none, or they have not begun."""
+        return min((start for later, start in self.starts.items() if later > epoch), default=None)
+
     def counts(self, epoch: int, index: int) -> bool:
         """Whether the entry that was written as `index` under `epoch` is part of the response."""
         start = self.starts.get(epoch)
@@ -105,17 +111,32 @@ class StoredEntries:
     """A gapless run of entries from an index on.
 
     `began_at`: when the first delta came (epoch seconds), as the entries from the one before `first_index` on tell it;
-    None where there are none.
+    None where there are none. `head`: the response as it was when they were read; None when there is none.
     """
 
     first_index: int
     entries: Sequence[LogEntry]
     began_at: float | None
+    head: ResponseHead | None = None
 
     @property
     def next_index(self) -> int:
         """The index behind the run."""
         return self.first_index + len(self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLease:
+    """A task's lease: in force until `until` (epoch seconds) unless `lost`. `address` is where other tasks reach it."""
+
+    owner: str
+    until: float
+    lost: bool = False
+    address: str | None = None
+
+    def in_force(self, now: float) -> bool:
+        """Whether what it covers is its task's own."""
+        return not self.lost and self.until > now
 
 
 class ResponseStore(Protocol):
@@ -134,13 +155,35 @@ class ResponseStore(Protocol):
             LeaseLost: another owner has the response, or nobody knows it any more.
         """
 
-    async def renew(self, owner: str, until: float) -> None:
-        """All responses of `owner` are its own until then; an earlier moment than one that was told before changes nothing."""
+    async def renew(self, owner: str, until: float, address: str | None = None) -> None:
+        """All responses of `owner` are its own until then; an earlier moment than one that was told before changes nothing.
+
+        `address` is where other tasks reach it, `http://host:port`.
+
+        Raises:
+            LeaseLost: the lease was declared lost, or released; it stays so when it has been forgotten since.
+        """
+
+    async def release(self, owner: str) -> None:
+        """End the lease of a task that leaves, if it has one: what it owns and has not finished, anybody may take over."""
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        """The lease of a task, if there is one."""
+
+    async def leases(self) -> Sequence[TaskLease]:
+        """Those of all tasks, also the ones that have run out, until they are forgotten."""
+
+    async def unfinished(self, owner: str) -> Sequence[str]:
+        """The ids of the responses of `owner` that have no ending; one that has just been accepted or ended may be
+        missing or still be there."""
+
+    async def forget(self, owner: str) -> None:
+        """The lost lease of a task that has nothing left to take over need not be remembered; any other stays."""
 
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """Become the owner of a response whose owner's lease has run out; None when that isn't so, or it has ended.
 
-        Who is the owner already is given its lease.
+        Who is the owner already is given its lease. The earlier owner's lease is declared lost.
 
         What the earlier owner had written counts up to the gapless prefix at that moment; `starts` of the head says where
         the new epoch begins. Who was interrupted in doing this does it again.
@@ -163,7 +206,7 @@ def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> Sto
     been written before anybody took over, and so the one who did saw it too.
     """
     if head.epoch not in head.starts:
-        return StoredEntries(from_index, (), None)
+        return StoredEntries(from_index, (), None, head)
     counting: dict[int, LogEntry] = {}
     began_at: float | None = None
     for chunk in chunks:
@@ -174,4 +217,4 @@ def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> Sto
     entries: list[LogEntry] = []
     while (following := counting.get(from_index + len(entries))) is not None:
         entries.append(following)
-    return StoredEntries(from_index, entries, began_at)
+    return StoredEntries(from_index, entries, began_at, head)

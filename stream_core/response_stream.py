@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from stream_core.batcher import Batcher
 from stream_core.channel import Channel
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.limits import Limits
-from stream_core.messages import Usage
-from stream_core.response_log import LogClosed, ResponseLog
+from stream_core.messages import Usage, Via
+from stream_core.response_log import LogClosed, LogEntry, ResponseLog, Restart
 from stream_core.response_state import ResponseEvent, ResponseState, next_response_state
 
 # Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
@@ -36,6 +36,9 @@ class Reader(Protocol):
         `jitter` is by how many seconds this delivery misses its time, None where it has none: the first one, or a
         call for another reason.
         """
+
+    def lost(self) -> None:
+        """This copy of the response goes on no more: find the response again, and resume. Must not wait or raise."""
 
 
 class ResponseStream:
@@ -64,6 +67,7 @@ class ResponseStream:
         "created_at",
         "degraded",
         "ended_at",
+        "epoch",
         "error",
         "finish_reason",
         "first_delta_at",
@@ -79,6 +83,7 @@ class ResponseStream:
         "tokens",
         "unread_since",
         "usage",
+        "via",
     )
 
     def __init__(
@@ -96,6 +101,10 @@ class ResponseStream:
         self.channel = channel
         self.log = ResponseLog()
         self.state = ResponseState.QUEUED
+        self.epoch = 1
+        """Which of the response's owners this task is, where it is its owner."""
+        self.via: Via = "owner"
+        """Where the entries come from: this task generates them, or follows another one or the store."""
         self.readers: list[Reader] = []
         self.paused_readers = 0
         """How many of them pause; they keep this number themselves, and call `hold_or_release`."""
@@ -161,6 +170,23 @@ class ResponseStream:
         """A worker took it from the queue."""
         self._fire(ResponseEvent.START)
 
+    def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None, *, continues: bool) -> None:
+        """Go on with what an earlier owner left, the response as `epoch`'s.
+
+        Args:
+            entries: what of it is on record.
+            began_at: when its first delta came, on the monotonic clock.
+            continues: whether the next attempt continues the text; else it replaces it.
+        """
+        self.log.extend(entries)
+        self.epoch = epoch
+        self.first_delta_at = began_at
+        self._delivered_at = self._monotonic()
+        self.attempt = 1 + max((entry.attempt for entry in entries if isinstance(entry, Restart)), default=1)
+        kept = len(self.log.text.encode()) if continues else 0
+        self._full_at = self._most_bytes + self.log.text_bytes - kept
+        self.log.restart(self.log.next_index - 1 if continues else -1, self.attempt, epoch)
+
     def restart(self) -> None:
         """An attempt failed: what was delivered of it is declared replaced, and the next attempt begins."""
         self._fire(ResponseEvent.RESTART)
@@ -194,6 +220,51 @@ class ResponseStream:
         """The client said so, or nobody reads; what was delivered stays."""
         self._fire(ResponseEvent.CANCEL)
         self.finish_reason = "cancelled"
+        self._end()
+
+    def settle(self) -> None:
+        """Deliver what has come so far: another owner goes on from there."""
+        text = self._batcher.cut()
+        if text and not self.log.closed:
+            self._deliver(text)
+
+    def lose(self) -> None:
+        """This task isn't the one any more that knows how the response goes on: its readers find out who is."""
+        self._batcher.cut()
+        for reader in tuple(self.readers):
+            reader.lost()
+
+    # -- what follows another copy ---------------------------------------------------------------------------------
+
+    def follow(self, entries: Sequence[LogEntry]) -> None:
+        """Add what stands in the copy that this one follows, and deliver it.
+
+        Raises:
+            LogClosed: the response has ended.
+        """
+        if not entries:
+            return
+        if self.state is ResponseState.QUEUED:
+            self.start()
+        self.log.extend(entries)
+        now = self._monotonic()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+        for reader in tuple(self.readers):
+            reader.deliver(now, None)
+
+    def end_like(
+        self,
+        state: ResponseState,
+        *,
+        finish_reason: str | None = None,
+        usage: Usage | None = None,
+        error: dict[str, Any] | None = None,
+        degraded: bool = False,
+    ) -> None:
+        """End as the copy did that this one follows."""
+        self.finish_reason, self.usage, self.error, self.degraded = finish_reason, usage, error, degraded
+        self.state = state
         self._end()
 
     # -- what readers do -----------------------------------------------------------------------------------------

@@ -16,4 +16,5 @@ def restart_frame(stream: ResponseStream, restart: Restart, index: int) -> Respo
         from_index=restart.from_index,
         attempt=restart.attempt,
         index=index,
+        epoch=restart.epoch or stream.log.epoch_at(index),
     )

@@ -185,6 +185,9 @@ class Session:
     def refuse(self, error: EvenflowError, *, message_id: str | None = None, response_id: str | None = None) -> bytes:
         """The frame that refuses a message or an operation, with the right type for the error."""
         told = error.to_object()
+        if response_id is not None and isinstance(error, Overloaded):
+            # `system.busy` is about messages; what can't be done with a response now names it.
+            return ErrorFrame(type="error", error=told, response_id=response_id).to_json()
         if isinstance(error, RateLimited) and error.code != "queue_full":
             wait = error.retry_after_ms or 1000
             return Throttle(type="throttle", retry_after_ms=wait, message_id=message_id, error=told).to_json()

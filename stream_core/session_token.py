@@ -14,15 +14,16 @@ from stream_core.errors import AuthenticationFailed
 
 _ALGORITHM = "HS256"
 _ISSUER = "evenflow"
-_REQUIRED = ["exp", "sub", "tenant", "agent"]
+_REQUIRED = ["exp", "iat", "sub", "tenant", "agent"]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionClaims:
-    """What a valid token says. `expires_at` is in seconds since the epoch."""
+    """What a valid token says. Times are in seconds since the epoch."""
 
     channel: Channel
     expires_at: int
+    issued_at: int
 
 
 class _TokenClaims(BaseModel):
@@ -32,9 +33,10 @@ class _TokenClaims(BaseModel):
     agent: str
     sub: str
     exp: int
+    iat: int
 
     def to_session_claims(self) -> SessionClaims:
-        return SessionClaims(Channel(self.tenant, self.agent, self.sub), self.exp)
+        return SessionClaims(Channel(self.tenant, self.agent, self.sub), self.exp, self.iat)
 
 
 _CLAIMS = TypeAdapter(_TokenClaims)

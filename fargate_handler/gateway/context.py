@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.admission import Admission
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
@@ -32,6 +33,7 @@ class GatewayContext:
     outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
+    admission: Admission
     background: Background
     tokens: SessionTokens
     tenant_keys: dict[str, str]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import NamedTuple
 
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import number_of_query, requested_stream
+from fargate_handler.gateway.http_answers import VIA_HEADER, epoch_of_query, number_of_query, requested_resumption
+from fargate_handler.gateway.resumption import Resumption, resume
 from fargate_handler.gateway.waking_reader import WakingReader, reading
-from stream_core.errors import InvalidRequest
+from stream_core.errors import EvenflowError, InvalidRequest
 from stream_core.response_log import Cursor
 from stream_core.response_stream import ResponseStream
 from stream_core.restart_frame import restart_frame
+from stream_core.resume_point import EVERYTHING, ResumePoint
 from stream_core.subprotocols import V1Encoder
 from stream_core.terminal_frame import terminal_frame
 
@@ -21,7 +25,13 @@ _HEADERS = {
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
 }
+NEXT_INDEX_HEADER = "Evenflow-Next-Index"
+"""How many entries there were when the stream began."""
 _END = ".end"
+# How soon an EventSource comes back, in milliseconds; by itself it would wait for seconds.
+_RETRY = b"retry: 500\n\n"
+# "12" in the first epoch, "12.3" in the third; an ended response without any entry has "-1.end".
+_EVENT_ID = re.compile(r"(?P<index>-1|[0-9]{1,15})(\.(?P<epoch>[0-9]{1,9}))?(?P<end>\.end)?", re.ASCII)
 
 
 class EventsEndpoint:
@@ -32,49 +42,68 @@ class EventsEndpoint:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The events after the last one that the client has."""
-        stream = requested_stream(request, self._context)
-        last_index = stream.log.next_index - 1
-        last_event = request.headers.get("Last-Event-ID", "")
-        if stream.log.closed and last_event == f"{last_index}{_END}":
+        last = _last_event(request)
+        joined = number_of_query(request, "joined", 1) > 0
+        stream, point = await requested_resumption(request, self._context, last.last_index, last.epoch, "Last-Event-ID")
+        if stream.log.closed and last.ended and point.next_index == stream.log.next_index:
             # It has everything. 204 is how an EventSource is told not to come again.
             return web.Response(status=204)
-        after = _after(request, last_event)
-        if after > last_index:
-            raise InvalidRequest(
-                f"the last event is {after}, but the response's last index is {last_index}",
-                code="invalid_field",
-                param="Last-Event-ID",
-            )
-        with reading(stream, self._context.limits) as reader:
-            answer = web.StreamResponse(headers=_HEADERS)
-            try:
-                await answer.prepare(request)
-                await self._write_log(stream, after + 1, reader, answer, request)
-            except ConnectionError:
-                pass  # the client has left, as clients do
-            return answer
+        there = {VIA_HEADER: stream.via, NEXT_INDEX_HEADER: str(stream.log.next_index)}
+        answer = web.StreamResponse(headers=_HEADERS | there)
+        found: Resumption | None = Resumption(stream, point)
+        try:
+            while found is not None:
+                found = await self._write(found, answer, request, joined=joined)
+        except ConnectionError:
+            pass  # the client has left, as clients do
+        except EvenflowError:
+            if not answer.prepared:
+                raise
+            # The client comes back, and is told.
+        return answer
+
+    async def _write(
+        self, found: Resumption, answer: web.StreamResponse, request: web.Request, *, joined: bool
+    ) -> Resumption | None:
+        """Write the log; returns where it goes on when this copy of it goes on no more."""
+        context, stream = self._context, found.stream
+        events = _Events(stream, found.point, context.limits.frame_characters, joined=joined)
+        with reading(stream, context.limits) as reader:
+            if not answer.prepared:
+                await _open(answer, request)
+            await self._write_log(events, reader, answer, request)
+        # Another task that follows this one must find out for itself who the owner is.
+        if events.ended or not reader.left_behind or not joined:
+            return None
+        after = events.cursor.next_index - 1
+        return await resume(context, stream.response_id, stream.channel, after, events.epoch, "Last-Event-ID")
 
     async def _write_log(
         self,
-        stream: ResponseStream,
-        next_index: int,
+        events: _Events,
         reader: WakingReader,
         answer: web.StreamResponse,
         request: web.Request,
     ) -> None:
         limits, measures = self._context.limits, self._context.measures
-        events = _Events(stream, next_index, limits.frame_characters)
+        writer = await answer.prepare(request)
+        if writer is None:
+            return  # the client has left
         while not events.ended:
             before = events.cursor.next_index
             chunk = events.take()
             measures.delivered.value += events.cursor.next_index - before
+            if not chunk and reader.left_behind:
+                return
             if not chunk and not await reader.wait(limits.sse_heartbeat_seconds):
                 chunk = b": still here\n\n"
             if not chunk:
                 continue
             try:
                 # While a slow client is waited for, the log grows and the next deltas join.
-                await asyncio.wait_for(answer.write(chunk), limits.lag_close_seconds)
+                async with asyncio.timeout(limits.lag_close_seconds):
+                    await answer.write(chunk)
+                    await writer.drain()
             except TimeoutError:
                 measures.too_slow.value += 1
                 if request.transport is not None:
@@ -82,46 +111,75 @@ class EventsEndpoint:
                 return
 
 
+async def _open(answer: web.StreamResponse, request: web.Request) -> None:
+    await answer.prepare(request)
+    if request.transport is not None:
+        # The kernel's buffer is the write buffer: what it doesn't take would be held here, an object for each event.
+        request.transport.set_write_buffer_limits(high=0)
+    await answer.write(_RETRY)
+
+
 class _Events:
     """Writes what a cursor gives as events."""
 
-    def __init__(self, stream: ResponseStream, next_index: int, most: int) -> None:
-        self.cursor = Cursor(stream.log, next_index, most)
+    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool) -> None:
+        self.cursor = Cursor(stream.log, point.next_index, most if joined else 0)
+        self._most = most
         self.ended = False
+        self._restarted = point.restarted
         self._stream = stream
+        self.epoch = point.restarted.epoch if point.restarted else stream.log.epoch_at(point.next_index - 1)
         self._encoder = V1Encoder(stream.channel.session, stream.response_id)
 
     def take(self) -> bytes:
-        """Everything new, as bytes; empty when there is nothing."""
+        """What is new, up to the size of a frame, as bytes; empty when there is nothing."""
         cursor, stream, parts = self.cursor, self._stream, []
-        while (taken := cursor.take()) is not None:
+        if self._restarted is not None:
+            frame = restart_frame(stream, self._restarted, EVERYTHING)
+            parts.append(_event(frame.type, "", frame.to_json()))
+            self._restarted = None
+        size = 0
+        while size < self._most and (taken := cursor.take()) is not None:
             if isinstance(taken, str):
-                parts.append(
-                    _event(
-                        "chat.response.delta", str(cursor.last), self._encoder.delta(taken, cursor.first, cursor.last)
-                    )
-                )
-                continue
-            frame = restart_frame(stream, taken, cursor.last)
-            parts.append(_event(frame.type, str(cursor.last), frame.to_json()))
+                delta = self._encoder.delta(taken, cursor.first, cursor.last)
+                parts.append(_event("chat.response.delta", self._id(), delta))
+            else:
+                self.epoch = max(self.epoch, taken.epoch)
+                frame = restart_frame(stream, taken, cursor.last)
+                parts.append(_event(frame.type, self._id(), frame.to_json()))
+            size += len(parts[-1])
         if cursor.at_end:
             self.ended = True
             last = terminal_frame(stream)
-            parts.append(_event(last.type, f"{cursor.last}{_END}", last.to_json()))
+            parts.append(_event(last.type, f"{self._id()}{_END}", last.to_json()))
         return b"".join(parts)
+
+    def _id(self) -> str:
+        return f"{self.cursor.last}" if self.epoch == 1 else f"{self.cursor.last}.{self.epoch}"
+
+
+class _LastEvent(NamedTuple):
+    """What a client says that it has."""
+
+    last_index: int
+    epoch: int | None
+    ended: bool
 
 
 def _event(kind: str, event_id: str, data: bytes) -> bytes:
     return b"event: %b\nid: %b\ndata: %b\n\n" % (kind.encode(), event_id.encode(), data)
 
 
-def _after(request: web.Request, last_event: str) -> int:
-    if not last_event:
-        return number_of_query(request, "after", -1, lowest=-1)
-    if last_event.isascii() and last_event.isdigit():
-        return int(last_event)
-    raise InvalidRequest(
-        f"Last-Event-ID must be the id of one of this response's events, not {last_event[:32]!r}",
-        code="invalid_field",
-        param="Last-Event-ID",
-    )
+def _last_event(request: web.Request) -> _LastEvent:
+    """From the header `Last-Event-ID`, the id of an event; else from the query."""
+    event_id = request.headers.get("Last-Event-ID", "")
+    if not event_id:
+        return _LastEvent(number_of_query(request, "after", -1, lowest=-1), epoch_of_query(request), False)
+    found = _EVENT_ID.fullmatch(event_id)
+    if found is None:
+        raise InvalidRequest(
+            f"Last-Event-ID must be the id of one of this response's events, not {event_id[:32]!r}",
+            code="invalid_field",
+            param="Last-Event-ID",
+        )
+    return _LastEvent(int(found["index"]), int(found["epoch"] or 1), found["end"] is not None)

@@ -48,4 +48,6 @@ def start_frame(stream: ResponseStream, next_index: int, duplicate: bool, number
         next_index=next_index,
         duplicate=duplicate,
         stream=number,
+        epoch=stream.log.epoch_at(next_index - 1),
+        via=stream.via,
     )

@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Resumption, resume
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError
 from stream_core.http_contract import (
@@ -79,6 +80,19 @@ def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Re
     return json_answer({"error": body}, refused.status)
 
 
+VIA_HEADER = "Evenflow-Via"
+"""Where this task has a response from: `owner`, `peer` or `store`."""
+
+
+def epoch_of_query(request: web.Request) -> int | None:
+    """The query parameter `epoch`; None where it was left out.
+
+    Raises:
+        InvalidRequest: it is no whole number from 1 on.
+    """
+    return number_of_query(request, "epoch", 1, lowest=1) if "epoch" in request.query else None
+
+
 def number_of_query(request: web.Request, name: str, default: int, lowest: int = 0) -> int:
     """A query parameter that is a whole number.
 
@@ -98,11 +112,28 @@ def authenticated(request: web.Request, context: GatewayContext) -> Channel:
     return context.tokens.verify(token, context.wall_time()).channel
 
 
-def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
+async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
     """The response that the path names, for the session that the token names.
 
     Raises:
-        AuthenticationFailed, NotFound, Gone: see there.
+        AuthenticationFailed, NotFound, Gone, Overloaded: see there.
     """
     channel = authenticated(request, context)
-    return context.orchestrator.responses.get(request.match_info["response_id"], channel)
+    return await context.orchestrator.find(request.match_info["response_id"], channel)
+
+
+async def requested_resumption(
+    request: web.Request,
+    context: GatewayContext,
+    after: int,
+    epoch: int | None,
+    param: str,
+    patience: float = PATIENCE_SECONDS,
+) -> Resumption:
+    """The same, and where its reader goes on.
+
+    Raises:
+        AuthenticationFailed, NotFound, Gone, Overloaded, InvalidRequest: see there.
+    """
+    channel = authenticated(request, context)
+    return await resume(context, request.match_info["response_id"], channel, after, epoch, param, patience)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
-from fargate_handler.gateway.http_answers import errors_in_shape, expectation, json_answer
+from fargate_handler.gateway.http_answers import Handler, errors_in_shape, expectation, json_answer
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
-from stream_core.errors import NotFound, UpgradeRequired
+from stream_core.errors import NotFound, Overloaded, UpgradeRequired
+from stream_core.http_contract import path_not_found
 
 _BACKLOG = 4096
 _LOAD_BALANCER = "ELB-HealthChecker/"
-_NOT_FOR_CLIENTS = ("/health", "/metrics")
+_NOT_FOR_CLIENTS = ("/health", "/metrics", "/drain")
+_LOOPBACK = ("127.0.0.1", "::1")
+# What a browser and a balancer add, which speak for somebody else.
+_FROM_ELSEWHERE = ("Origin", "X-Forwarded-For", "Via")
 _UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -26,13 +32,18 @@ class HttpListener:
 
     Args:
         page: the folder of the built page (`index.html` and `assets/`).
+        leave: asks this task to leave.
     """
 
-    def __init__(self, context: GatewayContext, page: Path) -> None:
+    def __init__(self, context: GatewayContext, page: Path, leave: Callable[[], None]) -> None:
         self._context = context
+        self._leave = leave
         self._page = page
         self._assets = {asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()}
-        app = web.Application(middlewares=[errors_in_shape], client_max_size=context.limits.message_bytes)
+        self._answering = 0
+        app = web.Application(
+            middlewares=[errors_in_shape, self._within_bounds], client_max_size=context.limits.message_bytes
+        )
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
         # A request whose client has left is cancelled, so that it is no reader any more.
@@ -47,7 +58,11 @@ class HttpListener:
             OSError: the address can't be had.
         """
         await self._runner.setup()
-        listening = listening_socket(host, port, self._context.limits.write_buffer_bytes)
+        limits = self._context.limits
+        listening = listening_socket(host, port, limits.write_buffer_bytes)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            # A client that takes nothing of its answer for so long is gone, and with it the answer.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.lag_close_seconds * 1000))
         await web.SockSite(self._runner, listening, backlog=_BACKLOG).start()
 
     async def stop(self) -> None:
@@ -64,10 +79,25 @@ class HttpListener:
             web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
+            web.post("/drain", self._drain),
             web.get("/ws", self._ws),
             web.get("/", self._index),
             web.get("/assets/{name}", self._asset),
         ]
+
+    @web.middleware
+    async def _within_bounds(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._answering >= self._context.limits.requests_per_node and request.path not in _NOT_FOR_CLIENTS:
+            raise Overloaded(
+                "this node answers as many requests as it may; nothing was accepted, ask again",
+                code="node_full",
+                retry_after_ms=1000,
+            )
+        self._answering += 1
+        try:
+            return await handler(request)
+        finally:
+            self._answering -= 1
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context
@@ -84,6 +114,13 @@ class HttpListener:
         for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
         refuses = (draining or full) and not for_life
         return json_answer({"status": status, "connections": len(context.registry)}, 503 if refuses else 200)
+
+    async def _drain(self, request: web.Request) -> web.Response:
+        """For this machine's own use: the task leaves as it does after SIGTERM."""
+        if request.remote not in _LOOPBACK or any(header in request.headers for header in _FROM_ELSEWHERE):
+            raise path_not_found(request.path)
+        self._leave()
+        return json_answer({"status": "draining"}, 202)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         page = self._context.metrics.prometheus_page()

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import authenticated, json_answer, number_of_query, requested_stream
+from fargate_handler.gateway.http_answers import (
+    VIA_HEADER,
+    authenticated,
+    epoch_of_query,
+    json_answer,
+    number_of_query,
+    requested_resumption,
+    requested_stream,
+)
 from fargate_handler.gateway.waking_reader import reading
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
-from stream_core.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience, check_from_index
+from stream_core.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
 from stream_core.messages import CHAT_MESSAGE, parse
 from stream_core.response_stream import ResponseStream
+from stream_core.resume_point import ResumePoint
 
 
 class MessageEndpoint:
@@ -38,20 +48,22 @@ class MessageEndpoint:
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Stop the model at once."""
-        stream = requested_stream(request, self._context)
-        self._context.orchestrator.cancel(stream)
-        return json_answer({"response_id": stream.response_id, "status": stream.state})
+        stream = await requested_stream(request, self._context)
+        status = await self._context.orchestrator.cancel(stream)
+        return json_answer({"response_id": stream.response_id, "status": status})
 
     async def poll(self, request: web.Request) -> web.Response:
         """The text from `from_index` on, when the rules of `stream_core.long_poll` say so."""
-        stream = requested_stream(request, self._context)
-        from_index = number_of_query(request, "from_index", 0)
-        check_from_index(from_index, stream.log.next_index)
         limits, metrics = self._context.limits, self._context.metrics
         timeout_ms = min(number_of_query(request, "timeout_ms", DEFAULT_TIMEOUT_MS), limits.poll_timeout_max_ms)
+        asked_for, epoch = number_of_query(request, "from_index", 0), epoch_of_query(request)
+        stream, point = await requested_resumption(
+            request, self._context, asked_for - 1, epoch, "from_index", timeout_ms / 1000
+        )
         stream.polls += 1
-        ready_at = await self._wait(stream, from_index, timeout_ms / 1000)
-        answer = json_answer(_polled(stream, from_index).to_body())
+        ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
+        answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
+        from_index = point.next_index
         self._context.measures.delivered.value += stream.log.next_index - from_index
         metrics.distribution(catalogue.POLL_LATENCY).record((self._context.monotonic() - ready_at) * 1000)
         if stream.log.closed:
@@ -65,6 +77,8 @@ class MessageEndpoint:
         with reading(stream, self._context.limits) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
+                if reader.left_behind:
+                    return monotonic()  # with what there is: the next poll finds the rest
                 now = monotonic()
                 due = poll.look(now, has_news=has_news, ended=ended, first_delta_at=stream.first_delta_at)
                 if now >= due:
@@ -72,12 +86,14 @@ class MessageEndpoint:
                 await reader.wait(due - now)
 
 
-def _polled(stream: ResponseStream, from_index: int) -> Polled:
+def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:
+    part = stream.log.read(point.next_index)
     return Polled(
         response_id=stream.response_id,
         message_id=stream.message_id,
         status=stream.state,
-        part=stream.log.read(from_index),
+        part=replace(part, restarted=point.restarted) if point.restarted else part,
+        epoch=stream.log.epoch_at(part.last_index),
         finish_reason=stream.finish_reason,
         usage=stream.usage.model_dump() if stream.usage else None,
         error=stream.error,

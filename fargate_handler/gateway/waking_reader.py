@@ -14,9 +14,11 @@ from stream_core.response_stream import ResponseStream
 class WakingReader:
     """Attached to a stream, it remembers that the log has grown until someone asks."""
 
-    __slots__ = ("_news",)
+    __slots__ = ("_news", "left_behind")
 
     def __init__(self) -> None:
+        self.left_behind = False
+        """Whether the stream was lost: another one has the rest."""
         self._news = asyncio.Event()
 
     @property
@@ -28,8 +30,13 @@ class WakingReader:
         """See `Reader.deliver`."""
         self._news.set()
 
+    def lost(self) -> None:
+        """See `Reader.lost`."""
+        self.left_behind = True
+        self._news.set()
+
     async def wait(self, seconds: float) -> bool:
-        """Wait for news at most so long; whether there is any."""
+        """Wait for news at most so long; whether there is any. What there was when it was attached counts as news, once."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._news.wait()

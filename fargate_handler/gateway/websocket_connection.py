@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import cast
+from collections.abc import Coroutine
+from typing import Any, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
@@ -14,6 +15,7 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.greeting_frames import ready_frame, start_frame
 from fargate_handler.gateway.outbox import Outbox, send_text
+from fargate_handler.gateway.resumption import Resumption, resume
 from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
@@ -32,6 +34,8 @@ from stream_core.messages import (
     ResponseResume,
 )
 from stream_core.response_stream import ResponseStream
+from stream_core.restart_frame import restart_frame
+from stream_core.resume_point import EVERYTHING, ResumePoint, resume_point
 from stream_core.session import Close, CloseCode, Received, Session, SessionState
 from stream_core.subprotocols import COMPACT, CompactEncoder, DeltaEncoder, V1Encoder
 
@@ -39,8 +43,9 @@ _logger = logging.getLogger(__name__)
 
 # A client that doesn't answer our close frame is cut off after so long.
 _CLOSE_SECONDS = 5.0
-# Deltas stop at one write buffer; answers to a client's own frames may fill it this many times before it is let go.
-_MOST_BUFFERS = 4
+# Deltas stop when the write buffer is full; of the answers to a client's own frames so large a part of one may be held here
+# before it is let go.
+_HOARD_SHARE = 0.25
 
 
 class WebSocketConnection(WSListener):
@@ -99,8 +104,9 @@ class WebSocketConnection(WSListener):
         """The handshake is done: register, greet, and begin the heartbeat."""
         context = self._context
         self.transport = transport
-        high = context.limits.write_buffer_bytes
-        transport.underlying_transport.set_write_buffer_limits(high=high, low=high // 4)
+        # The kernel's buffer is the write buffer. What it doesn't take would be held here as an object a frame, each several
+        # times as large as the frame.
+        transport.underlying_transport.set_write_buffer_limits(high=0)
         # The request holds the token; it served its purpose.
         transport.request.headers.clear()
         context.registry.add(self)
@@ -204,6 +210,31 @@ class WebSocketConnection(WSListener):
         send_text(self.transport, frame)
         self.measures.frames.value += 1
 
+    def find_again(self, reader: WebSocketReader) -> None:
+        """The reader's copy of its response goes on no more: resume where it goes on now."""
+        if self._readers.get(reader.stream.response_id) is not reader:
+            return
+        message = ResponseResume(
+            type="response.resume",
+            response_id=reader.stream.response_id,
+            after=reader.next_index - 1,
+            epoch=reader.epoch,
+        )
+        self._context.background.run(self._find_again(message, paused=reader.paused))
+
+    async def _find_again(self, message: ResponseResume, *, paused: bool) -> None:
+        now = self._context.monotonic()
+        try:
+            await self._find_and_resume(message, now)
+        except Exception as error:
+            if not isinstance(error, EvenflowError):
+                _logger.exception("response %s could not be resumed where it goes on", message.response_id)
+            if self.session.state is not SessionState.CLOSED:
+                self.close(CloseCode.GOING_AWAY, "a response has changed hands; connect again and resume it")
+            return
+        if paused and (reader := self._readers.get(message.response_id)) is not None:
+            reader.pause(now)
+
     def leave(self, reader: WebSocketReader) -> None:
         """The reader has given everything, or is replaced."""
         if self._readers.get(reader.stream.response_id) is reader:
@@ -223,7 +254,7 @@ class WebSocketConnection(WSListener):
     def _act(self, message: ClientMessage, now: float) -> None:
         try:
             if isinstance(message, ChatMessageFrame):
-                self._context.background.run(self._accept(message))
+                self._in_background(self._submit(message), message)
             elif isinstance(message, ResponseResume):
                 self._resume(message, now)
             elif isinstance(message, ResponsePause):
@@ -231,28 +262,32 @@ class WebSocketConnection(WSListener):
             elif isinstance(message, ResponseContinue):
                 self._reader(message.response_id).resume(now)
             elif isinstance(message, ResponseCancel):
-                self._cancel(self._stream(message.response_id), now)
+                self._in_background(self._cancel(message, now), message)
             else:
                 self._acknowledge(message)
         except EvenflowError as error:
             self._refuse(error, message)
 
+    def _in_background(self, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
+        """Do what may have to ask the store or another task, and refuse `message` when it fails."""
+        self._context.background.run(self._answered(work, message))
+
+    async def _answered(self, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
+        refusal: EvenflowError | None = None
+        try:
+            await work
+        except EvenflowError as error:
+            refusal = error
+        except Exception:
+            _logger.exception("a frame could not be acted upon")
+            refusal = internal_error()
+        if refusal is not None and self.session.state is not SessionState.CLOSED:
+            self._refuse(refusal, message)
+
     def _refuse(self, error: EvenflowError, message: ClientMessage) -> None:
         message_id = message.message_id if isinstance(message, ChatMessageFrame) else None
         response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
         self.send(self.session.refuse(error, message_id=message_id, response_id=response_id))
-
-    async def _accept(self, message: ChatMessageFrame) -> None:
-        refusal: EvenflowError | None = None
-        try:
-            await self._submit(message)
-        except EvenflowError as error:
-            refusal = error
-        except Exception:
-            _logger.exception("a message could not be accepted")
-            refusal = internal_error()
-        if refusal is not None and self.session.state is not SessionState.CLOSED:
-            self._refuse(refusal, message)
 
     async def _submit(self, message: ChatMessageFrame) -> None:
         context = self._context
@@ -270,24 +305,32 @@ class WebSocketConnection(WSListener):
             reader = self._readers[stream.response_id]
             self.send(start_frame(stream, reader.next_index, duplicate, reader.number).to_json())
         else:
-            self._read(stream, 0, duplicate)
+            self._read(stream, ResumePoint(0), duplicate)
 
     def _resume(self, message: ResponseResume, now: float) -> None:
-        stream = self._stream(message.response_id)
-        if message.after >= stream.log.next_index:
-            raise InvalidRequest(
-                f"`after` is {message.after}, but the response's last index is {stream.log.next_index - 1}; nothing was changed",
-                code="invalid_field",
-                param="after",
-            )
-        earlier = self._readers.get(stream.response_id)
+        stream = self._context.orchestrator.responses.here(message.response_id, self.channel)
+        point = resume_point(stream.log, message.after, message.epoch) if stream is not None else None
+        if stream is None or point is None:
+            self._in_background(self._find_and_resume(message, now), message)
+        else:
+            self._resume_at(Resumption(stream, point), now)
+
+    async def _find_and_resume(self, message: ResponseResume, now: float) -> None:
+        found = await resume(
+            self._context, message.response_id, self.channel, message.after, message.epoch, param="after"
+        )
+        if self.session.state is not SessionState.CLOSED:
+            self._resume_at(found, now)
+
+    def _resume_at(self, found: Resumption, now: float) -> None:
+        earlier = self._readers.get(found.stream.response_id)
         if earlier is not None:
             self.leave(earlier)
-        self._read(stream, message.after + 1, duplicate=True)
+        self._read(found.stream, found.point, duplicate=True)
         resumed = self._context.monotonic() - now
         self._context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
 
-    def _read(self, stream: ResponseStream, next_index: int, duplicate: bool) -> None:
+    def _read(self, stream: ResponseStream, point: ResumePoint, duplicate: bool) -> None:
         if len(stream.readers) >= self._context.limits.readers_per_response:
             raise RateLimited(
                 "this response has as many readers as it may; close one and resume",
@@ -302,22 +345,27 @@ class WebSocketConnection(WSListener):
             encoder = CompactEncoder(number)
         else:
             encoder = V1Encoder(self.channel.session, stream.response_id)
-        self.send(start_frame(stream, next_index, duplicate, number).to_json())
+        self.send(start_frame(stream, point.next_index, duplicate, number).to_json())
+        if point.restarted is not None:
+            self.send(restart_frame(stream, point.restarted, EVERYTHING).to_json())
         if self.session.state is SessionState.CLOSED:
             return  # that frame was the one too many for a client that doesn't read
-        reader = WebSocketReader(self, stream, next_index, encoder, number, self._context.limits)
+        reader = WebSocketReader(self, stream, point.next_index, encoder, number, self._context.limits)
         self._readers[stream.response_id] = reader
         stream.attach(reader)
 
-    def _cancel(self, stream: ResponseStream, now: float) -> None:
-        reader = self._readers.get(stream.response_id)
+    async def _cancel(self, message: ResponseCancel, now: float) -> None:
+        orchestrator = self._context.orchestrator
+        stream = await orchestrator.find(message.response_id, self.channel)
+        reader = self._readers.get(message.response_id)
         if reader is not None:
             # Who pauses and then cancels wants to hear the end.
             reader.resume(now)
-        self._context.orchestrator.cancel(stream)
+        await orchestrator.cancel(stream)
 
     def _acknowledge(self, message: ResponseAck) -> None:
-        stream = self._stream(message.response_id)
+        reader = self._readers.get(message.response_id)
+        stream = reader.stream if reader is not None else self._stream(message.response_id)
         if message.index >= stream.log.next_index:
             raise InvalidRequest(
                 f"`index` is {message.index}, but the response's last index is {stream.log.next_index - 1}",
@@ -330,9 +378,9 @@ class WebSocketConnection(WSListener):
         return self._context.orchestrator.responses.get(response_id, self.channel)
 
     def _reader(self, response_id: str) -> WebSocketReader:
-        self._stream(response_id)
         reader = self._readers.get(response_id)
         if reader is None:
+            self._stream(response_id)
             raise NotFound("this connection doesn't read that response; resume it first", code="response_not_found")
         return reader
 
@@ -341,7 +389,7 @@ class WebSocketConnection(WSListener):
     def _hoards(self) -> bool:
         """Whether answers to its frames have piled up behind the deltas that it doesn't read."""
         waiting: int = self.transport.underlying_transport.get_write_buffer_size()
-        return waiting > _MOST_BUFFERS * self._context.limits.write_buffer_bytes
+        return waiting > _HOARD_SHARE * self._context.limits.write_buffer_bytes
 
     def _close(self, close: Close, *, linger: bool) -> None:
         if self.transport.is_close_frame_sent:

@@ -100,6 +100,7 @@ class WebSocketListener:
         if context.orchestrator.draining:
             raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
         context.registry.check(claims.channel, replaces)
+        context.admission.check(claims, now, asked_at)
         if replaces:
             for older in context.registry.of(claims.channel):
                 older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")

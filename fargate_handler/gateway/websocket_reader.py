@@ -104,6 +104,21 @@ class WebSocketReader(Cursor):
         """The connection's write buffer is above its high-water mark."""
         self._flows = False
 
+    @property
+    def paused(self) -> bool:
+        """Whether its client asked for a pause."""
+        return self._flow.state is FlowState.PAUSED
+
+    @property
+    def epoch(self) -> int:
+        """The newest owner of the response that this reader was told of."""
+        return self._log.epoch_at(self.next_index - 1)
+
+    def lost(self) -> None:
+        """See `Reader.lost`."""
+        self._flows = False
+        self._connection.find_again(self)
+
     def pause(self, now: float) -> None:
         """Hold the delivery to this reader."""
         if self._flow.pause(now, self.stream.log.text_bytes):

@@ -25,6 +25,7 @@ _logger = logging.getLogger(__name__)
 # The end of the grace period is noticed this share of it late, within these bounds (deadlines are looked at when due).
 _LOOKS_PER_GRACE = 10
 _LOOK_SECONDS = (0.1, 3.0)
+_LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 _LONGEST_RETRY_PAUSE_SECONDS = 2.0
 
@@ -37,8 +38,9 @@ class Generation:
         turns: what the model sees.
         grace_seconds: without a reader for so long, the model is cancelled.
         fallback_text: the answer when every attempt failed; empty for an error instead.
+        in_force: whether this task may say how the response ends; while it may not, the end waits.
         on_attempt: called as each attempt after the first begins.
-        on_end: called once, when the response has ended and the model is closed.
+        on_end: called once, when the response has ended, or was abandoned, and the model is closed.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Generation:
         grace_seconds: float,
         fallback_text: str,
         monotonic: Callable[[], float],
+        in_force: Callable[[], bool],
         on_attempt: Callable[[], None],
         on_end: Callable[[Generation], None],
     ) -> None:
@@ -64,19 +67,29 @@ class Generation:
         self._grace = grace_seconds
         self._fallback_text = fallback_text
         self._monotonic = monotonic
+        self._in_force = in_force
         self._on_attempt = on_attempt
         self._on_end = on_end
         self._task: asyncio.Task[None] | None = None
         self._begun = False
+        self._abandoned = False
         self._attempt: asyncio.Task[ModelFinish] | None = None
         self._overdue: UpstreamTimeout | None = None
         self._looked_at = 0.0
         self._first_token_by = 0.0
         self._finish_by = 0.0
         self._tokens_before = 0
+        # Of a response that this task took up, and continues, there is a beginning.
+        self._prefix = stream.log.text if source.continues else ""
+        self._last_attempt = stream.attempt + limits.model_retries
         shortest, longest = _LOOK_SECONDS
         self._look_every = min(longest, max(shortest, grace_seconds / _LOOKS_PER_GRACE))
         self._look_slot = clock.put_after(self, self._look_every)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether another task goes on with the response."""
+        return self._abandoned
 
     def start(self) -> None:
         """A worker is free: begin."""
@@ -86,16 +99,23 @@ class Generation:
 
     def cancel(self) -> None:
         """End the response as cancelled now, and the model as soon as its source lets go. Late calls change nothing."""
-        if self.stream.state.terminal:
+        if self._over:
             return
         self.stream.cancel()
         self._stop()
 
     def interrupt(self, error: EvenflowError) -> None:
         """End the response with `error` now, and the model as soon as its source lets go."""
-        if self.stream.state.terminal:
+        if self._over:
             return
         self.stream.fail(error.to_object())
+        self._stop()
+
+    def abandon(self) -> None:
+        """Stop the model and leave the response as it is: another task goes on with it."""
+        if self._over:
+            return
+        self._abandoned = True
         self._stop()
 
     def _stop(self) -> None:
@@ -110,11 +130,11 @@ class Generation:
     async def _run(self) -> None:
         self._begun = True
         try:
-            if not self.stream.state.terminal:
+            if not self._over:
                 await self._attempts()
         except asyncio.CancelledError:
-            # cancel() and interrupt() have closed the stream; anything else that ends our task is the process leaving.
-            if not self.stream.state.terminal:
+            # cancel(), interrupt() and abandon() have said so; anything else that ends our task is the process leaving.
+            if not self._over:
                 self.stream.cancel()
         finally:
             self._on_end(self)
@@ -123,18 +143,25 @@ class Generation:
         """Try until an attempt completes the stream or none is left."""
         while True:
             outcome = await self._outcome()
-            if self.stream.state.terminal:
+            if self._over:
                 return  # cancelled meanwhile, and the source answered that in its own way
+            while not self._in_force():  # noqa: ASYNC110 - another task may answer by now; seldom, and seconds
+                await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if isinstance(outcome, ModelFinish):
                 self.stream.complete(outcome.finish_reason, outcome.usage)
                 return
             hopeless = isinstance(outcome, ModelRefused | UpstreamRejected)
-            if hopeless or self.stream.attempt > self._limits.model_retries:
+            if hopeless or self.stream.attempt >= self._last_attempt:
                 self._give_up(outcome)
                 return
             await asyncio.sleep(_pause_before_retry(outcome))
+            self._prefix = ""
             self._on_attempt()
             self.stream.restart()
+
+    @property
+    def _over(self) -> bool:
+        return self._abandoned or self.stream.state.terminal
 
     async def _outcome(self) -> ModelFinish | EvenflowError:
         """How one attempt ends."""
@@ -155,13 +182,15 @@ class Generation:
         self._finish_by = now + self._limits.model_deadline_seconds
         self._tokens_before = self.stream.tokens
         self._overdue = None
-        request = ModelRequest(self.stream.channel.agent, self._turns, self.stream.attempt)
+        stream = self.stream
+        key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
+        request = ModelRequest(stream.channel.agent, self._turns, stream.attempt, self._prefix, key)
         self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, self.stream))
         self._look_slot = self._clock.put_after(self, self._next_look(now))
         try:
             return await self._attempt
         except asyncio.CancelledError:
-            if self._overdue is not None and not self.stream.state.terminal:
+            if self._overdue is not None and not self._over:
                 raise self._overdue from None
             raise
         finally:
@@ -182,7 +211,7 @@ class Generation:
     def on_due(self, slot: int) -> None:
         """Look at the grace period and the deadlines."""
         stream = self.stream
-        if slot != self._look_slot or stream.state.terminal:
+        if slot != self._look_slot or self._over:
             return
         now = self._monotonic()
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from fargate_handler.metrics import Counter
 from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
@@ -21,7 +22,7 @@ class MessageLedger:
     """The session store and the recorder, as the orchestrator uses them.
 
     Args:
-        owner: this task's name.
+        keeper: of this task's name.
         wall_time: seconds since the epoch.
         refused: counts messages that could not be put on record.
     """
@@ -30,13 +31,13 @@ class MessageLedger:
         self,
         sessions: SessionStore,
         recorder: ResponseRecorder,
-        owner: str,
+        keeper: LeaseKeeper,
         wall_time: Callable[[], float],
         refused: Counter,
     ) -> None:
         self._sessions = sessions
         self._recorder = recorder
-        self.owner = owner
+        self._keeper = keeper
         self._wall_time = wall_time
         self._refused = refused
 
@@ -49,22 +50,14 @@ class MessageLedger:
         with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
 
-    async def is_ours_to_begin(self, entry: LedgerEntry) -> bool:
-        """Whether this task put the message on record and nobody has begun to answer it.
+    @property
+    def owner(self) -> str:
+        """The name under which this task puts messages on record."""
+        return self._keeper.owner
 
-        The store's answer to putting it there was lost: its sender heard that it was not accepted, but it was.
-
-        Raises:
-            Overloaded: the store can't be read.
-        """
-        if entry.owner != self.owner or entry.ended:
-            return False
-        with self._reachable():
-            return await self._recorder.is_unbegun(entry.response_id)
-
-    def record_late(self, stream: ResponseStream) -> None:
-        """Have the response of such a message written."""
-        self._recorder.record(stream, Lease(stream.response_id, self.owner, 1))
+    def go_on(self, stream: ResponseStream, lease: Lease, written: int) -> None:
+        """Have the rest of a response written, of which `written` entries are on record."""
+        self._recorder.record(stream, lease, written)
 
     async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
         """Put the message on record, and have its response written as it grows.

@@ -10,21 +10,23 @@ from typing import NamedTuple
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.conversations import Conversations
-from fargate_handler.orchestrator.fair_queue import FairQueue
+from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
+from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Inheritance, Succession
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.conversation import Conversation, Turn
 from stream_core.delivery_clock import DeliveryClock
-from stream_core.errors import Conflict, EvenflowError, NotFound, Overloaded, RateLimited
+from stream_core.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded, RateLimited
 from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
-from stream_core.session_store import LedgerEntry, NotAccepted
+from stream_core.session_store import NotAccepted
 
 # How often another task may be quicker before a client is asked to try again.
 _TRIES = 3
@@ -44,6 +46,7 @@ class Orchestrator:
         fallback_text: the answer when the model cannot; empty for an error instead.
         monotonic: seconds.
         ledger: where accepted messages are kept for other tasks; without one, this task is the only one.
+        in_force: whether what this task answers is its own.
     """
 
     def __init__(
@@ -56,8 +59,14 @@ class Orchestrator:
         fallback_text: str,
         monotonic: Callable[[], float],
         ledger: MessageLedger | None = None,
+        in_force: Callable[[], bool] = lambda: True,
     ) -> None:
         self.responses = Responses(limits)
+        self.elsewhere: FollowedResponses | None = None
+        """The responses of other tasks, where there are any."""
+        self.succession: Succession | None = None
+        """What takes over from lost tasks, where there are others."""
+        self._in_force = in_force
         self._ledger = ledger
         self._source = source
         self._clock = clock
@@ -66,22 +75,18 @@ class Orchestrator:
         self._fallback_text = fallback_text
         self._monotonic = monotonic
         self._conversations = Conversations(limits)
-        self._queue: FairQueue[Generation] = FairQueue(limits.queue_depth)
-        self._running: dict[str, Generation] = {}
-        self._waiting: dict[str, Generation] = {}
+        self._generations = Generations(limits, metrics, monotonic, self._release)
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
-        self._left_with: EvenflowError | None = None
         self.draining = False
-        metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
-        metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
         metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+        metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self.elsewhere) if self.elsewhere is not None else 0)
 
     @property
     def busy(self) -> bool:
         """Whether any response has not ended, or any message is being accepted."""
-        return bool(self._running or self._waiting or self._being_accepted)
+        return bool(len(self._generations) or self._being_accepted)
 
     async def submit(self, event: IngestEvent) -> Submission:
         """Accept a message, or return the response that it has already.
@@ -118,10 +123,11 @@ class Orchestrator:
             fresh = self._conversations.get(channel) is None
             conversation = self._conversations.open(channel, self._monotonic())
             known = conversation.known_response(event.message_id)
-            if known is not None and self.responses.remembers(known):
+            given_up = known is not None and self._was_given_up(known)
+            if known is not None and self.responses.remembers(known) and not given_up:
                 return Submission(self.responses.get(known, channel), duplicate=True)
             conversation.check_rate(self._monotonic())
-            if fresh or conversation.stale:
+            if fresh or conversation.stale or given_up:
                 await self._catch_up(conversation, channel)
                 fresh = True
             for _ in range(_TRIES):
@@ -141,33 +147,30 @@ class Orchestrator:
                 retry_after_ms=500,
             )
 
+    def _was_given_up(self, response_id: str) -> bool:
+        """Whether it went to the dead letters: its message may have been given another response since."""
+        stream = self.responses.held(response_id)
+        return stream is not None and stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED
+
     async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
         """Read the ledger, where there is one."""
         if self._ledger is not None:
             stored = await self._ledger.load(channel)
             conversation.catch_up(stored, self._ledger.owner)
             for entry in stored.entries:
-                known = self.responses.remembers(entry.response_id)
-                if not known and await self._ledger.is_ours_to_begin(entry):
-                    self._begin_late(conversation, channel, entry)
-
-    def _begin_late(self, conversation: Conversation, channel: Channel, entry: LedgerEntry) -> None:
-        """Answer a message that we put on record without hearing that we had."""
-        self._check_node(channel.tenant)
-        stream = self._new_stream(entry.response_id, entry.message_id, channel)
-        self._in_flight_of_tenant[channel.tenant] += 1
-        if self._ledger is not None:
-            self._ledger.record_late(stream)
-        self._begin(stream, conversation.begin_late(entry.message_id, entry.text), self._limits.grace_seconds)
+                ours = entry.owner == self._ledger.owner and not entry.ended
+                if ours and self.succession is not None and not self.responses.remembers(entry.response_id):
+                    # We put it on record without hearing that we had: its sender heard that it was not accepted.
+                    await self.succession.begin_late(entry.response_id)
 
     async def _accept(self, conversation: Conversation, event: IngestEvent) -> Submission:
         known = conversation.known_response(event.message_id)
         if known is not None:
-            return Submission(self._held(known, event.channel), duplicate=True)
+            return Submission(await self._answer_to(known, event), duplicate=True)
         now, tenant = self._monotonic(), event.channel.tenant
         self._check_node(tenant)
         conversation.check(event.message_id, event.previous_message_id)
-        stream = self._new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel)
+        stream = self.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel)
         self._in_flight_of_tenant[tenant] += 1
         self._being_accepted += 1
         try:
@@ -182,19 +185,18 @@ class Orchestrator:
         self._begin(stream, turns, event.grace_seconds)
         return Submission(stream, duplicate=False)
 
-    def _held(self, response_id: str, channel: Channel) -> ResponseStream:
+    async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:
         try:
-            return self.responses.get(response_id, channel)
-        except NotFound:
-            if self._ledger is None:
-                raise
-            raise Conflict(
-                f"this message was accepted by another task: GET /chat/message/{response_id} has its answer",
-                code="response_elsewhere",
-                response_id=response_id,
-            ) from None
+            return await self.find(response_id, event.channel)
+        except NotFound as error:
+            raise Gone(
+                f"message {event.message_id!r} was answered as {response_id}, which is no longer held; "
+                "ask again with a new message",
+                code="response_expired",
+            ) from error
 
-    def _new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
+    def new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
+        """An empty response on this task's clock."""
         return ResponseStream(
             response_id=response_id,
             message_id=message_id,
@@ -215,39 +217,109 @@ class Orchestrator:
             grace_seconds=grace_seconds,
             fallback_text=self._fallback_text,
             monotonic=self._monotonic,
+            in_force=self._in_force,
             on_attempt=self._attempted_again,
-            on_end=self._ended,
+            on_end=self._generations.ended,
         )
-        self._run_or_queue(generation)
-        if self._left_with is not None:
-            generation.interrupt(self._left_with)
+        self._generations.add(generation)
+
+    async def find(self, response_id: str, channel: Channel) -> ResponseStream:
+        """A response of the session, whichever task generates it.
+
+        Raises:
+            NotFound: no such response, or another session's (which is not told apart).
+            Gone: it ended too long ago.
+            Overloaded: where it is can't be told now.
+        """
+        for _ in range(_TRIES):
+            try:
+                return self.responses.get(response_id, channel)
+            except NotFound:
+                if self.elsewhere is None or not await self.elsewhere.find(response_id, channel):
+                    raise
+        raise Overloaded(
+            "this response is changing hands; nothing was changed, ask again",
+            code="response_elsewhere",
+            retry_after_ms=500,
+        )
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more response can be generated, or wait for it, here."""
+        taken = len(self._generations) + self._being_accepted
+        return not self.draining and taken < self._limits.generations_per_node + self._limits.queue_depth
+
+    def inherit(self, left: Inheritance) -> bool:
+        """Go on with a response that is this task's from now on; whether it didn't already.
+
+        Raises:
+            RateLimited: there is no room for it, or for its session.
+        """
+        response_id, channel, now = left.head.response_id, left.channel, self._monotonic()
+        if self._ledger is None or self._generations.of(response_id) is not None:
+            return False  # nobody has lost it
+        if not self.has_room:
+            raise RateLimited("no room to take this response over now", code="queue_full")
+        conversation = self._conversations.open(channel, now)
+        if conversation.known_response(left.message.message_id) != response_id:
+            conversation.catch_up(left.conversation, self._ledger.owner)
+        stream = self.new_stream(response_id, left.message.message_id, channel)
+        entries = left.stored.entries
+        if entries or left.lease.epoch > 1:
+            stream.take_up(entries, left.lease.epoch, left.began_at, continues=self._source.continues)
+        copy = self.responses.held(response_id)
+        if copy is not None:
+            self.responses.drop(copy)
+        self._ledger.go_on(stream, left.lease, len(entries))
+        self._in_flight_of_tenant[channel.tenant] += 1
+        turns = conversation.begin_late(left.message.message_id, left.message.text)
+        self._begin(stream, turns, self._limits.grace_seconds)
+        if copy is not None:
+            copy.lose()
+        return True
 
     def last_message_id(self, channel: Channel) -> str | None:
         """The session's last accepted message, if there is one."""
         conversation = self._conversations.get(channel)
         return conversation.last_message_id if conversation else None
 
-    def cancel(self, stream: ResponseStream) -> None:
-        """Stop the model and end the response as cancelled; one that has ended stays as it is."""
-        generation = self._running.get(stream.response_id) or self._waiting.get(stream.response_id)
-        if generation is not None:
+    async def cancel(self, stream: ResponseStream) -> ResponseState:
+        """Stop the model and end the response as cancelled; one that has ended stays as it is. Returns its state then.
+
+        Raises:
+            Overloaded: the task that generates it can't be told.
+        """
+        generation = self._generations.of(stream.response_id)
+        if generation is not None and generation.stream is stream:
             generation.cancel()
+        elif self.elsewhere is not None and stream.via != "owner" and not stream.log.closed:
+            return await self.elsewhere.cancel(stream)
+        return stream.state
 
     def interrupt_all(self, error: EvenflowError) -> None:
         """End everything that runs or waits, or is still to begin, with `error`: the drain's time is over."""
-        self._left_with = error
-        for generation in (*self._waiting.values(), *self._running.values()):
-            generation.interrupt(error)
+        self._generations.interrupt_all(error)
 
-    def interrupt(self, stream: ResponseStream, error: EvenflowError) -> None:
-        """End a response with `error`; one that has ended stays as it is."""
-        generation = self._running.get(stream.response_id) or self._waiting.get(stream.response_id)
-        if generation is not None:
-            generation.interrupt(error)
+    def hand_over_all(self) -> None:
+        """Stop everything that runs or waits, or is still to begin, and leave it as it is: other tasks go on with it."""
+        self._generations.hand_over_all()
+
+    def lose(self, stream: ResponseStream) -> None:
+        """Another task goes on with this response; its readers here follow it there."""
+        generation = self._generations.of(stream.response_id)
+        if generation is not None and generation.stream is stream:
+            generation.abandon()
+        conversation = self._conversations.get(stream.channel)
+        if conversation is not None:
+            conversation.stale = True
+        self.responses.drop(stream)
+        stream.lose()
 
     def sweep(self, now: float) -> None:
         """Forget what is old; about once a second."""
         self.responses.sweep(now)
+        if self.elsewhere is not None:
+            self.elsewhere.sweep(now)
         self._conversations.sweep(now)
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -265,8 +337,7 @@ class Orchestrator:
                 code="tenant_in_flight",
                 retry_after_ms=1000,
             )
-        taken = len(self._running) + len(self._queue) + self._being_accepted
-        if taken >= self._limits.generations_per_node + self._limits.queue_depth:
+        if not self.has_room:
             self._metrics.counter(catalogue.QUEUE_REFUSED).value += 1
             raise RateLimited(
                 "the queue is full; the message was not accepted, send it again later",
@@ -274,38 +345,8 @@ class Orchestrator:
                 retry_after_ms=2000,
             )
 
-    @property
-    def _full(self) -> bool:
-        return len(self._running) >= self._limits.generations_per_node
-
-    def _run_or_queue(self, generation: Generation) -> None:
-        stream = generation.stream
-        if not self._full:
-            self._start(generation)
-            return
-        self._waiting[stream.response_id] = generation
-        self._queue.put(stream.channel.tenant, generation)
-
-    def _start(self, generation: Generation) -> None:
-        stream = generation.stream
-        self._waiting.pop(stream.response_id, None)
-        self._running[stream.response_id] = generation
-        waited = self._monotonic() - stream.created_at
-        self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
-        generation.start()
-
     def _attempted_again(self) -> None:
         self._metrics.counter(catalogue.GENERATION_RETRIES).value += 1
-
-    def _ended(self, generation: Generation) -> None:
-        stream = generation.stream
-        if self._waiting.pop(stream.response_id, None) is not None:
-            self._queue.remove(stream.channel.tenant, generation)
-        self._running.pop(stream.response_id, None)
-        self._release(stream)
-        self._measure(generation)
-        while not self._full and (waiting := self._queue.take()) is not None:
-            self._start(waiting)
 
     def _release(self, stream: ResponseStream) -> None:
         self._no_longer_in_flight(stream.channel.tenant)
@@ -313,25 +354,12 @@ class Orchestrator:
         if conversation is not None:
             answered = stream.state is ResponseState.COMPLETED and not stream.degraded
             conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
-        self.responses.ended(stream)
+            conversation.stale |= not stream.state.terminal
+        # Another copy may have taken its place.
+        if stream.state.terminal and self.responses.held(stream.response_id) is stream:
+            self.responses.ended(stream)
 
     def _no_longer_in_flight(self, tenant: str) -> None:
         self._in_flight_of_tenant[tenant] -= 1
         if not self._in_flight_of_tenant[tenant]:
             del self._in_flight_of_tenant[tenant]
-
-    def _measure(self, generation: Generation) -> None:
-        stream, metrics = generation.stream, self._metrics
-        outcome = {
-            ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
-            ResponseState.ERROR: catalogue.RESPONSES_FAILED,
-            ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
-        }[stream.state]
-        metrics.counter(outcome).value += 1
-        metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
-        metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
-        if stream.tokens and stream.first_delta_at is not None and stream.ended_at is not None:
-            metrics.distribution(catalogue.FIRST_TOKEN).record((stream.first_delta_at - stream.created_at) * 1000)
-            if stream.tokens > 1:
-                gap = (stream.ended_at - stream.first_delta_at) / (stream.tokens - 1)
-                metrics.distribution(catalogue.TOKEN_GAP).record(gap * 1000)

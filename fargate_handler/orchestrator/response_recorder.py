@@ -26,7 +26,6 @@ _CHUNKS_PER_WRITE = 25
 _WRITES_AT_ONCE = 16
 # An item may have 400 KB, and a character take six bytes there.
 _CHUNK_CHARACTERS = 16_384
-_RENEWALS_PER_LEASE = 3.3
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
@@ -49,14 +48,14 @@ class Recording:
         "written",
     )
 
-    def __init__(self, stream: ResponseStream, lease: Lease, now: float) -> None:
+    def __init__(self, stream: ResponseStream, lease: Lease, written: int, now: float) -> None:
         self.stream = stream
         self.lease = lease
-        self.written = 0
+        self.written = written
         """The next index that the store does not have."""
-        self.sent = 0
+        self.sent = written
         """The next index that is not on its way there."""
-        self.stored_bytes = 0
+        self.stored_bytes = sum(len(entry.encode()) for entry in stream.log.entries[:written] if isinstance(entry, str))
         self.writing = False
         self.due_at = now
         """Not before, after a write that was not taken."""
@@ -110,7 +109,6 @@ class ResponseRecorder:
     messages are refused. A response that could not be written until it expires is given up, and counted.
 
     Args:
-        owner: this task's name in leases.
         wall_time: seconds since the epoch, for what other machines read; `monotonic` for everything else.
         on_lost: called with a response that another task has taken over.
     """
@@ -120,7 +118,6 @@ class ResponseRecorder:
         *,
         responses: ResponseStore,
         sessions: SessionStore,
-        owner: str,
         clock: DeliveryClock,
         limits: Limits,
         metrics: Metrics,
@@ -130,7 +127,6 @@ class ResponseRecorder:
     ) -> None:
         self._responses = responses
         self._sessions = sessions
-        self._owner = owner
         self._clock = clock
         self._limits = limits
         self._monotonic = monotonic
@@ -143,8 +139,6 @@ class ResponseRecorder:
         self.backlog_bytes = 0
         """Text in the logs that the store does not have."""
         self._look_at = 0.0
-        self._renew_at = 0.0
-        self._leased_until = 0.0
         self._delays = metrics.distribution(catalogue.STORE_WRITE_DELAY)
         self._retries = metrics.counter(catalogue.STORE_RETRIES)
         self._lost = metrics.counter(catalogue.STORE_DELTAS_LOST)
@@ -159,58 +153,57 @@ class ResponseRecorder:
         """Whether anything is not in the store yet."""
         return bool(self._recordings)
 
-    async def start(self) -> None:
-        """Take the lease of this task, and begin.
-
-        Raises:
-            StoreUnavailable: the store can't be reached.
-        """
-        await self._renew()
-        self._renew_at = self._monotonic() + self._limits.lease_seconds / _RENEWALS_PER_LEASE
+    def start(self) -> None:
+        """Begin."""
         self._clock.put_after(self, self._interval)
 
-    def record(self, stream: ResponseStream, lease: Lease) -> None:
-        """From now on `stream` is written as it grows, until its end is."""
-        self._recordings[stream.response_id] = recording = Recording(stream, lease, self._monotonic())
+    def record(self, stream: ResponseStream, lease: Lease, written: int = 0) -> None:
+        """From now on `stream` is written as it grows, until its end is; the store has its first `written` entries."""
+        self._recordings[stream.response_id] = recording = Recording(stream, lease, written, self._monotonic())
         stream.on_urgent = partial(self._hurry, recording)
+        self._hurry(recording)
 
-    async def is_unbegun(self, response_id: str) -> bool:
-        """Whether the store has this response, and nothing of it.
-
-        Raises:
-            StoreUnavailable: the store can't be read.
-        """
-        now = self._wall_time()
-        head = await self._responses.head(response_id, now)
-        if head is None or head.ending is not None:
-            return False
-        return not (await self._responses.entries(response_id, 0, now)).entries
+    def lose_everything(self) -> None:
+        """Nothing that is being written is this task's any more."""
+        for recording in tuple(self._recordings.values()):
+            self._lose(recording)
 
     async def drain(self, deadline: float) -> None:
-        """Return when everything is written, or at `deadline` on the monotonic clock."""
-        while self._recordings and self._monotonic() < deadline:
+        """Return when everything is written that there is, or at `deadline` on the monotonic clock.
+
+        What has not ended by then is no longer written: another task goes on with it.
+        """
+        while self._unwritten and self._monotonic() < deadline:
             self._write_out(tuple(self._recordings.values()))
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
-        if self._recordings:
-            _logger.error("%d responses could not be written to the store before leaving", len(self._recordings))
         for recording in tuple(self._recordings.values()):
-            self._give_up(recording)
+            if recording.stream.log.closed:
+                _logger.error(
+                    "response %s could not be written to the store before leaving", recording.lease.response_id
+                )
+                self._give_up(recording)
+            else:
+                self._forget(recording)
 
     def on_due(self, _slot: int) -> None:
-        """Write what has grown, keep the lease, look for readers elsewhere."""
+        """Write what has grown, look for readers elsewhere."""
         self._clock.put_after(self, self._interval)
         now = self._monotonic()
         recordings = tuple(self._recordings.values())
         self._write_out(recordings)
         self.backlog_bytes = sum(recording.stream.log.text_bytes - recording.stored_bytes for recording in recordings)
-        if now >= self._renew_at:
-            self._renew_at = now + self._limits.lease_seconds / _RENEWALS_PER_LEASE
-            self._background.run(self._keep_lease())
         if now >= self._look_at:
             self._look_at = now + max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
             for recording in recordings:
                 if recording.stream.unread_since is not None and not recording.stream.state.terminal:
                     self._background.run(self._look(recording))
+
+    @property
+    def _unwritten(self) -> bool:
+        return any(
+            recording.missing or recording.writing or recording.stream.log.closed
+            for recording in self._recordings.values()
+        )
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -256,6 +249,8 @@ class ResponseRecorder:
         not_taken = {chunk.response_id for chunk in left}
         for recording, chunk in zip(recordings, chunks, strict=True):
             recording.writing = False
+            if not self._is_ours(recording):
+                continue
             if recording.stream.response_id in not_taken:
                 recording.take_back()
                 self._try_later(recording, now)
@@ -294,12 +289,14 @@ class ResponseRecorder:
             await self._sessions.answered(stream.channel, stream.message_id, _answer(stream, limits.history_bytes))
         except LeaseLost:
             _logger.warning("response %s was taken over by another task while it was written", stream.response_id)
-            self._on_lost(stream)
+            self._lose(recording)
+            return
         except Exception as error:
             if not isinstance(error, StoreUnavailable):
                 _logger.exception("the store refused the end of a response")
             recording.writing = False
-            self._try_later(recording, self._monotonic())
+            if self._is_ours(recording):
+                self._try_later(recording, self._monotonic())
             return
         self._forget(recording)
 
@@ -322,29 +319,20 @@ class ResponseRecorder:
         self._lost.value += max(1, recording.missing)  # the end alone is a loss too: readers would wait for it
         self._forget(recording)
 
+    def _is_ours(self, recording: Recording) -> bool:
+        return self._recordings.get(recording.stream.response_id) is recording
+
+    def _lose(self, recording: Recording) -> None:
+        if self._is_ours(recording):
+            self._forget(recording)
+            self._on_lost(recording.stream)
+
     def _forget(self, recording: Recording) -> None:
         recording.stream.on_urgent = None
-        self._recordings.pop(recording.stream.response_id, None)
+        if self._is_ours(recording):
+            del self._recordings[recording.stream.response_id]
 
-    # -- lease and readers ---------------------------------------------------------------------------------------
-
-    async def _renew(self) -> None:
-        begun = self._monotonic()
-        await self._responses.renew(self._owner, self._wall_time() + self._limits.lease_seconds)
-        # Counted from before the call, which may have taken long; and calls may overlap.
-        self._leased_until = max(self._leased_until, begun + self._limits.lease_seconds)
-
-    async def _keep_lease(self) -> None:
-        lapsed = self._monotonic() >= self._leased_until
-        try:
-            await self._renew()
-        except StoreUnavailable:
-            _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
-            return
-        if lapsed:
-            _logger.warning("the lease of this task had run out: looking at what was taken over")
-            for recording in tuple(self._recordings.values()):
-                self._background.run(self._look(recording))
+    # -- readers ---------------------------------------------------------------------------------------
 
     async def _look(self, recording: Recording) -> None:
         """See in the store whether somebody reads this elsewhere, and whether it is still ours."""
@@ -356,7 +344,8 @@ class ResponseRecorder:
         if head is None:
             return
         if head.lease != recording.lease:
-            self._on_lost(stream)
+            self._lose(recording)
+            return
         if head.polls > recording.polls:
             recording.polls = head.polls
             if stream.unread_since is not None:

@@ -58,6 +58,24 @@ class Responses:
             )
         raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
 
+    def held(self, response_id: str) -> ResponseStream | None:
+        """The response, whoever's it is."""
+        return self._held.get(response_id)
+
+    def here(self, response_id: str, channel: Channel) -> ResponseStream | None:
+        """The response, if it is this session's and held here."""
+        stream = self._held.get(response_id)
+        return stream if stream is not None and stream.channel == channel else None
+
+    def drop(self, stream: ResponseStream) -> None:
+        """This copy of the response is no good any more; the next reader finds another one."""
+        if self._held.get(stream.response_id) is not stream:
+            return
+        if stream in self._ended:
+            self._ended.remove(stream)
+            self._ended_bytes -= stream.log.text_bytes
+        self._let_go(stream)
+
     def of(self, channel: Channel) -> list[ResponseStream]:
         """All responses of a session that are held, oldest first."""
         return self._of_channel.get(channel, [])
@@ -83,12 +101,15 @@ class Responses:
                 self._forget(stream)
 
     def _forget(self, stream: ResponseStream) -> None:
-        del self._held[stream.response_id]
+        self._let_go(stream)
         self._ended_bytes -= stream.log.text_bytes
+        self._expired[stream.response_id] = stream.channel
+        if len(self._expired) > self._limits.expired_responses_remembered:
+            self._expired.popitem(last=False)
+
+    def _let_go(self, stream: ResponseStream) -> None:
+        del self._held[stream.response_id]
         siblings = self._of_channel[stream.channel]
         siblings.remove(stream)
         if not siblings:
             del self._of_channel[stream.channel]
-        self._expired[stream.response_id] = stream.channel
-        if len(self._expired) > self._limits.expired_responses_remembered:
-            self._expired.popitem(last=False)

@@ -27,6 +27,11 @@ class BedrockModel:
         self._call = {"modelId": model, "inferenceConfig": {} if max_tokens is None else {"maxTokens": max_tokens}}
         self._client = AwsClient("bedrock-runtime", most_calls, _CHECK)
 
+    @property
+    def continues(self) -> bool:
+        """See `TokenSource.continues`: not every model there can."""
+        return False
+
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
         messages = [

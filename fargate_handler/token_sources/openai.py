@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import aiohttp
 import orjson
@@ -12,6 +13,7 @@ from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
+from stream_core.conversation import Turn
 from stream_core.errors import ModelRefused, UpstreamFailed, UpstreamRejected
 
 _logger = logging.getLogger(__name__)
@@ -26,9 +28,11 @@ class OpenAIModel:
         url: the server's base, up to and including `/v1`.
         model: the model's name there.
         api_key: sent as a bearer token, when given.
+        continues: whether the server goes on from an assistant's turn that stands last (vLLM's `continue_final_message`).
     """
 
-    def __init__(self, url: str, model: str, api_key: str | None) -> None:
+    def __init__(self, url: str, model: str, api_key: str | None, *, continues: bool = False) -> None:
+        self._continues = continues
         self._url = f"{url.rstrip('/')}/chat/completions"
         self._model = model
         headers = {"Accept": "text/event-stream"}
@@ -41,18 +45,18 @@ class OpenAIModel:
             connector=aiohttp.TCPConnector(limit=0),
         )
 
+    @property
+    def continues(self) -> bool:
+        """See `TokenSource.continues`."""
+        return self._continues
+
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        body = {
-            "model": self._model,
-            "messages": [{"role": turn.role, "content": turn.text} for turn in request.turns],
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        headers = {"Content-Type": "application/json"}
+        if request.key:
+            headers["Idempotency-Key"] = request.key
         try:
-            async with self._http.post(
-                self._url, data=orjson.dumps(body), headers={"Content-Type": "application/json"}
-            ) as answer:
+            async with self._http.post(self._url, data=orjson.dumps(self._body(request)), headers=headers) as answer:
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 try:
@@ -65,6 +69,20 @@ class OpenAIModel:
                 f"the connection to the model's server failed ({type(error).__name__}); what it had sent was kept",
                 code="upstream_failed",
             ) from error
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        turns = request.turns
+        body: dict[str, Any] = {}
+        if request.prefix:
+            turns = (*turns, Turn("assistant", request.prefix))
+            body = {"continue_final_message": True, "add_generation_prompt": False}
+        return {
+            "model": self._model,
+            "messages": [{"role": turn.role, "content": turn.text} for turn in turns],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **body,
+        }
 
     async def close(self) -> None:
         """Close the connections to the server."""

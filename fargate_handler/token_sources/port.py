@@ -11,11 +11,17 @@ from stream_core.messages import Usage
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What the model is asked. `turns` ends with the user's message; `attempt` counts from 1."""
+    """What the model is asked. `turns` ends with the user's message; `attempt` counts from 1.
+
+    `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, and it
+    pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    """
 
     agent: str
     turns: tuple[Turn, ...]
     attempt: int
+    prefix: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,10 @@ class TokenSink(Protocol):
 
 class TokenSource(Protocol):
     """A model behind a connection."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether it can go on from the middle of an answer."""
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """Push the answer's tokens into `sink` until the model ends.

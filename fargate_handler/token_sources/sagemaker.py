@@ -37,6 +37,11 @@ class SageMakerModel:
             self._options["max_tokens"] = max_tokens
         self._client = AwsClient("sagemaker-runtime", most_calls, _CHECK)
 
+    @property
+    def continues(self) -> bool:
+        """See `TokenSource.continues`: not every model there can."""
+        return False
+
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
         # Many chat templates insist on alternation, and take one text a turn.

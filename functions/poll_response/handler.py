@@ -52,6 +52,7 @@ def _poll(request: HttpApiRequest) -> HttpApiAnswer:
         response_id=request.path_names["response_id"],
         channel=str(claims.channel),
         from_index=whole_number("from_index", request.query.get("from_index"), 0),
+        epoch=whole_number("epoch", request.query.get("epoch"), 1, lowest=1),
         patience=min(timeout_ms, _settings.limits.poll_timeout_max_ms) / 1000,
         wall_time=time.time,
         sleep=time.sleep,

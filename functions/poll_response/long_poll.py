@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from functions.poll_response.stored_responses import StoredResponses
 from stream_core.long_poll import Polled, PollPatience, check_from_index
-from stream_core.response_log import slice_of
+from stream_core.response_log import LogSlice, Restart, slice_of
 from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, ResponseHead, StoredEntries, gapless
+from stream_core.response_store import Chunk, Ending, ResponseHead, StoredEntries, gapless
+from stream_core.resume_point import EVERYTHING
 
 # How long a delta or an end may wait to be seen, on average half of it. A look costs a read unit.
 _LOOK_SECONDS = 0.08
@@ -26,12 +27,33 @@ class PollResult:
     polls: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What there is for the reader. `first_news`: the first entry that it doesn't hold, whatever it says that it has."""
+
+    head: ResponseHead
+    found: StoredEntries
+    first_news: int
+
+    @property
+    def has_news(self) -> bool:
+        return self.found.next_index > self.first_news
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the response ended, once all of it is there."""
+        ending = self.head.ending
+        return ending if ending is not None and self.found.next_index >= ending.next_index else None
+
+
 class LongPoll:
     """One poll of one response.
 
     Args:
         response_id, channel: which response, and whose it must be.
         from_index: the first entry that the reader wants.
+        epoch: the newest owner of the response that the reader was told of, 1 when it doesn't say. Where a later one began
+            before `from_index`, the reader begins again; see `stream_core.resume_point`.
         patience: seconds.
         wall_time: seconds since the epoch, as are the times in the buffer.
         sleep: waits for so many seconds.
@@ -44,6 +66,7 @@ class LongPoll:
         response_id: str,
         channel: str,
         from_index: int,
+        epoch: int,
         patience: float,
         wall_time: Callable[[], float],
         sleep: Callable[[float], None],
@@ -52,6 +75,7 @@ class LongPoll:
         self._response_id = response_id
         self._channel = channel
         self._from_index = from_index
+        self._epoch = epoch
         self._wall_time = wall_time
         self._sleep = sleep
         self._patience = PollPatience(from_index, wall_time(), patience)
@@ -64,58 +88,82 @@ class LongPoll:
         Raises:
             NotFound, Gone, InvalidRequest, Overloaded: in the contract's sense.
         """
-        self._responses.note_read(self._response_id, self._channel, self._wall_time())
-        next_index = self._from_index
+        head = self._responses.note_read(self._response_id, self._channel, self._wall_time())
+        next_index = self._first_index(head)
         while True:
             new, head = self._responses.chunks_and_head(self._response_id, next_index, self._wall_time())
             self._chunks |= {(chunk.epoch, chunk.first_index, chunk.last_index): chunk for chunk in new}
-            found = gapless(head, self._chunks.values(), self._from_index)
-            next_index, now = found.next_index, self._wall_time()
-            due = self._patience.look(
-                now, has_news=bool(found.entries), ended=_ended(head, found), first_delta_at=found.began_at
-            )
-            if now >= due:
-                return self._answer()
-            self._sleep(min(_LOOK_SECONDS, due - now))
+            look, waits = self._look(head)
+            if waits <= 0 and head.ending is None:
+                # Once more, behind the chunks: that is what makes a stale owner's entries invisible. An ending is final.
+                look, waits = self._look(self._responses.head(self._response_id, self._wall_time()))
+            if waits <= 0:
+                return self._answer(look)
+            next_index = look.found.next_index
+            self._sleep(min(_LOOK_SECONDS, waits))
 
-    def _answer(self) -> PollResult:
-        # The head is read once more, behind the chunks: that is what makes a stale owner's entries invisible.
-        head = self._responses.head(self._response_id, self._wall_time())
-        found = gapless(head, self._chunks.values(), self._from_index)
-        ending = head.ending if _ended(head, found) else None
-        part = slice_of(found.entries, self._from_index)
-        if ending is None:
-            begun = self._from_index > 0 or found.began_at is not None
-            status = ResponseState.STREAMING if begun else ResponseState.QUEUED
-            could_at = self._patience.could_at(has_news=bool(found.entries), ended_at=None)
-            return PollResult(Polled(self._response_id, head.message_id, status, part), self._late_ms(could_at), None)
-        check_from_index(self._from_index, ending.next_index)
+    def _look(self, head: ResponseHead) -> tuple[_Look, float]:
+        """What has been read, as this head judges it, and for how many seconds that isn't to be answered."""
+        found = gapless(head, self._chunks.values(), self._first_index(head))
+        look, now = _Look(head, found, self._first_news(head)), self._wall_time()
+        due = self._patience.look(
+            now, has_news=look.has_news, ended=look.ending is not None, first_delta_at=found.began_at
+        )
+        return look, due - now
+
+    def _first_news(self, head: ResponseHead) -> int:
+        later_owner_begins_at = head.first_index_after(self._epoch)
+        return self._from_index if later_owner_begins_at is None else min(self._from_index, later_owner_begins_at)
+
+    def _first_index(self, head: ResponseHead) -> int:
+        """Where the answer begins."""
+        return self._from_index if self._first_news(head) == self._from_index else 0
+
+    # -- the answer ----------------------------------------------------------------------------------------------
+
+    def _answer(self, look: _Look) -> PollResult:
+        begun = self._from_index > 0 or look.found.began_at is not None
+        told_of = [epoch for epoch, start in look.head.starts.items() if start < look.found.next_index]
         polled = Polled(
             response_id=self._response_id,
-            message_id=head.message_id,
+            message_id=look.head.message_id,
+            status=ResponseState.STREAMING if begun else ResponseState.QUEUED,
+            part=self._part(look),
+            epoch=max([self._epoch, *told_of]),
+        )
+        ending = look.ending
+        if ending is None:
+            return PollResult(polled, self._late_ms(look), None)
+        check_from_index(look.found.first_index, ending.next_index)
+        polled = replace(
+            polled,
             status=ending.state,
-            part=part,
             finish_reason=ending.finish_reason,
             usage=ending.usage,
             error=ending.error,
             degraded=ending.degraded,
-            full_text=self._full_text(head),
+            full_text=self._full_text(look),
         )
-        could_at = self._patience.could_at(has_news=bool(found.entries), ended_at=ending.ended_at)
-        return PollResult(polled, self._late_ms(could_at), head.polls)
+        return PollResult(polled, self._late_ms(look), look.head.polls)
 
-    def _full_text(self, head: ResponseHead) -> str:
-        if self._from_index == 0:
-            whole = gapless(head, self._chunks.values(), 0)
-        else:
+    def _part(self, look: _Look) -> LogSlice:
+        part = slice_of(look.found.entries, look.found.first_index)
+        if look.first_news == self._from_index:
+            return part
+        if not look.has_news:
+            # The later owner's beginning isn't on record yet. Until it is, the reader keeps what it has.
+            return LogSlice("", self._from_index - 1, None)
+        markers = [entry for entry in look.found.entries if isinstance(entry, Restart)]
+        return replace(part, restarted=Restart(EVERYTHING, markers[-1].attempt, look.head.epoch))
+
+    def _full_text(self, look: _Look) -> str:
+        entries = look.found.entries
+        if look.found.first_index > 0:
             chunks, _ = self._responses.chunks_and_head(self._response_id, 0, self._wall_time())
-            whole = gapless(head, chunks, 0)
-        return slice_of(whole.entries, 0).text
+            entries = gapless(look.head, chunks, 0).entries
+        return slice_of(entries, 0).text
 
-    def _late_ms(self, could_at: float) -> float:
+    def _late_ms(self, look: _Look) -> float:
+        ended_at = None if look.ending is None else look.ending.ended_at
         # Never negative, though the times are those of two machines.
-        return max(0.0, self._wall_time() - could_at) * 1000
-
-
-def _ended(head: ResponseHead, found: StoredEntries) -> bool:
-    return head.ending is not None and found.next_index >= head.ending.next_index
+        return max(0.0, self._wall_time() - self._patience.could_at(has_news=look.has_news, ended_at=ended_at)) * 1000

@@ -9,7 +9,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stream_aws import response_requests as requests
-from stream_aws.response_items import Item, alive, is_head, read_chunk, read_head
+from stream_aws.attributes import Item
+from stream_aws.response_items import alive, is_chunk, is_head, read_chunk, read_head
 from stream_core.errors import Gone, NotFound, Overloaded
 from stream_core.response_store import Chunk, ResponseHead
 
@@ -65,7 +66,7 @@ class StoredResponses:
                 break
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
         head = next((item for item in items if is_head(item)), None)
-        chunks = [read_chunk(item) for item in items if not is_head(item) and alive(item, now)]
+        chunks = [read_chunk(item) for item in items if is_chunk(item) and alive(item, now)]
         return chunks, _unexpired(response_id, head, now)
 
     def _counted(self, response_id: str) -> Item | None:

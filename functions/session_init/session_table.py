@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_aws.response_items import LIFETIME_SECONDS, seconds, text
+from stream_aws.attributes import seconds, text
+from stream_aws.response_items import LIFETIME_SECONDS
 from stream_aws.tables import SESSIONS, TTL_ATTRIBUTE
 from stream_core.channel import Channel
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
+from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.
 _INTO_SLOT = SLOT_SECONDS / 100
@@ -26,6 +29,17 @@ class HandTurnedClock:
             self.now = max(self.now, moment)
             self.turn_late()
         self.now = max(self.now, until)
+
+    def drive_timers(self) -> None:
+        """From now on the running loop's timers, of `asyncio.sleep` and of timeouts, go by this clock."""
+        asyncio.get_running_loop().time = self.monotonic  # type: ignore[method-assign]
+
+    async def pass_time(self, seconds: float, step: float = 0.01) -> None:
+        """Let so much time pass, and tasks run as it does."""
+        until = self.now + seconds
+        while self.now < until:
+            self.turn(min(step, until - self.now))
+            await settle()
 
     def turn_slots(self, slots: int) -> None:
         """Empty the next `slots` slots, each in time."""

@@ -66,6 +66,7 @@ class RecordingReader:
         self.deliveries: list[Delivery] = []
         self.paused = False
         self.holds_model = False
+        self.left_behind = False
         self._stream = stream
         self._clock = clock
         self._cursor = Cursor(stream.log, held.next_index, most)
@@ -83,6 +84,10 @@ class RecordingReader:
             self.deliveries.append(Delivery(self._clock.delivery.position, tuple(taken_now), jitter))
         if self._cursor.at_end:
             self.leave()
+
+    def lost(self) -> None:
+        """See `Reader.lost`."""
+        self.left_behind = True
 
     def pause(self) -> None:
         """Take nothing until `resume`."""

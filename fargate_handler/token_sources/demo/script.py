@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from random import Random
 from typing import TypedDict
@@ -54,6 +54,24 @@ class Script:
     stops_after: int | None = None
     failure: UpstreamFailed | None = None
     hangs: bool = False
+
+    def behind(self, prefix: str) -> Script:
+        """What of it comes after `prefix`, which it begins with.
+
+        Raises:
+            UpstreamFailed: it begins in another way.
+        """
+        text = "".join(self.tokens)
+        if not text.startswith(prefix):
+            raise UpstreamFailed("the demo model has another answer by now", code="upstream_failed")
+        skipped, length = 0, 0
+        while length < len(prefix):
+            length += len(self.tokens[skipped])
+            skipped += 1
+        # A delta may end inside a token.
+        rest = [text[len(prefix) : length]] if length > len(prefix) else []
+        stops_after = None if self.stops_after is None else max(0, self.stops_after - skipped)
+        return replace(self, tokens=rest + self.tokens[skipped:], stops_after=stops_after)
 
 
 class _Ending(TypedDict, total=False):

@@ -29,6 +29,11 @@ class DemoModel:
         self._clock = clock
         self._seed = seed
 
+    @property
+    def continues(self) -> bool:
+        """See `TokenSource.continues`: the same question has the same answer."""
+        return True
+
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
         question = request.turns[-1].text
@@ -37,6 +42,8 @@ class DemoModel:
         else:
             seed = self._seed ^ crc32(question.encode())
             script = answer_script(self._passages.answer(question), Random(seed))
+        if request.prefix:
+            script = script.behind(request.prefix)
         playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
         try:
             await playback.ended

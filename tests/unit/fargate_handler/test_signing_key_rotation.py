@@ -44,7 +44,7 @@ class Node:
     def __init__(self, client: SecretsManager, secret: SigningKeySecret) -> None:
         self.client = client
         adapters = Adapters({"k1": OLD.encode()}, secret)
-        self.handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters)
+        self.handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
         self._now = self.handler._monotonic()
         self.handler._monotonic = lambda: self._now
 
@@ -121,7 +121,8 @@ async def test_a_secret_that_is_none_leaves_the_old_ones_in_force_and_is_not_log
 
 
 async def test_a_node_with_keys_of_its_own_reads_none() -> None:
-    handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), Adapters({"k1": OLD.encode()}))
+    adapters = Adapters({"k1": OLD.encode()})
+    handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
     handler._read_keys_at = 0.0
     handler.on_due(0)
     await asyncio.sleep(0)

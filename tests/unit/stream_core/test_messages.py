@@ -40,6 +40,7 @@ FROM_CLIENT: list[tuple[dict[str, Any], type[BaseModel]]] = [
         ChatMessageFrame,
     ),
     ({"type": "response.resume", "response_id": "rsp_1", "after": -1}, ResponseResume),
+    ({"type": "response.resume", "response_id": "rsp_1", "after": 7, "epoch": 3}, ResponseResume),
     ({"type": "response.pause", "response_id": "rsp_1"}, ResponsePause),
     ({"type": "response.continue", "response_id": "rsp_1"}, ResponseContinue),
     ({"type": "response.cancel", "response_id": "rsp_1"}, ResponseCancel),
@@ -72,10 +73,21 @@ FROM_SERVER: list[dict[str, Any]] = [
         "duplicate": True,
         "stream": 0,
     },
+    {
+        "type": "chat.response.start",
+        **OF_RESPONSE,
+        "message_id": "m1",
+        "status": "streaming",
+        "next_index": 7,
+        "duplicate": True,
+        "epoch": 2,
+        "via": "peer",
+    },
     {"type": "chat.response.delta", **OF_RESPONSE, "delta": "x", "index": 4},
     {"type": "chat.response.delta", **OF_RESPONSE, "delta": "xyz", "index": 4, "from": 2},
     {"type": "chat.response.delta", **OF_RESPONSE, "delta": "xyz", "index": 4, "from": 0},
     {"type": "chat.response.restarted", **OF_RESPONSE, "from_index": -1, "attempt": 2, "index": 5},
+    {"type": "chat.response.restarted", **OF_RESPONSE, "from_index": -1, "attempt": 2, "index": -1, "epoch": 3},
     {
         "type": "chat.response.completed",
         **OF_RESPONSE,
@@ -112,11 +124,13 @@ def refusal(body: bytes) -> InvalidRequest:
     return refused.value
 
 
-@pytest.mark.parametrize(("frame", "model"), FROM_CLIENT, ids=[str(frame["type"]) for frame, _ in FROM_CLIENT])
+@pytest.mark.parametrize(
+    ("frame", "model"), FROM_CLIENT, ids=[f"{n} {frame['type']}" for n, (frame, _) in enumerate(FROM_CLIENT)]
+)
 def test_each_message_of_a_client_parses(frame: dict[str, Any], model: type[BaseModel]) -> None:
     parsed = parse(CLIENT_MESSAGE, json.dumps(frame).encode())
     assert type(parsed) is model
-    assert parsed.model_dump() == frame
+    assert parsed.model_dump(exclude_unset=True) == frame
 
 
 @pytest.mark.parametrize("frame", FROM_SERVER, ids=[f"{n} {frame['type']}" for n, frame in enumerate(FROM_SERVER)])

@@ -23,7 +23,7 @@ from stream_core.messages import ChatMessageFrame, ResponseAck, ResponseResume
 from stream_core.session import Close, CloseCode, Received, Session, SessionState
 from stream_core.session_token import SessionClaims
 
-CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000)
+CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000)
 MESSAGE = b'{"type":"chat.message","message_id":"m1","previous_message_id":null,"payload":{"text":"hi"}}'
 ACK = b'{"type":"response.ack","response_id":"rsp_1","index":3}'
 

@@ -42,7 +42,7 @@ def test_what_is_issued_verifies_as_the_same_channel(
 ) -> None:
     channel = Channel(tenant, agent, session)
     token, expires_at = TOKENS.issue(channel, now, ttl)
-    assert TOKENS.verify(token, now) == SessionClaims(channel, expires_at)
+    assert TOKENS.verify(token, now) == SessionClaims(channel, expires_at, int(now))
     assert expires_at == int(now) + ttl
 
 

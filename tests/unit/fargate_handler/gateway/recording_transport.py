@@ -20,12 +20,12 @@ class Request:
 class UnderlyingTransport:
     """asyncio's transport below picows'."""
 
-    limits: tuple[int, int] | None = None
+    high: int | None = None
     waiting: int = 0
     """Bytes that the socket has not taken."""
 
-    def set_write_buffer_limits(self, high: int, low: int) -> None:
-        self.limits = (high, low)
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
 
     def get_write_buffer_size(self) -> int:
         return self.waiting

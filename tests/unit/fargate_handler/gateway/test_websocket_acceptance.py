@@ -8,19 +8,18 @@ from dataclasses import replace
 from stream_core.channel import Channel
 from stream_core.limits import Limits
 from tests.unit.fargate_handler.gateway.test_websocket_connection import CHANNEL, Client, Gateway
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
+from tests.unit.settle import settle
 
 
 class SlowGateway(Gateway):
     """A gateway whose orchestrator has a ledger in the test's hand."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits)
-        shared = Shared()
-        self.network = shared.sessions.network
-        self.task = Task(shared, "a", self.limits)
+    def __init__(self, task: Task) -> None:
+        super().__init__(task.limits)
+        self.network = task.shared.sessions.network
+        self.task = task
         self.clock, self.source, self.orchestrator = self.task.clock, self.task.source, self.task.orchestrator
         self.context = replace(
             self.context,
@@ -36,7 +35,7 @@ def ask(client: Client, number: int, text: str = "hi") -> None:
 
 
 async def test_frames_in_one_read_are_accepted_in_their_order() -> None:
-    gateway = SlowGateway()
+    gateway = SlowGateway(await Task.join())
     client = gateway.connect()
     gateway.network.hold("load", "accept")
     for number in range(4):
@@ -50,7 +49,7 @@ async def test_frames_in_one_read_are_accepted_in_their_order() -> None:
 
 
 async def test_whatever_fails_the_client_hears_of_it_and_the_connection_stays() -> None:
-    gateway = SlowGateway()
+    gateway = SlowGateway(await Task.join())
     client = gateway.connect()
     for number, (error, code) in enumerate(
         [(UNREACHABLE, "store_unavailable"), (ValueError("a bug"), "internal_error")]
@@ -70,7 +69,7 @@ async def test_whatever_fails_the_client_hears_of_it_and_the_connection_stays() 
 
 
 async def test_a_client_that_left_meanwhile_has_sent_its_message_all_the_same() -> None:
-    gateway = SlowGateway()
+    gateway = SlowGateway(await Task.join())
     client = gateway.connect()
     gateway.network.hold("accept")
     ask(client, 0)
@@ -87,7 +86,7 @@ async def test_a_client_that_left_meanwhile_has_sent_its_message_all_the_same() 
 
 async def test_of_one_session_only_so_many_messages_wait_to_be_accepted() -> None:
     """Each holds its text: without a bound a client fills the memory while the store is slow (rule 5)."""
-    gateway = SlowGateway(Limits(messages_waiting_per_session=5))
+    gateway = SlowGateway(await Task.join(limits=Limits(messages_waiting_per_session=5)))
     client = gateway.connect()
     gateway.network.hold("accept")
     before = len(asyncio.all_tasks())

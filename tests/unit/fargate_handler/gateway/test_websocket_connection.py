@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from picows import WSFrame, WSMsgType, WSTransport
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.admission import Admission
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
@@ -26,8 +27,9 @@ from stream_core.session import Session, SessionState
 from stream_core.session_token import SessionClaims, SessionTokens
 from stream_core.subprotocols import COMPACT, V1
 from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
-from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall, settle
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
 
 CHANNEL = Channel("public", "demo", "ses_1")
 
@@ -58,6 +60,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            admission=Admission(self.limits, self.clock.now),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
             tenant_keys={},
@@ -88,7 +91,7 @@ class Client:
     def __init__(self, gateway: Gateway, protocol: str) -> None:
         self.transport = RecordingTransport()
         now = gateway.clock.now
-        claims = SessionClaims(CHANNEL, expires_at=2_000_000_000)
+        claims = SessionClaims(CHANNEL, expires_at=2_000_000_000, issued_at=0)
         session = Session(claims, gateway.limits, expires_in=3600.0, now=now)
         self.connection = WebSocketConnection(gateway.context, session, protocol, now)
         self.connection.on_ws_connected(cast("WSTransport", self.transport))
@@ -142,7 +145,7 @@ async def test_a_connection_is_greeted_registered_and_its_token_forgotten() -> N
     assert ready["limits"]["message_bytes"] == 65_536
     assert len(gateway.registry) == 1
     assert client.transport.request.headers == {}
-    assert client.transport.underlying_transport.limits == (65_536, 16_384)
+    assert client.transport.underlying_transport.high == 0
     assert gateway.metrics.distribution(catalogue.CONNECTION_SETUP).count == 1
 
 
@@ -302,6 +305,7 @@ async def test_nobody_resumes_what_is_not_there_yet() -> None:
     await settle()
     gateway.call.push("a")
     client.send("response.resume", response_id=gateway.stream(client).response_id, after=1)
+    await settle()
     assert client.last_code() == "invalid_field"
     assert client.connection.reading, "what it read it still reads"
 
@@ -310,6 +314,7 @@ async def test_nobody_resumes_what_is_not_there_yet() -> None:
 async def test_a_response_that_is_not_there_is_refused_by_name(kind: str) -> None:
     client = Gateway().connect()
     client.send(f"response.{kind}", response_id="rsp_x", after=-1, index=0)
+    await settle()
     assert client.last_code() == "response_not_found"
     assert client.frames[-1]["response_id"] == "rsp_x"
 
@@ -472,7 +477,7 @@ async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_
     assert stream.readers == []
     assert len(gateway.registry) == 0
     assert client.connection not in gateway.registry.slow
-    gateway.orchestrator.cancel(stream)
+    await gateway.orchestrator.cancel(stream)
     await settle()
 
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.recorder_node import Node
+from tests.unit.settle import settle
 
 
 @pytest.fixture
 async def node() -> AsyncIterator[Node]:
     """A node that has started; when the test is over, nothing of it is left."""
     node = Node()
-    await node.recorder.start()
+    node.recorder.start()
     yield node
     await settle()
     assert not node.recorder.busy

@@ -46,9 +46,13 @@ class ControlledSource:
     Args:
         close_steps: for how many turns of the loop an ended call still takes to close.
         on_cancel: what a cancelled call ends with instead of the cancellation.
+        continues: see `TokenSource`.
     """
 
-    def __init__(self, close_steps: int = 0, on_cancel: Exception | ModelFinish | None = None) -> None:
+    def __init__(
+        self, close_steps: int = 0, on_cancel: Exception | ModelFinish | None = None, *, continues: bool = False
+    ) -> None:
+        self.continues = continues
         self.calls: list[SourceCall] = []
         self._close_steps = close_steps
         self._on_cancel = on_cancel
@@ -78,9 +82,3 @@ class ControlledSource:
 
     async def close(self) -> None:
         """Nothing to release."""
-
-
-async def settle() -> None:
-    """Let every task go as far as it can."""
-    for _ in range(20):
-        await asyncio.sleep(0)

@@ -7,17 +7,18 @@ from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.limits import Limits
+from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.metric_catalogue import Metric
 from stream_core.response_log import LogEntry
 from stream_core.response_store import ResponseHead
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import LedgerEntry
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     ScriptedResponseStore,
     ScriptedSessionStore,
 )
 from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
 
 EPOCH = 1_800_000_000.0
 INTERVAL = 0.17
@@ -31,13 +32,13 @@ class Node:
         self.limits = limits or Limits()
         self.clock = HandTurnedClock()
         self.metrics = Metrics()
-        self.responses = ScriptedResponseStore()
-        self.sessions = ScriptedSessionStore(self.responses)
+        self.memory = MemoryResponseStore()
+        self.responses = ScriptedResponseStore(self.memory)
+        self.sessions = ScriptedSessionStore(MemorySessionStore(self.memory))
         self.lost: list[ResponseStream] = []
         self.recorder = ResponseRecorder(
             responses=self.responses,
             sessions=self.sessions,
-            owner="a",
             clock=self.clock.delivery,
             limits=self.limits,
             metrics=self.metrics,
@@ -54,17 +55,21 @@ class Node:
         channel = Channel("t", "demo", name)
         entry = LedgerEntry("m1", None, "hi", name, "a")
         lease = await self.sessions.accept(channel, entry, self.wall_time())
-        stream = ResponseStream(
+        stream = self.stream_of(name)
+        self.recorder.record(stream, lease)
+        stream.start()
+        return stream
+
+    def stream_of(self, name: str) -> ResponseStream:
+        """An empty one."""
+        return ResponseStream(
             response_id=name,
             message_id="m1",
-            channel=channel,
+            channel=Channel("t", "demo", name),
             clock=self.clock.delivery,
             limits=self.limits,
             monotonic=self.clock.monotonic,
         )
-        self.recorder.record(stream, lease)
-        stream.start()
-        return stream
 
     async def time(self, seconds: float, step: float = 0.01) -> None:
         """Let time pass, and tasks run as it does."""
@@ -78,7 +83,7 @@ class Node:
         return list((await self.responses.entries(name, 0, self.wall_time())).entries)
 
     def head(self, name: str = "r") -> ResponseHead:
-        return self.responses._heads[name]
+        return self.memory._heads[name]
 
     def count(self, metric: Metric) -> int:
         return self.metrics.counter(metric).value
@@ -92,5 +97,5 @@ class Node:
 
 async def started(limits: Limits) -> Node:
     node = Node(limits)
-    await node.recorder.start()
+    node.recorder.start()
     return node

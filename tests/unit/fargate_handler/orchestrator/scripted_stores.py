@@ -1,26 +1,40 @@
-"""The stores in memory, with a network between: calls can be held up, fail, or be done and their answers lost."""
+"""A store behind a network: calls can be held up, fail, or be done and their answers lost."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from stream_core.channel import Channel
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.response_store import Chunk, Ending, Lease, ResponseHead, StoreUnavailable
-from stream_core.session_store import LedgerEntry, StoredConversation
+from stream_core.response_store import (
+    Chunk,
+    Ending,
+    Lease,
+    ResponseHead,
+    ResponseStore,
+    StoredEntries,
+    StoreUnavailable,
+    TaskLease,
+)
+from stream_core.session_store import LedgerEntry, SessionStore, StoredConversation
 
 UNREACHABLE = StoreUnavailable("nobody answers")
 
 
 class Network:
-    """What calls of these names meet: `failures` before they are done, `lost_answers` after."""
+    """What calls of these names meet: `failures` before they are done, `lost_answers` after.
+
+    `cut`: nothing comes through any more. `turns` says how many turns of the loop a call takes each way.
+    """
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.failures: dict[str, Exception] = {}
         self.lost_answers: dict[str, Exception] = {}
+        self.cut = False
+        self.turns: Callable[[], int] = int
         self._held: set[str] = set()
         self._released = asyncio.Event()
 
@@ -34,25 +48,32 @@ class Network:
         self._released.set()
         self._released = asyncio.Event()
 
-    async def go(self, name: str) -> None:
-        """On the way there."""
+    @asynccontextmanager
+    async def call(self, name: str) -> AsyncIterator[None]:
+        """The way there, what is done there, and the way back."""
         self.calls[name] += 1
+        await self._travel()
         if name in self._held:
             await self._released.wait()
         if name in self.failures:
             raise _another(self.failures[name])
-
-    def come_back(self, name: str) -> None:
-        """On the way back."""
+        yield
         if name in self.lost_answers:
             raise _another(self.lost_answers[name])
+        await self._travel()
+
+    async def _travel(self) -> None:
+        if self.cut:
+            raise _another(UNREACHABLE)
+        for _ in range(self.turns()):
+            await asyncio.sleep(0)
 
 
-class ScriptedResponseStore(MemoryResponseStore):
+class ScriptedResponseStore:
     """`refuses` says which chunks it does not take; `says_refused` which of those that it took it says it hasn't."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, behind: ResponseStore) -> None:
+        self._behind = behind
         self.network = Network()
         self.refuses: Callable[[Chunk], bool] = lambda _: False
         self.says_refused: Callable[[Chunk], bool] = lambda _: False
@@ -64,53 +85,89 @@ class ScriptedResponseStore(MemoryResponseStore):
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port."""
         self.requests.append(chunks)
-        await self.network.go("append")
-        refused = [chunk for chunk in chunks if self.refuses(chunk)]
-        await super().append([chunk for chunk in chunks if chunk not in refused])
-        self.network.come_back("append")
+        async with self.network.call("append"):
+            refused = [chunk for chunk in chunks if self.refuses(chunk)]
+            await self._behind.append([chunk for chunk in chunks if chunk not in refused])
         return refused + [chunk for chunk in chunks if chunk not in refused and self.says_refused(chunk)]
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         """See the port."""
-        await self.network.go("finish")
-        await super().finish(lease, ending, expires_at)
-        self.network.come_back("finish")
+        async with self.network.call("finish"):
+            await self._behind.finish(lease, ending, expires_at)
 
-    async def renew(self, owner: str, until: float) -> None:
+    async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
-        await self.network.go("renew")
-        self.renewals.append(until)
-        await super().renew(owner, until)
+        async with self.network.call("renew"):
+            await self._behind.renew(owner, until, address)
+            self.renewals.append(until)
+
+    async def release(self, owner: str) -> None:
+        """See the port."""
+        async with self.network.call("release"):
+            await self._behind.release(owner)
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        """See the port."""
+        async with self.network.call("lease"):
+            return await self._behind.lease(owner)
+
+    async def leases(self) -> Sequence[TaskLease]:
+        """See the port."""
+        async with self.network.call("leases"):
+            return await self._behind.leases()
+
+    async def unfinished(self, owner: str) -> Sequence[str]:
+        """See the port."""
+        async with self.network.call("unfinished"):
+            return await self._behind.unfinished(owner)
+
+    async def forget(self, owner: str) -> None:
+        """See the port."""
+        async with self.network.call("forget"):
+            await self._behind.forget(owner)
+
+    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+        """See the port."""
+        async with self.network.call("take_over"):
+            return await self._behind.take_over(response_id, owner, now)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         """See the port."""
-        await self.network.go("head")
-        return await super().head(response_id, now)
+        async with self.network.call("head"):
+            return await self._behind.head(response_id, now)
+
+    async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
+        """See the port."""
+        async with self.network.call("note_read"):
+            return await self._behind.note_read(response_id, now)
+
+    async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
+        """See the port."""
+        async with self.network.call("entries"):
+            return await self._behind.entries(response_id, from_index, now)
 
 
-class ScriptedSessionStore(MemorySessionStore):
-    """Shared by as many tasks as a test has."""
+class ScriptedSessionStore:
+    """The same for sessions."""
 
-    def __init__(self, responses: MemoryResponseStore) -> None:
-        super().__init__(responses)
+    def __init__(self, behind: SessionStore) -> None:
+        self._behind = behind
         self.network = Network()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         """See the port."""
-        await self.network.go("load")
-        return await super().load(channel, now)
+        async with self.network.call("load"):
+            return await self._behind.load(channel, now)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""
-        await self.network.go("accept")
-        lease = await super().accept(channel, entry, now)
-        self.network.come_back("accept")
-        return lease
+        async with self.network.call("accept"):
+            return await self._behind.accept(channel, entry, now)
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
         """See the port."""
-        await self.network.go("answered")
-        await super().answered(channel, message_id, answer)
+        async with self.network.call("answered"):
+            await self._behind.answered(channel, message_id, answer)
 
 
 def _another(error: Exception) -> Exception:

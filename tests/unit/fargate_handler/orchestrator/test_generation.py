@@ -18,9 +18,10 @@ from stream_core.limits import Limits
 from stream_core.messages import Usage
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
-from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall, settle
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
+from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
@@ -42,6 +43,7 @@ class Bench:
     grace_seconds: float = 30.0
     source: ControlledSource = field(default_factory=ControlledSource)
     read: bool = True
+    in_force: bool = True
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -64,6 +66,7 @@ class Bench:
             grace_seconds=self.grace_seconds,
             fallback_text=self.fallback_text,
             monotonic=self.clock.monotonic,
+            in_force=lambda: self.in_force,
             on_attempt=self._on_attempt,
             on_end=self._on_end,
         )
@@ -104,7 +107,7 @@ def error_code(stream: ResponseStream) -> str | None:
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
     bench = Bench()
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 1)
+    assert call.request == ModelRequest("demo", TURNS, 1, key="rsp_1:1:1")
     call.push("Even", "flow")
     call.end.set_result(ModelFinish("length", Usage(prompt_tokens=1, completion_tokens=2)))
     await settle()

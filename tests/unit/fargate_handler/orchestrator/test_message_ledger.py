@@ -4,22 +4,24 @@ import pytest
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
 from stream_core.limits import Limits
+from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.response_store import Lease
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import LedgerEntry, NotAccepted
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,
     ScriptedSessionStore,
 )
 from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
 
 CHANNEL = Channel("t", "demo", "s")
 
@@ -31,12 +33,12 @@ class Node:
         self.limits = limits or Limits()
         self.clock = HandTurnedClock()
         self.metrics = Metrics()
-        self.responses = ScriptedResponseStore()
-        self.sessions = ScriptedSessionStore(self.responses)
+        memory = MemoryResponseStore()
+        self.responses = ScriptedResponseStore(memory)
+        self.sessions = ScriptedSessionStore(MemorySessionStore(memory))
         self.recorder = ResponseRecorder(
             responses=self.responses,
             sessions=self.sessions,
-            owner="a",
             clock=self.clock.delivery,
             limits=self.limits,
             metrics=self.metrics,
@@ -44,8 +46,18 @@ class Node:
             wall_time=self.clock.monotonic,
             on_lost=lambda _: None,
         )
+        self.keeper = LeaseKeeper(
+            store=self.responses,
+            name="a",
+            address=None,
+            clock=self.clock.delivery,
+            limits=self.limits,
+            monotonic=self.clock.monotonic,
+            wall_time=self.clock.monotonic,
+            on_lost=self.recorder.lose_everything,
+        )
         refused = self.metrics.counter(catalogue.STORE_REFUSED)
-        self.ledger = MessageLedger(self.sessions, self.recorder, "a", self.clock.monotonic, refused)
+        self.ledger = MessageLedger(self.sessions, self.recorder, self.keeper, self.clock.monotonic, refused)
 
     def stream(self, message_id: str = "m1") -> ResponseStream:
         return ResponseStream(

@@ -20,8 +20,9 @@ from stream_core.limits import Limits
 from stream_core.metric_catalogue import Metric
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
-from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, settle
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 LEAVING = Overloaded("leaving", code="draining")
@@ -204,7 +205,7 @@ async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affect
     streams = [(await node.send("m1", session=f"s{n}")).stream for n in range(2)]
     assert await node.refusal("m1", session="s2") == "tenant_in_flight"
     assert (await node.send("m1", session="s2", tenant="other")).stream
-    node.orchestrator.cancel(streams[0])
+    await node.orchestrator.cancel(streams[0])
     await settle()
     assert (await node.send("m1", session="s2")).stream
     node.orchestrator.interrupt_all(LEAVING)
@@ -263,7 +264,7 @@ async def test_a_waiting_message_can_be_cancelled_and_frees_its_place() -> None:
     node = Node(Limits(generations_per_node=1, queue_depth=1))
     await node.send("m1", session="a")
     waiting = (await node.send("m1", session="b")).stream
-    node.orchestrator.cancel(waiting)
+    await node.orchestrator.cancel(waiting)
     assert waiting.state is ResponseState.CANCELLED
     assert node.page["queue.depth"] == 0
     assert (await node.send("m1", session="c")).stream.state is ResponseState.QUEUED
@@ -284,7 +285,7 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
 
 async def test_a_response_begun_and_cancelled_in_the_same_moment_frees_its_place() -> None:
     node = Node(Limits(generations_per_node=1))
-    node.orchestrator.cancel((await node.send("m1", session="a")).stream)
+    await node.orchestrator.cancel((await node.send("m1", session="a")).stream)
     await settle()
     assert not node.orchestrator.busy
     assert (await node.send("m1", session="b")).stream.state is ResponseState.STREAMING
@@ -299,7 +300,7 @@ async def test_cancelling_what_has_ended_changes_nothing() -> None:
     await settle()
     node.source.calls[0].finish()
     await settle()
-    node.orchestrator.cancel(stream)
+    await node.orchestrator.cancel(stream)
     assert stream.state is ResponseState.COMPLETED
     assert node.count(catalogue.RESPONSES_CANCELLED) == 0
 
@@ -391,7 +392,7 @@ class Traffic:
 
     async def _ask_again(self, action: str, stream: ResponseStream) -> None:
         if action == "cancel":
-            self.node.orchestrator.cancel(stream)
+            await self.node.orchestrator.cancel(stream)
             return
         again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi", 30.0))
         assert again == Submission(stream, duplicate=True)
@@ -433,6 +434,6 @@ async def test_after_a_cancel_no_task_is_left() -> None:
     node = Node()
     await node.send("m1")
     await settle()
-    node.orchestrator.cancel(node.orchestrator.responses.of(Channel("t", "demo", "s"))[0])
+    await node.orchestrator.cancel(node.orchestrator.responses.of(Channel("t", "demo", "s"))[0])
     await settle()
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -8,11 +8,11 @@ from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError, Overloaded
 from stream_core.limits import Limits
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, LEAVING, Shared, Task, two_tasks
+from tests.unit.settle import settle
 
 # -- a store that is ill ---------------------------------------------------------------------------------------------
 
@@ -20,7 +20,7 @@ from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, 
 @pytest.mark.parametrize("call", ["load", "accept"])
 @pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug")], ids=["unreachable", "bug"])
 async def test_what_could_not_be_put_on_record_leaves_nothing_behind(call: str, error: Exception) -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.failures[call] = error
     with pytest.raises(Overloaded if error is UNREACHABLE else type(error)) as refusal:
         await task.send("m1")
@@ -36,7 +36,7 @@ async def test_what_could_not_be_put_on_record_leaves_nothing_behind(call: str, 
 
 
 async def test_a_session_that_could_not_be_read_is_read_by_the_next_message() -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     await a.send("m1", text="one?")
     await a.answer("one.")
     a.shared.sessions.network.failures["load"] = UNREACHABLE
@@ -51,7 +51,7 @@ async def test_a_session_that_could_not_be_read_is_read_by_the_next_message() ->
 
 @pytest.mark.parametrize("call", ["load", "accept"])
 async def test_a_caller_cancelled_while_its_message_is_accepted_leaves_nothing_behind(call: str) -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold(call)
     sending = asyncio.create_task(task.send("m1"))
     waiting = asyncio.create_task(task.send("m1"))
@@ -66,7 +66,7 @@ async def test_a_caller_cancelled_while_its_message_is_accepted_leaves_nothing_b
 
 async def test_an_acceptance_whose_answer_was_lost_is_answered_when_its_message_comes_again() -> None:
     """503 says "send it again": whoever does must not be sent to a response that nobody generates."""
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"
     task.shared.sessions.network.lost_answers.clear()
@@ -83,7 +83,7 @@ async def test_an_acceptance_whose_answer_was_lost_is_answered_when_its_message_
 
 async def test_a_session_goes_on_when_an_acceptance_whose_answer_was_lost_is_never_repeated() -> None:
     """Its sender may as well send something else: that is told what is expected, and then goes on behind it."""
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"
     task.shared.sessions.network.lost_answers.clear()
@@ -97,34 +97,57 @@ async def test_a_session_goes_on_when_an_acceptance_whose_answer_was_lost_is_nev
     assert [(entry.message_id, entry.ended) for entry in await task.shared.ledger()] == [("m1", True), ("m2", True)]
 
 
-@pytest.mark.parametrize("code", ["queue_full", "draining"])
-async def test_what_is_begun_late_keeps_the_bounds_of_the_node(code: str) -> None:
-    task = Task(Shared(), limits=Limits(generations_per_node=1, queue_depth=0, sessions_per_node=2))
+async def full_task_with_a_lost_acceptance() -> Task:
+    """It has room for one, which another session has; m1 is on record, and neither its sender nor its task knows."""
+    limits = Limits(generations_per_node=1, queue_depth=0, sessions_per_node=2, first_token_deadline_seconds=60)
+    task = await Task.join(Shared(), limits=limits)
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"
     task.shared.sessions.network.lost_answers.clear()
-    await task.send("m1", channel=Channel("t", "demo", "busy"))
+    task.read((await task.send("m1", channel=Channel("t", "demo", "busy"))).stream)
     await settle()
     # The session is forgotten for another one, and so is read anew.
     with pytest.raises(EvenflowError):
         await task.send("m1", channel=Channel("t", "demo", "idle"))
     assert task.orchestrator._conversations.get(CHANNEL) is None
-    if code == "draining":
-        task.source.calls[0].finish()
-        await settle()
-        task.orchestrator.draining = True
+    return task
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["read", "unread"])
+async def test_what_is_begun_late_waits_for_room_and_is_then_answered(read: bool) -> None:
+    task = await full_task_with_a_lost_acceptance()
     for _ in range(2):
-        assert (await task.refusal("m1")).code == code
-        assert len(task.source.calls) == 1
+        submission = await task.send("m1")
+        assert submission.duplicate
+    reader = task.read(submission.stream) if read else None
+    for _ in range(15):
+        await task.clock.pass_time(1.0)
+        task.orchestrator.sweep(task.clock.now)
+    assert len(task.source.calls) == 1
     task.source.calls[0].finish()
-    await settle()
-    task.orchestrator.draining = False
-    assert (await task.send("m1")).duplicate
+    await task.clock.pass_time(3.0)
+    assert len(task.source.calls) == 2
+    assert reader is None or reader.left_behind
+    await task.answer("one.")
+    (entry,) = await task.shared.ledger()
+    assert (entry.answer, entry.ended) == ("one.", True)
     await task.leave()
 
 
+async def test_what_a_leaving_task_should_have_begun_late_another_one_answers() -> None:
+    task = await full_task_with_a_lost_acceptance()
+    successor = await Task.join(task.shared, "b")
+    task.orchestrator.draining = True
+    assert (await task.send("m1")).duplicate
+    await task.hand_over()
+    await task.clock.pass_time(1.0)
+    assert len(task.source.calls) == 1
+    assert [call.request.turns[-1].text for call in successor.source.calls] == ["hi", "hi"]
+    await successor.leave()
+
+
 async def test_while_the_store_is_behind_running_answers_go_on_and_nothing_new_begins() -> None:
-    task = Task(Shared(), limits=Limits(store_backlog_bytes=1024))
+    task = await Task.join(Shared(), limits=Limits(store_backlog_bytes=1024))
     stream = (await task.send("m1")).stream
     await settle()
     task.recorder.backlog_bytes = 2000
@@ -144,7 +167,7 @@ async def test_while_the_store_is_behind_running_answers_go_on_and_nothing_new_b
 
 
 async def test_however_slowly_messages_are_accepted_there_are_never_more_than_the_node_may_have() -> None:
-    task = Task(Shared(), limits=Limits(generations_per_node=2, queue_depth=1))
+    task = await Task.join(Shared(), limits=Limits(generations_per_node=2, queue_depth=1))
     task.shared.sessions.network.hold("accept")
     channels = [Channel("t", "demo", f"s{number}") for number in range(6)]
     sending = [asyncio.create_task(task.send("m1", channel=channel)) for channel in channels]
@@ -159,7 +182,7 @@ async def test_however_slowly_messages_are_accepted_there_are_never_more_than_th
 
 
 async def test_messages_that_are_being_accepted_count_for_their_tenant() -> None:
-    task = Task(Shared(), limits=Limits(messages_in_flight_per_tenant=2))
+    task = await Task.join(Shared(), limits=Limits(messages_in_flight_per_tenant=2))
     task.shared.sessions.network.hold("accept")
     channels = [Channel("t", "demo", f"s{number}") for number in range(4)]
     sending = [asyncio.create_task(task.send("m1", channel=channel)) for channel in channels]
@@ -172,7 +195,7 @@ async def test_messages_that_are_being_accepted_count_for_their_tenant() -> None
 
 
 async def test_what_is_answered_here_needs_no_look_elsewhere() -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     await a.send("m1")
     await b.send("m2", "m1")
     await a.send("m3", "m2")
@@ -188,7 +211,7 @@ async def test_what_is_answered_here_needs_no_look_elsewhere() -> None:
 
 
 async def test_messages_out_of_order_do_not_make_the_store_read_without_limit() -> None:
-    task = Task(Shared(), limits=Limits(messages_per_second=20))
+    task = await Task.join(Shared(), limits=Limits(messages_per_second=20))
     await task.send("m1")
     for number in range(200):
         await task.refusal(f"x{number}", "nonsense")
@@ -198,7 +221,7 @@ async def test_messages_out_of_order_do_not_make_the_store_read_without_limit() 
 
 
 async def test_a_conversation_that_is_being_accepted_into_is_not_forgotten_for_another() -> None:
-    task = Task(Shared(), limits=Limits(sessions_per_node=1))
+    task = await Task.join(Shared(), limits=Limits(sessions_per_node=1))
     task.shared.sessions.network.hold("accept")
     first = asyncio.create_task(task.send("m1"))
     await settle()
@@ -221,7 +244,7 @@ async def test_a_conversation_that_is_being_accepted_into_is_not_forgotten_for_a
 
 async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> None:
     """So that the drain waits for it: what is accepted here after the drain would never end in the store."""
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1"))
     await settle()
@@ -234,7 +257,7 @@ async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> Non
 
 
 async def test_what_is_accepted_when_the_drain_is_over_ends_with_its_error_in_the_store_too() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1"))
     await settle()

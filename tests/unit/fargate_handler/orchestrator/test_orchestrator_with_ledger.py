@@ -14,17 +14,17 @@ from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import LedgerEntry, NotAccepted
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task, two_tasks
+from tests.unit.settle import settle
 
 # -- acceptance ------------------------------------------------------------------------------------------------------
 
 
 async def test_a_message_is_on_record_before_it_is_accepted_and_before_its_model_is_asked() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1", text="one?"))
     await settle()
@@ -43,7 +43,7 @@ async def test_a_message_is_on_record_before_it_is_accepted_and_before_its_model
 
 
 async def test_the_first_message_of_a_session_loads_it_once_and_the_following_never() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     await task.send("m1")
     await task.send("m2", "m1")
     await task.send("m2", "m1")
@@ -52,7 +52,7 @@ async def test_the_first_message_of_a_session_loads_it_once_and_the_following_ne
 
 
 async def test_pipelined_messages_are_accepted_in_the_order_in_which_they_came() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold("load", "accept")
     sending = [
         asyncio.create_task(task.send(f"m{number}", f"m{number - 1}" if number else None)) for number in range(4)
@@ -67,7 +67,7 @@ async def test_pipelined_messages_are_accepted_in_the_order_in_which_they_came()
 
 
 async def test_the_same_message_twice_at_once_is_accepted_once() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     sending = [asyncio.create_task(task.send("m1")) for _ in range(5)]
     await settle()
@@ -80,7 +80,7 @@ async def test_the_same_message_twice_at_once_is_accepted_once() -> None:
 
 
 async def test_sessions_do_not_wait_for_each_other() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     slow = asyncio.create_task(task.send("m1", channel=Channel("t", "demo", "slow")))
     await settle()
@@ -96,22 +96,25 @@ async def test_sessions_do_not_wait_for_each_other() -> None:
 
 
 async def test_a_message_accepted_elsewhere_is_that_response_and_nothing_is_generated_twice() -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     stream = (await a.send("m1")).stream
-    for _ in range(2):
-        refused = await b.refusal("m1")
-        assert (refused.status, refused.code) == (409, "response_elsewhere")
-        assert refused.to_object()["response_id"] == stream.response_id
-    await a.send("m2", "m1")
-    assert (await b.refusal("m1")).code == (await b.refusal("m2", "m1")).code == "response_elsewhere"
-    await settle()
+    copies = [await b.send("m1") for _ in range(2)]
+    assert [copy.duplicate for copy in copies] == [True, True]
+    assert copies[0].stream is copies[1].stream
+    assert copies[0].stream.response_id == stream.response_id
+    second = (await a.send("m2", "m1")).stream
+    assert (await b.send("m1")).stream is copies[0].stream
+    assert (await b.send("m2", "m1")).stream.response_id == second.response_id
+    reader = b.read(copies[0].stream)
+    await a.answer("one.", 0)
+    assert reader.held.text == "one."
     assert b.source.calls == []
     await a.leave()
     b.assert_idle()
 
 
 async def test_causality_holds_across_tasks_and_whoever_is_late_hears_what_is_expected() -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     await a.send("m1")
     assert (await b.refusal("m2")).to_object()["expected"] == "m1"
     await b.send("m2", "m1")
@@ -129,7 +132,7 @@ async def test_causality_holds_across_tasks_and_whoever_is_late_hears_what_is_ex
 
 @pytest.mark.parametrize("names", [("x", "y"), ("same", "same")])
 async def test_of_two_tasks_that_accept_at_once_one_does(names: tuple[str, str]) -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     await a.send("m1")
     await b.send("m2", "m1")
     await a.send("m3", "m2")
@@ -139,11 +142,13 @@ async def test_of_two_tasks_that_accept_at_once_one_does(names: tuple[str, str])
     await settle()
     a.shared.sessions.network.release()
     outcomes = await asyncio.gather(*sending, return_exceptions=True)
-    (won,) = [outcome for outcome in outcomes if isinstance(outcome, Submission)]
-    (refused,) = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+    answers = [outcome for outcome in outcomes if isinstance(outcome, Submission)]
+    (won,) = [answer for answer in answers if not answer.duplicate]
     if names[0] == names[1]:
-        assert refused.to_object()["response_id"] == won.stream.response_id
+        (same,) = [answer for answer in answers if answer.duplicate]
+        assert same.stream.response_id == won.stream.response_id
     else:
+        (refused,) = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
         assert refused.to_object()["expected"] == won.stream.message_id
     assert len(await a.shared.ledger()) == 4
     await a.leave()
@@ -151,7 +156,7 @@ async def test_of_two_tasks_that_accept_at_once_one_does(names: tuple[str, str])
 
 
 async def test_who_is_never_quick_enough_is_told_to_come_again() -> None:
-    task = Task(Shared())
+    task = await Task.join(Shared())
     task.shared.sessions.network.failures["accept"] = NotAccepted("another task was quicker")
     refused = await task.refusal("m1")
     assert (refused.status, refused.code) == (503, "session_contended")
@@ -165,7 +170,8 @@ async def test_who_is_never_quick_enough_is_told_to_come_again() -> None:
 
 async def test_trying_again_for_other_tasks_sake_does_not_count_against_the_rate() -> None:
     shared = Shared()
-    a, b = Task(shared, "a"), Task(shared, "b", Limits(messages_per_second=0.5))
+    a = await Task.join(shared, "a")
+    b = await Task.join(shared, "b", Limits(messages_per_second=0.5))
     await b.send("m1")
     await b.answer("one.")
     shared.clock.turn(10.0)
@@ -181,7 +187,7 @@ async def test_trying_again_for_other_tasks_sake_does_not_count_against_the_rate
 
 
 async def test_a_task_that_takes_a_session_on_tells_the_model_what_was_said_elsewhere() -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     await a.send("m1", text="one?")
     await a.answer("one.")
     await b.send("m2", "m1", text="two?")
@@ -200,7 +206,7 @@ async def test_a_task_that_takes_a_session_on_tells_the_model_what_was_said_else
 
 
 async def test_an_answer_that_was_still_on_its_way_elsewhere_is_told_once_it_is_known() -> None:
-    a, b = two_tasks()
+    a, b = await two_tasks()
     await a.send("m1", text="one?")
     await settle()
     await b.send("m2", "m1", text="two?")
@@ -216,7 +222,7 @@ async def test_an_answer_that_was_still_on_its_way_elsewhere_is_told_once_it_is_
 
 async def test_catching_up_forgets_nothing_that_ended_here() -> None:
     """The store learns an answer a little later than this task knows it."""
-    a, b = two_tasks()
+    a, b = await two_tasks()
     a.shared.sessions.network.hold("answered")
     await a.send("m1", text="one?")
     await a.answer("one.")

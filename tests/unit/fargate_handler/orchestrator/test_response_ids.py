@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.test_orchestrator import LEAVING, Node
+from tests.unit.settle import settle
 
 
 async def test_a_forgotten_session_that_begins_anew_has_new_responses() -> None:
@@ -14,7 +14,7 @@ async def test_a_forgotten_session_that_begins_anew_has_new_responses() -> None:
     await settle()
     node.source.calls[0].finish()
     await settle()
-    node.orchestrator.cancel((await node.send("m1", session="other")).stream)
+    await node.orchestrator.cancel((await node.send("m1", session="other")).stream)
     await settle()
     # The session was forgotten, its response is still held.
     again = (await node.send("m1", session="s")).stream

@@ -13,11 +13,11 @@ from stream_core.messages import Usage
 from stream_core.response_state import ResponseState
 from stream_core.response_store import Chunk
 from stream_core.response_stream import ResponseStream
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
+from tests.unit.settle import settle
 
 # -- when it writes --------------------------------------------------------------------------------------------------
 

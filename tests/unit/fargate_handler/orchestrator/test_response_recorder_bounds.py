@@ -7,11 +7,11 @@ import pytest
 from fargate_handler.orchestrator import response_recorder
 from stream_core import metric_catalogue as catalogue
 from stream_core.limits import Limits
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
+from tests.unit.settle import settle
 
 # -- too far behind --------------------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ async def test_draining_writes_everything_without_waiting_for_the_clock(node: No
         assert node.head(stream.response_id).ending is not None
 
 
-async def test_draining_stops_at_its_deadline_and_says_how_much_is_left(
+async def test_draining_stops_at_its_deadline_and_says_what_is_left(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(response_recorder, "_DRAIN_STEP_SECONDS", 0.0)
@@ -115,11 +115,33 @@ async def test_draining_stops_at_its_deadline_and_says_how_much_is_left(
     assert not draining.done()
     await node.time(1.0)
     assert draining.done()
-    assert "2 responses could not be written" in caplog.text
+    assert [f"response {name} could not be written" in caplog.text for name in ("b", "c")] == [True, True]
     assert node.count(catalogue.STORE_DELTAS_LOST) == 2
     assert not node.recorder.busy
     node.responses.refuses = lambda _: False
     await node.time(1.3)
+
+
+async def test_draining_leaves_what_has_not_ended_to_another_task_once_it_is_on_record(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(response_recorder, "_DRAIN_STEP_SECONDS", 0.0)
+    stream = await node.begin("b")
+    node.responses.network.hold("append")
+    stream.push("x")
+    draining = asyncio.create_task(node.recorder.drain(node.clock.now + 5))
+    await node.time(1.0)
+    assert not draining.done()
+    node.responses.network.release()
+    await settle()
+    assert draining.done()
+    assert not node.recorder.busy
+    stream.push("nobody writes this any more")
+    await node.time(1.0)
+    assert await node.stored("b") == ["x"]
+    assert node.head("b").ending is None
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 0
+    assert caplog.text == ""
 
 
 async def test_draining_with_nothing_to_write_returns_at_once(node: Node) -> None:

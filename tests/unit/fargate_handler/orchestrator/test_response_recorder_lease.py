@@ -1,63 +1,24 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
-from stream_core.limits import Limits
+from stream_core import metric_catalogue as catalogue
+from stream_core.response_log import Restart
 from stream_core.response_stream import ResponseStream
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
-from tests.unit.fargate_handler.orchestrator.recorder_node import Node, started
+from tests.unit.fargate_handler.orchestrator.recorder_node import Node
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
 from tests.unit.recording_reader import AssembledText, RecordingReader
+from tests.unit.settle import settle
 
 # -- the lease -------------------------------------------------------------------------------------------------------
-
-
-async def test_a_task_that_cannot_take_its_lease_does_not_start() -> None:
-    node = Node()
-    node.responses.network.failures["renew"] = UNREACHABLE
-    with pytest.raises(type(UNREACHABLE)):
-        await node.recorder.start()
-
-
-async def test_the_lease_is_renewed_several_times_before_it_runs_out(node: Node) -> None:
-    began = node.wall_time()
-    await node.time(30.0)
-    renewed_at = [until - node.limits.lease_seconds - began for until in node.responses.renewals]
-    assert renewed_at[0] == pytest.approx(0.0)
-    assert len(renewed_at) >= 9
-    assert all(0 <= later - earlier <= 3.4 for earlier, later in pairwise(renewed_at))
-    assert 30 - renewed_at[-1] <= 3.4
-
-
-@pytest.mark.parametrize("interval_ms", [150, 800])
-async def test_however_rarely_it_writes_and_however_late_the_clock_the_lease_is_kept(interval_ms: int) -> None:
-    node = await started(Limits(store_interval_ms=interval_ms, lease_seconds=10))
-    for _ in range(600):
-        node.clock.delivery.interval_slots, node.clock.delivery.interval = 20, 0.2
-        await node.time(0.1, step=0.1)
-        assert node.responses.renewals[-1] > node.wall_time()
-
-
-@pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"])
-async def test_a_renewal_that_fails_is_tried_again(node: Node, error: Exception) -> None:
-    await node.time(1.0)
-    node.responses.network.failures["renew"] = error
-    await node.time(10.0)
-    assert len(node.responses.renewals) <= 2
-    node.responses.network.failures.clear()
-    await node.time(3.4)
-    assert node.responses.renewals[-1] > node.wall_time() + 6
 
 
 async def test_when_another_task_has_the_response_its_end_is_not_written(node: Node) -> None:
     stream = await node.begin()
     stream.push("ours")
     await settle()
-    node.responses._owned_until["a"] = 0.0
     assert await node.responses.take_over("r", "b", node.wall_time()) is not None
     stream.push("late")
     stream.complete("stop", None)
@@ -71,20 +32,56 @@ async def test_when_another_task_has_the_response_its_end_is_not_written(node: N
     assert not entry.ended
 
 
-async def test_a_task_whose_lease_ran_out_learns_that_another_one_answers(node: Node) -> None:
+async def test_what_others_have_taken_over_is_noticed_while_nobody_reads_it_here(node: Node) -> None:
     """And not only when its own model has finished: until then two models would be paid for one answer (rule 3)."""
     stream = await node.begin()
-    stream.attach(RecordingReader(stream, node.clock, AssembledText()))
     stream.push("ours")
-    node.responses.network.failures["renew"] = UNREACHABLE
-    await node.time(14.0, step=0.05)
-    assert await node.responses.take_over("r", "b", node.wall_time()) is not None
-    node.responses.network.failures.clear()
-    await node.time(10.0, step=0.05)
-    lost = list(node.lost)
-    stream.cancel()
     await settle()
-    assert lost == [stream]
+    assert await node.responses.take_over("r", "b", node.wall_time()) is not None
+    await node.time(10.5, step=0.05)
+    assert node.lost == [stream]
+    assert not node.recorder.busy
+
+
+async def test_when_the_lease_is_lost_nothing_that_is_written_is_this_task_s_any_more(node: Node) -> None:
+    streams = [await node.begin(name) for name in ("one", "two")]
+    node.responses.network.hold("append")
+    for stream in streams:
+        stream.push("ours")
+    await settle()
+    node.recorder.lose_everything()
+    assert node.lost == streams
+    assert not node.recorder.busy
+    # What was on its way arrives, and changes nothing here.
+    node.responses.network.release()
+    await settle()
+    streams[0].push("late")
+    await node.time(1.0)
+    assert len(node.responses.requests) == 1
+    assert node.count(catalogue.STORE_RETRIES) == 0
+
+
+async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_before(node: Node) -> None:
+    """The same task may own a response twice, under two names."""
+    earlier = await node.begin()
+    node.responses.network.hold("append")
+    earlier.push("one ")
+    await settle()
+    node.recorder.lose_everything()
+    lease = await node.memory.take_over("r", "a-2", node.wall_time())
+    assert lease is not None
+    stream = node.stream_of("r")
+    stream.take_up([], lease.epoch, None, continues=True)
+    node.recorder.record(stream, lease, 0)
+    stream.start()
+    node.responses.network.release()
+    await settle()
+    stream.push("again")
+    stream.complete("stop", None)
+    await settle()
+    assert await node.stored() == [Restart(-1, 2, 2), "again"]
+    assert node.head().ending is not None
+    assert node.lost == [earlier]
 
 
 # -- readers elsewhere -----------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from stream_core.conversation import Turn
 from stream_core.errors import ModelRefused, UpstreamFailed
-from tests.unit.fargate_handler.orchestrator.controlled_source import settle
 from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
 
 
 class Sink:

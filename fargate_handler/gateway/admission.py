@@ -1,0 +1,40 @@
+"""How fast clients may come back. New ones are always let in: a storm of returning clients must not starve them."""
+
+from __future__ import annotations
+
+import random
+
+from stream_core.errors import Overloaded
+from stream_core.limits import Limits
+from stream_core.session_token import SessionClaims
+from stream_core.token_bucket import TokenBucket
+
+# Whoever's token is older comes back.
+_NEW_SECONDS = 60.0
+# Those who are refused are asked to come again after a time in here, each after another.
+_AGAIN_MS = (500, 3_000)
+
+
+class Admission:
+    """Admits returning clients at a bounded rate.
+
+    Args:
+        now: seconds on a monotonic clock.
+    """
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        rate = limits.returning_connections_per_second
+        self._returning = TokenBucket(rate, rate * 2, now)
+
+    def check(self, claims: SessionClaims, wall_time: float, now: float) -> None:
+        """Whether this client may connect now.
+
+        Raises:
+            Overloaded: too many come back at once.
+        """
+        if wall_time - claims.issued_at > _NEW_SECONDS and self._returning.take(now):
+            raise Overloaded(
+                "too many clients come back at the same time; nothing is lost, connect again a little later",
+                code="reconnect_storm",
+                retry_after_ms=random.randint(*_AGAIN_MS),
+            )

@@ -1,0 +1,176 @@
+"""The responses of other tasks that somebody reads here: each is followed once, however many read it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from fargate_handler.background import Background
+from fargate_handler.orchestrator.following import Diverged, Following
+from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.responses import Responses
+from stream_core.channel import Channel
+from stream_core.errors import Overloaded
+from stream_core.limits import Limits
+from stream_core.peer_log import PeerLog, PeerResponse, PeerUnreachable
+from stream_core.response_state import ResponseState
+from stream_core.response_store import ResponseHead, ResponseStore, StoreUnavailable
+from stream_core.response_stream import ResponseStream
+
+_logger = logging.getLogger(__name__)
+
+# Without a reader for so long, a response is followed no more; whoever comes then finds it again.
+_UNREAD_SECONDS = 10.0
+# A reader waits so long for what there is; then it waits as one that has everything.
+_FILL_SECONDS = 5.0
+_RETRY_AFTER_MS = 1_000
+
+NewStream = Callable[[str, str, Channel], ResponseStream]
+
+
+class FollowedResponses:
+    """Finds responses of other tasks.
+
+    Args:
+        responses: where the copies are held, among this task's own responses.
+        new_stream: makes an empty one of a response's id, its message's id and the channel.
+        monotonic, wall_time: seconds, the second ones since the epoch.
+        take_over: called with a response's id when its owner's lease is no longer in force; whether this task owns it now.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: ResponseStore,
+        keeper: LeaseKeeper,
+        peers: PeerLog,
+        responses: Responses,
+        new_stream: NewStream,
+        limits: Limits,
+        monotonic: Callable[[], float],
+        wall_time: Callable[[], float],
+        take_over: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._peers = peers
+        self._responses = responses
+        self._new_stream = new_stream
+        self._limits = limits
+        self._monotonic = monotonic
+        self._wall_time = wall_time
+        self._take_over = take_over
+        self._followings: dict[Following, asyncio.Task[None]] = {}
+        self._looking: dict[str, asyncio.Task[Channel | None]] = {}
+        self._background = Background()
+
+    def __len__(self) -> int:
+        return len(self._followings)
+
+    async def find(self, response_id: str, channel: Channel) -> bool:
+        """Whether this session has such a response; then there is a copy of it that has what there is of it now.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        looking = self._looking.get(response_id)
+        if looking is None:
+            # One look for all that ask at the same time: a storm of readers is one to the store.
+            looking = self._looking[response_id] = self._background.run(self._look(response_id))
+            looking.add_done_callback(lambda _: self._looking.pop(response_id))
+        with _store_reached():
+            return await asyncio.shield(looking) == channel
+
+    async def cancel(self, stream: ResponseStream) -> ResponseState:
+        """Have the owner cancel the response; its state then.
+
+        Raises:
+            Overloaded: it can't be told.
+        """
+        try:
+            head = await self._store.head(stream.response_id, self._wall_time())
+            lease = await self._store.lease(head.owner) if head is not None else None
+            if lease is None or lease.address is None or not lease.in_force(self._wall_time()):
+                raise PeerUnreachable("its owner has left")
+            return await self._peers.cancel(PeerResponse(lease.address, stream.channel, stream.response_id))
+        except (PeerUnreachable, StoreUnavailable) as error:
+            raise Overloaded(
+                "the task that generates this response can't be told now; nothing was changed, cancel it again",
+                code="owner_unreachable",
+                retry_after_ms=_RETRY_AFTER_MS,
+            ) from error
+
+    def sweep(self, now: float) -> None:
+        """Follow no more what nobody reads."""
+        for following, run in tuple(self._followings.items()):
+            stream = following.stream
+            unread = stream.unread_since is not None and now - stream.unread_since > _UNREAD_SECONDS
+            if unread or self._responses.held(stream.response_id) is not stream:
+                self._responses.drop(stream)
+                run.cancel()
+
+    async def _look(self, response_id: str) -> Channel | None:
+        """Whose response it is, once there is a copy of it."""
+        head = await self._store.head(response_id, self._wall_time())
+        if head is None:
+            return None
+        held = self._responses.held(response_id)
+        if held is not None:
+            return held.channel  # this task has taken it over in the meantime
+        following = self._begin(head)
+        self._responses.add(following.stream)
+        run = self._background.run(self._run(following))
+        self._followings[following] = run
+        filled = self._background.run(following.filled.wait())
+        await asyncio.wait((run, filled), timeout=_FILL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        filled.cancel()
+        return following.stream.channel
+
+    def _begin(self, head: ResponseHead) -> Following:
+        stream = self._new_stream(head.response_id, head.message_id, Channel(*head.channel.split(":")))
+        stream.via = "store"
+        return Following(
+            stream=stream,
+            head=head,
+            store=self._store,
+            keeper=self._keeper,
+            peers=self._peers,
+            limits=self._limits,
+            monotonic=self._monotonic,
+            wall_time=self._wall_time,
+            take_over=self._take_over,
+        )
+
+    async def _run(self, following: Following) -> None:
+        stream = following.stream
+        try:
+            await following.run()
+        except Diverged:
+            _logger.debug("response %s: this copy is dropped", stream.response_id)
+        finally:
+            del self._followings[following]
+            self._settle(stream)
+
+    def _settle(self, stream: ResponseStream) -> None:
+        """The copy grows no more: it is whole, or its readers need another one."""
+        if self._responses.held(stream.response_id) is not stream:
+            return
+        if stream.log.closed:
+            self._responses.ended(stream)
+        else:
+            self._responses.drop(stream)
+            stream.lose()
+
+
+@contextmanager
+def _store_reached() -> Iterator[None]:
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise Overloaded(
+            "the store of responses cannot be reached; nothing was changed, ask again",
+            code="store_unavailable",
+            retry_after_ms=_RETRY_AFTER_MS,
+        ) from error

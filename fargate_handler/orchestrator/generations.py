@@ -1,0 +1,124 @@
+"""The responses that are generated here, and the fair queue of those that wait for a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.fair_queue import FairQueue
+from fargate_handler.orchestrator.generation import Generation
+from stream_core import metric_catalogue as catalogue
+from stream_core.errors import EvenflowError
+from stream_core.limits import Limits
+from stream_core.response_state import ResponseState
+from stream_core.response_stream import ResponseStream
+
+_OUTCOMES = {
+    ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
+    ResponseState.ERROR: catalogue.RESPONSES_FAILED,
+    ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
+}
+
+
+class Generations:
+    """Runs as many generations at once as the node may; the others wait.
+
+    Args:
+        monotonic: seconds.
+        on_end: called with the stream of each generation that has ended, or was abandoned.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        metrics: Metrics,
+        monotonic: Callable[[], float],
+        on_end: Callable[[ResponseStream], None],
+    ) -> None:
+        self._limits = limits
+        self._metrics = metrics
+        self._monotonic = monotonic
+        self._on_end = on_end
+        self._queue: FairQueue[Generation] = FairQueue(limits.queue_depth)
+        self._running: dict[str, Generation] = {}
+        self._waiting: dict[str, Generation] = {}
+        self._left_with: EvenflowError | None = None
+        self._handed_over = False
+        metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
+        metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
+
+    def __len__(self) -> int:
+        return len(self._running) + len(self._queue)
+
+    def of(self, response_id: str) -> Generation | None:
+        """What generates the response here, if anything does and hasn't been abandoned."""
+        generation = self._running.get(response_id) or self._waiting.get(response_id)
+        return generation if generation is not None and not generation.abandoned else None
+
+    def add(self, generation: Generation) -> None:
+        """Begin, or wait for a place.
+
+        Raises:
+            QueueFull: there is no place, and no room to wait.
+        """
+        stream = generation.stream
+        if self._full:
+            self._queue.put(stream.channel.tenant, generation)
+            self._waiting[stream.response_id] = generation
+        else:
+            self._start(generation)
+        if self._left_with is not None:
+            generation.interrupt(self._left_with)
+        elif self._handed_over:
+            generation.abandon()
+
+    def ended(self, generation: Generation) -> None:
+        """A generation has ended, or was abandoned: the next one has its place."""
+        stream = generation.stream
+        if self._waiting.get(stream.response_id) is generation:
+            del self._waiting[stream.response_id]
+            self._queue.remove(stream.channel.tenant, generation)
+        if self._running.get(stream.response_id) is generation:
+            del self._running[stream.response_id]
+        self._on_end(stream)
+        if stream.state.terminal:
+            self._measure(stream)
+        while not self._full and (waiting := self._queue.take()) is not None:
+            self._start(waiting)
+
+    def interrupt_all(self, error: EvenflowError) -> None:
+        """End everything that runs or waits, or is still to begin, with `error`."""
+        self._left_with = error
+        for generation in (*self._waiting.values(), *self._running.values()):
+            generation.interrupt(error)
+
+    def hand_over_all(self) -> None:
+        """Stop everything that runs or waits, or is still to begin, and leave it as it is: other tasks go on with it."""
+        self._handed_over = True
+        for generation in (*self._waiting.values(), *self._running.values()):
+            generation.stream.settle()
+            generation.abandon()
+
+    @property
+    def _full(self) -> bool:
+        return len(self._running) >= self._limits.generations_per_node
+
+    def _start(self, generation: Generation) -> None:
+        stream = generation.stream
+        self._waiting.pop(stream.response_id, None)
+        self._running[stream.response_id] = generation
+        waited = self._monotonic() - stream.created_at
+        self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
+        generation.start()
+
+    def _measure(self, stream: ResponseStream) -> None:
+        metrics = self._metrics
+        metrics.counter(_OUTCOMES[stream.state]).value += 1
+        metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
+        metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
+        # One that was taken over began elsewhere.
+        if stream.epoch == 1 and stream.tokens and stream.first_delta_at is not None and stream.ended_at is not None:
+            metrics.distribution(catalogue.FIRST_TOKEN).record((stream.first_delta_at - stream.created_at) * 1000)
+            if stream.tokens > 1:
+                gap = (stream.ended_at - stream.first_delta_at) / (stream.tokens - 1)
+                metrics.distribution(catalogue.TOKEN_GAP).record(gap * 1000)

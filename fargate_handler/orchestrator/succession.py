@@ -1,0 +1,217 @@
+"""Taking over what lost tasks were answering, so that no accepted message stays without an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fargate_handler.background import Background
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.errors import InternalError, RateLimited
+from stream_core.limits import Limits
+from stream_core.response_log import Restart
+from stream_core.response_state import ResponseState
+from stream_core.response_store import (
+    Chunk,
+    Ending,
+    Lease,
+    LeaseLost,
+    ResponseHead,
+    ResponseStore,
+    StoredEntries,
+    StoreUnavailable,
+)
+from stream_core.session_store import LedgerEntry, SessionStore, StoredConversation
+
+_logger = logging.getLogger(__name__)
+
+ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+"""The error code of a response whose tasks were all lost."""
+
+_SWEEP_SECONDS = (0.35, 0.65)
+_AT_ONCE = 16
+# A lost lease is remembered this much longer than it was good for: what its task had only just accepted may take so
+# long to be found.
+_REMEMBERED_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """A response that this task owns now, with what is known of it.
+
+    `message`: what it answers. `began_at`: when its first delta came, on the monotonic clock.
+    """
+
+    head: ResponseHead
+    lease: Lease
+    channel: Channel
+    stored: StoredEntries
+    conversation: StoredConversation
+    message: LedgerEntry
+    began_at: float | None
+
+
+class Succession:
+    """Looks for lapsed leases, and takes their responses over while there is room.
+
+    Args:
+        dead_letters: for messages whose tasks were all lost; without one, they are logged.
+        has_room: whether one more response can be generated here.
+        begin: goes on with a response; whether it didn't already.
+        monotonic, wall_time: seconds, the second ones since the epoch.
+    """
+
+    def __init__(
+        self,
+        *,
+        responses: ResponseStore,
+        sessions: SessionStore,
+        keeper: LeaseKeeper,
+        dead_letters: DeadLetters | None,
+        clock: DeliveryClock,
+        limits: Limits,
+        metrics: Metrics,
+        monotonic: Callable[[], float],
+        wall_time: Callable[[], float],
+        has_room: Callable[[], bool],
+        begin: Callable[[Inheritance], bool],
+    ) -> None:
+        self._responses = responses
+        self._sessions = sessions
+        self._keeper = keeper
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._limits = limits
+        self._monotonic = monotonic
+        self._wall_time = wall_time
+        self._has_room = has_room
+        self._begin = begin
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._taking: dict[str, asyncio.Task[bool]] = {}
+        self._claimed: set[str] = set()  # ours, but what is known of them could not be read yet
+        self._sweeping = False
+        self._background = Background()
+        self._taken = metrics.counter(catalogue.TAKE_OVERS)
+        self._dead = metrics.counter(catalogue.DEAD_LETTERS)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
+
+    def on_due(self, _slot: int) -> None:
+        """Look for lapsed leases."""
+        self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
+        if not self._sweeping and self._keeper.in_force and self._has_room():
+            self._background.run(self._sweep())
+
+    async def take_over(self, response_id: str) -> bool:
+        """Become the owner of a response and go on with it, if its owner's lease is no longer in force.
+
+        Returns whether this task goes on with it, or has ended it.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        taking = self._taking.get(response_id)
+        if taking is None:
+            if not (self._keeper.in_force and self._has_room()):
+                return False
+            taking = self._taking[response_id] = self._background.run(self._take_over(response_id))
+            taking.add_done_callback(lambda _: self._taking.pop(response_id))
+        return await asyncio.shield(taking)
+
+    async def begin_late(self, response_id: str) -> None:
+        """Answer a message that is this task's to answer, and that it doesn't answer yet: now, or when there is room."""
+        self._claimed.add(response_id)
+        await self._in_turn(response_id)
+
+    async def _sweep(self) -> None:
+        self._sweeping = True
+        try:
+            await asyncio.gather(*(self._in_turn(response_id) for response_id in self._claimed))
+            now = self._wall_time()
+            for lease in await self._responses.leases():
+                if lease.owner != self._keeper.owner and not lease.in_force(now):
+                    await self._inherit(lease.owner, forget=lease.until + _REMEMBERED_SECONDS < now)
+        except StoreUnavailable:
+            _logger.warning("the store can't be asked for lapsed leases now")
+        finally:
+            self._sweeping = False
+
+    async def _inherit(self, owner: str, *, forget: bool) -> None:
+        left = list(await self._responses.unfinished(owner))
+        if not left and forget:
+            await self._responses.forget(owner)
+        # Others sweep too: each begins elsewhere.
+        random.shuffle(left)
+        await asyncio.gather(*(self._in_turn(response_id) for response_id in left))
+
+    async def _in_turn(self, response_id: str) -> None:
+        async with self._slots:
+            try:
+                await self.take_over(response_id)
+            except StoreUnavailable:
+                return  # the next sweep finds it again
+
+    async def _take_over(self, response_id: str) -> bool:
+        lease = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
+        if lease is None:
+            self._claimed.discard(response_id)
+            return False
+        self._claimed.add(response_id)
+        stored = await self._responses.entries(response_id, 0, self._wall_time())
+        head = stored.head
+        if head is None or head.ending is not None or head.lease != lease:
+            self._claimed.discard(response_id)
+            return False
+        channel = Channel(*head.channel.split(":"))
+        conversation = await self._sessions.load(channel, self._wall_time())
+        message = next((entry for entry in conversation.entries if entry.response_id == response_id), None)
+        if lease.epoch > self._limits.owners_per_response or message is None:
+            await self._give_up(head, channel, stored)
+        else:
+            began_at = None if stored.began_at is None else self._monotonic() - (self._wall_time() - stored.began_at)
+            try:
+                self._taken.value += self._begin(
+                    Inheritance(head, lease, channel, stored, conversation, message, began_at)
+                )
+            except RateLimited:
+                return False  # there is no room at this moment: the next sweep tries again
+        self._claimed.discard(response_id)
+        return True
+
+    async def _give_up(self, head: ResponseHead, channel: Channel, stored: StoredEntries) -> None:
+        """Too many tasks were lost while they answered this: it may be what loses them. Or its message has expired."""
+        now, attempts = self._wall_time(), head.epoch - 1
+        letter = DeadLetter(head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now)
+        _logger.error("response %s: %d tasks were lost while they answered it; given up", head.response_id, attempts)
+        if self._dead_letters is not None:
+            try:
+                await self._dead_letters.send(letter)
+            except DeadLettersUnavailable as error:
+                raise StoreUnavailable(str(error)) from error
+        self._dead.value += 1
+        exhausted = InternalError(
+            f"{attempts} tasks were lost while they answered this message; what was delivered and the message are kept, "
+            "send it again as a new one",
+            code=ATTEMPTS_EXHAUSTED,
+        )
+        # Its readers may have had more than is on record, which the marker tells them.
+        marker = Restart(stored.next_index - 1, head.epoch, head.epoch)
+        chunk = Chunk(head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now)
+        if await self._responses.append([chunk]):
+            raise StoreUnavailable("the last entry of a response was not taken")
+        ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
+        try:
+            await self._responses.finish(head.lease, ending, now + self._limits.response_ttl_seconds)
+            await self._sessions.answered(channel, head.message_id, None)
+        except LeaseLost:
+            _logger.warning("response %s has another owner already", head.response_id)

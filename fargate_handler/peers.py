@@ -1,0 +1,104 @@
+"""Other tasks, over HTTP: the same endpoints that clients call, with a token that this task signs for the session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
+from fargate_handler.gateway.http_answers import VIA_HEADER
+from fargate_handler.token_sources.sse_decoder import SseDecoder
+from stream_core.messages import ResponseDelta
+from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.response_state import ResponseState
+from stream_core.session_token import SessionTokens
+
+_EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
+_CONNECT_SECONDS = 0.5
+_ANSWER_SECONDS = 2.0
+_TOKEN_SECONDS = 60
+
+
+class _CancelAnswer(BaseModel):
+    status: ResponseState
+
+
+class Peers:
+    """See `stream_core.peer_log.PeerLog`.
+
+    Args:
+        silence_seconds: an owner that sends nothing for so long is left.
+        wall_time: seconds since the epoch.
+    """
+
+    def __init__(self, tokens: SessionTokens, silence_seconds: float, wall_time: Callable[[], float]) -> None:
+        self._tokens = tokens
+        self._wall_time = wall_time
+        self._silence = silence_seconds
+        self._http = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            connector=aiohttp.TCPConnector(limit=0),
+        )
+
+    async def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
+        """See the port."""
+        query = {"after": str(after), "epoch": str(response.epoch), "joined": "0"}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence)
+        async with (
+            self._reached(),
+            self._http.get(
+                self._url(response, "/events"), params=query, headers=self._headers(response), timeout=timeout
+            ) as answer,
+        ):
+            if answer.status != 200 or answer.headers.get(VIA_HEADER) != "owner":
+                raise PeerUnreachable(f"the owner answered {answer.status}, or is it no longer")
+            there = int(answer.headers[NEXT_INDEX_HEADER])
+            decoder = SseDecoder()
+            waiting: list[PeerEvent] = []
+            if there == after + 1:
+                yield []
+            async for data in answer.content.iter_any():
+                waiting += [_EVENT.validate_json(event) for event in decoder.feed(data)]
+                # What was there at first is one list.
+                if waiting and _last_index(waiting[-1]) + 1 >= there:
+                    yield waiting
+                    waiting = []
+        raise PeerUnreachable("the owner ended the stream before the response")
+
+    async def cancel(self, response: PeerResponse) -> ResponseState:
+        """See the port."""
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
+        async with (
+            self._reached(),
+            self._http.post(self._url(response, "/cancel"), headers=self._headers(response), timeout=timeout) as answer,
+        ):
+            if answer.status != 200:
+                raise PeerUnreachable(f"the owner answered {answer.status}")
+            return _CancelAnswer.model_validate_json(await answer.read()).status
+
+    async def close(self) -> None:
+        """Close the connections to other tasks."""
+        await self._http.close()
+
+    @asynccontextmanager
+    async def _reached(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientError, OSError, TimeoutError, ValidationError) as error:
+            raise PeerUnreachable(f"the owner can't be reached ({type(error).__name__})") from error
+
+    def _url(self, response: PeerResponse, call: str) -> str:
+        return f"{response.address.rstrip('/')}/chat/message/{response.response_id}{call}"
+
+    def _headers(self, response: PeerResponse) -> dict[str, str]:
+        token, _ = self._tokens.issue(response.channel, self._wall_time(), _TOKEN_SECONDS)
+        return {"Authorization": f"Bearer {token}"}
+
+
+def _last_index(event: PeerEvent) -> int:
+    return (
+        event.index if isinstance(event, ResponseDelta) or event.type == "chat.response.restarted" else event.last_index
+    )

@@ -1,0 +1,148 @@
+"""The leases of tasks in DynamoDB: an item each, in one partition of the responses' table, so that one Query tells them all.
+
+One lease covers all responses of a task, so that renewing costs one write however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from botocore.exceptions import ClientError
+
+from stream_aws.attributes import Item, flag, number, seconds, text
+from stream_aws.dynamodb import Client, condition_failed, query_all, repeated
+from stream_aws.response_items import LIFETIME_SECONDS
+from stream_aws.tables import TTL_ATTRIBUTE
+from stream_core.response_store import LeaseLost, TaskLease
+
+_PARTITION = "leases"
+
+
+class DynamoDBLeases:
+    """The part of `stream_core.response_store.ResponseStore` that is about tasks.
+
+    Args:
+        client: aiobotocore's, made with `client_config`.
+        table: the table of responses.
+        on_retry: called for each call that is made again.
+    """
+
+    def __init__(self, client: Client, table: str, on_retry: Callable[[], None]) -> None:
+        self._client = client
+        self._table = table
+        self._on_retry = on_retry
+        self._taken: set[str] = set()
+        self.known_lost: set[str] = set()
+        """Owners whose lease was seen to be lost. It is for ever, so nobody need look again."""
+
+    async def renew(self, owner: str, until: float, address: str | None) -> None:
+        """See the port."""
+        item = {**_key(owner), "owned_until": number(until), TTL_ATTRIBUTE: seconds(until + LIFETIME_SECONDS)}
+        if address is not None:
+            item["address"] = text(address)
+        # A renewal that was held up on its way must not shorten a later one.
+        condition = "owned_until <= :until AND attribute_not_exists(lost)"
+        # A lease that this task has taken and that isn't there any more was lost, and has been forgotten.
+        if owner not in self._taken:
+            condition = f"attribute_not_exists(owned_until) OR ({condition})"
+        request = {
+            "TableName": self._table,
+            "Item": item,
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": {":until": number(until)},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            await repeated(lambda: self._client.put_item(**request), self._on_retry)
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            found = error.response.get("Item")
+            if found is None or _read(found).lost:
+                raise LeaseLost(f"the lease of {owner} is lost; take another name") from error
+        self._taken.add(owner)
+
+    async def release(self, owner: str) -> None:
+        """See the port."""
+        await self._update(owner, "SET lost = :true", "attribute_exists(owned_until)", {":true": flag(True)})
+
+    async def declare_lost(self, owner: str, now: float) -> bool:
+        """Whether it is lost, which it is from now on if it has run out, or was never taken."""
+        if owner not in self.known_lost:
+            update = (
+                "SET lost = :true, owned_until = if_not_exists(owned_until, :never), "
+                f"{TTL_ATTRIBUTE} = if_not_exists({TTL_ATTRIBUTE}, :expires)"
+            )
+            condition = "attribute_not_exists(owned_until) OR owned_until <= :now OR lost = :true"
+            values = {
+                ":true": flag(True),
+                ":never": number(0),
+                ":now": number(now),
+                ":expires": seconds(now + LIFETIME_SECONDS),
+            }
+            if not await self._update(owner, update, condition, values):
+                return False
+            self.known_lost.add(owner)
+        return True
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        """See the port."""
+        request = {"TableName": self._table, "Key": _key(owner), "ConsistentRead": True}
+        answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
+        return _read(answer["Item"]) if "Item" in answer else None
+
+    async def leases(self) -> Sequence[TaskLease]:
+        """See the port."""
+        request = {
+            "TableName": self._table,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "response_id = :leases",
+            "ExpressionAttributeValues": {":leases": text(_PARTITION)},
+        }
+        leases = [_read(item) for item in await query_all(self._client, request, self._on_retry)]
+        self.known_lost = {lease.owner for lease in leases if lease.lost}
+        return leases
+
+    async def forget(self, owner: str) -> None:
+        """See the port."""
+        request = {
+            "TableName": self._table,
+            "Key": _key(owner),
+            "ConditionExpression": "lost = :true",
+            "ExpressionAttributeValues": {":true": flag(True)},
+        }
+        await self._holds(lambda: self._client.delete_item(**request))
+
+    async def _update(self, owner: str, update: str, condition: str, values: Item) -> bool:
+        """Whether the condition holds, and so the update was made."""
+        request = {
+            "TableName": self._table,
+            "Key": _key(owner),
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": values,
+        }
+        return await self._holds(lambda: self._client.update_item(**request))
+
+    async def _holds(self, call: Callable[[], Awaitable[object]]) -> bool:
+        """Make a call; whether its condition holds."""
+        try:
+            await repeated(call, self._on_retry)
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            return False
+        return True
+
+
+def _key(owner: str) -> Item:
+    return {"response_id": text(_PARTITION), "position": text(owner)}
+
+
+def _read(item: Item) -> TaskLease:
+    return TaskLease(
+        owner=item["position"]["S"],
+        until=float(item["owned_until"]["N"]),
+        lost="lost" in item,
+        address=item["address"]["S"] if "address" in item else None,
+    )

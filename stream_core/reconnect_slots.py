@@ -1,0 +1,11 @@
+"""When the clients of a leaving task come back elsewhere: one by one, so that they storm nobody."""
+
+from __future__ import annotations
+
+
+def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> list[float]:
+    """A moment for each of so many clients, in seconds from now: evenly spaced at the rate, or closer where that would
+    take longer than `most_seconds`.
+    """
+    window = min(clients / per_second, most_seconds)
+    return [window * place / clients for place in range(clients)]

@@ -1,0 +1,109 @@
+"""A client as the protocol wants it: it holds each entry once, begins again where it is told to, and comes back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from picows import WSFrame, WSTransport
+
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core.channel import Channel
+from stream_core.session import Session
+from stream_core.session_token import SessionClaims
+from stream_core.subprotocols import V1
+from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
+from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
+
+
+class Browser:
+    """Reads one response, at whichever gateway it is connected to."""
+
+    def __init__(self, channel: Channel, response_id: str) -> None:
+        self.response_id = response_id
+        self.ended: dict[str, Any] | None = None
+        """The terminal frame."""
+        self.refusals: list[str] = []
+        self.resumed = 0
+        self._channel = channel
+        self._spans: list[tuple[int, str]] = []
+        self._next_index = 0
+        self._epoch = 1
+        self._transport: RecordingTransport | None = None
+        self._connection: WebSocketConnection | None = None
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        """What the user sees."""
+        return "".join(text for _, text in self._spans)
+
+    @property
+    def connected(self) -> bool:
+        """Whether it has a connection that the gateway has not closed."""
+        return self._transport is not None and self._transport.close is None
+
+    def connect(self, gateway: TaskGateway) -> None:
+        """Open a connection there, and resume."""
+        self.leave()
+        now = gateway.clock.now
+        claims = SessionClaims(self._channel, expires_at=2_000_000_000, issued_at=0)
+        self._transport, self._seen = RecordingTransport(), 0
+        self._connection = WebSocketConnection(
+            gateway.context, Session(claims, gateway.limits, expires_in=3600.0, now=now), V1, now
+        )
+        self._connection.on_ws_connected(cast("WSTransport", self._transport))
+        self.resume()
+
+    def leave(self) -> None:
+        """The socket is gone. What was written to it arrived."""
+        if self._connection is not None and self._transport is not None:
+            self.look()
+            self._connection.on_ws_disconnected(cast("WSTransport", self._transport))
+            self._transport = self._connection = None
+
+    def resume(self) -> None:
+        """Go on behind what it has."""
+        self.resumed += 1
+        self.send("response.resume", after=self._next_index - 1, epoch=self._epoch)
+
+    def send(self, kind: str, **fields: object) -> None:
+        assert self._connection is not None
+        frame = ClientFrame(json.dumps({"type": kind, "response_id": self.response_id, **fields}).encode())
+        self._connection.on_ws_frame(cast("WSTransport", self._transport), cast("WSFrame", frame))
+
+    def look(self) -> None:
+        """Take what has arrived."""
+        if self._transport is None:
+            return
+        arrived, self._seen = self._transport.frames[self._seen :], len(self._transport.frames)
+        for frame in arrived:
+            if frame.get("response_id") == self.response_id:
+                self._take(frame)
+
+    def _take(self, frame: dict[str, Any]) -> None:
+        match frame["type"]:
+            case "chat.response.start":
+                self._epoch = max(self._epoch, frame.get("epoch", 1))
+            case "chat.response.restarted":
+                self._restart(frame)
+            case "chat.response.delta":
+                assert frame.get("from", frame["index"]) == self._next_index, "each index once, none left out"
+                self._spans.append((frame["index"], frame["delta"]))
+                self._next_index = frame["index"] + 1
+            case "chat.response.completed" | "chat.response.error":
+                assert self.ended is None or self.ended == frame, "one end"
+                assert frame["last_index"] == self._next_index - 1
+                self.ended = frame
+            case _:
+                self.refusals.append(frame["error"]["code"])
+
+    def _restart(self, frame: dict[str, Any]) -> None:
+        index = frame["index"]
+        if index == -1:
+            self._next_index = 0
+        else:
+            assert index == self._next_index
+            self._next_index = index + 1
+        self._spans = [span for span in self._spans if span[0] <= frame["from_index"]]
+        self._epoch = frame.get("epoch", 1)

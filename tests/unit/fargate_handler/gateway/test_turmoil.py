@@ -1,0 +1,164 @@
+"""Tasks that lose each other, leave and come back, while clients read: each answer is whole, once, in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from stream_core.channel import Channel
+from stream_core.errors import EvenflowError
+from stream_core.limits import Limits
+from stream_core.response_log import slice_of
+from stream_core.response_state import ResponseState
+from tests.unit.fargate_handler.gateway.browser import Browser
+from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
+from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+
+STEP = 0.05
+LIMITS = Limits(
+    owners_per_response=100, lease_seconds=10, messages_per_second=1e5, messages_in_flight_per_session=200
+)
+ACTIONS = ["send", "send", "read", "read", "pass", "pass", "lapse", "cut", "mend", "leave", "drop", "slow", "cancel"]
+
+
+class Turmoil:
+    """Three tasks, two sessions, as many readers as come."""
+
+    def __init__(self, shared: Shared, *, continues: bool) -> None:
+        self.shared = shared
+        self.continues = continues
+        self.gateways: list[TaskGateway] = []
+        self.browsers: list[Browser] = []
+        self.channels = [Channel("t", "demo", name) for name in ("s0", "s1")]
+        self.accepted: dict[str, tuple[Channel, str]] = {}
+        """Responses by id: whose they are, and the question."""
+        self.cancelled: set[str] = set()
+        self.named = 0
+
+    async def join(self) -> None:
+        """One more task."""
+        self.named += 1
+        task = await Task.join(self.shared, f"n{self.named}", LIMITS, RecitingSource(continues=self.continues))
+        self.gateways.append(TaskGateway(task))
+
+    async def do(self, action: str, which: int) -> None:
+        gateway = self.gateways[which % len(self.gateways)]
+        task, network = gateway.task, gateway.task.responses.network
+        match action:
+            case "send" if not network.cut:
+                await self.send(task, self.channels[which % 2])
+            case "read" if self.accepted:
+                response_id = list(self.accepted)[which % len(self.accepted)]
+                browser = Browser(self.accepted[response_id][0], response_id)
+                browser.connect(gateway)
+                self.browsers.append(browser)
+            case "cancel" if self.browsers:
+                browser = self.browsers[which % len(self.browsers)]
+                if browser.connected and browser.ended is None:
+                    browser.send("response.cancel")
+                    self.cancelled.add(browser.response_id)
+            case "pass":
+                await self.time(which / 10)
+            case "lapse":
+                await self.time(11.0)
+            case "cut":
+                task.cut_off()
+            case "mend":
+                task.reconnect()
+            case "leave" if not network.cut:
+                await self.leave(gateway)
+            case "drop" if self.browsers:
+                self.browsers[which % len(self.browsers)].leave()
+            case "slow":
+                turns = Random(which)
+                network.turns = task.sessions.network.turns = _up_to(turns, which % 7)
+            case _:
+                pass
+
+    async def send(self, task: Task, channel: Channel) -> None:
+        known = await self.shared.ledger(channel)
+        question = f"{channel.session}m{len(known)}:"
+        previous = known[-1].message_id if known else None
+        event = IngestEvent(channel, question, previous, question, grace_seconds=3_600.0)
+        try:
+            submission = await task.orchestrator.submit(event)
+        except EvenflowError:
+            return
+        self.accepted[submission.stream.response_id] = (channel, question)
+
+    async def leave(self, gateway: TaskGateway) -> None:
+        self.gateways.remove(gateway)
+        await self.join()
+        await gateway.task.hand_over()
+        for connection in gateway.registry:
+            connection.close(1001, "this node is leaving")
+        gateway.task.shared.peers.cut(gateway.task.address)
+
+    async def time(self, seconds: float) -> None:
+        """Time passes, and whoever has no connection comes back somewhere."""
+        until = self.shared.clock.now + seconds
+        while self.shared.clock.now < until:
+            await self.shared.clock.pass_time(STEP, STEP)
+            for number, browser in enumerate(self.browsers):
+                browser.look()
+                if browser.ended is None and not browser.connected:
+                    browser.connect(self.gateways[(number + browser.resumed) % len(self.gateways)])
+                elif browser.ended is None and browser.refusals:
+                    browser.refusals.clear()
+                    browser.resume()
+            for gateway in self.gateways:
+                gateway.orchestrator.sweep(self.shared.clock.now)
+
+    async def calm_down(self) -> None:
+        for gateway in self.gateways:
+            gateway.task.reconnect()
+            gateway.task.responses.network.turns = gateway.task.sessions.network.turns = int
+        for _ in range(12):
+            await self.time(10.0)
+            heads = [await self.shared.head(response_id) for response_id in self.accepted]
+            if all(head.ending for head in heads) and all(browser.ended for browser in self.browsers):
+                return
+
+    async def check(self) -> None:
+        for response_id, (channel, question) in self.accepted.items():
+            head = await self.shared.head(response_id)
+            assert head.ending is not None, "every accepted message has an end"
+            stored = slice_of(await self.shared.stored(response_id), 0).text
+            (entry,) = [entry for entry in await self.shared.ledger(channel) if entry.response_id == response_id]
+            assert entry.ended
+            if response_id in self.cancelled and head.ending.state is ResponseState.CANCELLED:
+                assert recited(question).startswith(stored)
+            else:
+                assert head.ending.state is ResponseState.COMPLETED
+                assert stored == recited(question)
+                assert entry.answer == stored
+        for browser in self.browsers:
+            assert browser.ended is not None, "every reader hears the end"
+            if browser.response_id not in self.cancelled:
+                assert browser.text == recited(self.accepted[browser.response_id][1])
+        for gateway in self.gateways:
+            gateway.task.assert_idle()
+            assert not gateway.task.recorder.busy
+
+
+def _up_to(turns: Random, most: int) -> Callable[[], int]:
+    return lambda: turns.randint(0, most)
+
+
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=1, max_size=25), st.booleans())
+@settings(max_examples=20)
+async def test_whatever_befalls_the_tasks_every_answer_is_whole_and_every_reader_has_all_of_it(
+    actions: list[tuple[str, int]], continues: bool
+) -> None:
+    turmoil = Turmoil(Shared(), continues=continues)
+    for _ in range(3):
+        await turmoil.join()
+    for action, which in actions:
+        await turmoil.do(action, which)
+    await turmoil.calm_down()
+    await turmoil.check()

@@ -1,0 +1,115 @@
+"""Tasks that reach each other without sockets: what the owner's SSE endpoint would send, as the port has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+
+from fargate_handler.gateway.waking_reader import WakingReader, reading
+from fargate_handler.orchestrator.orchestrator import Orchestrator
+from stream_core.errors import EvenflowError
+from stream_core.limits import Limits
+from stream_core.messages import ResponseDelta
+from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.response_log import Cursor, Restart
+from stream_core.response_state import ResponseState
+from stream_core.response_stream import ResponseStream
+from stream_core.restart_frame import restart_frame
+from stream_core.resume_point import EVERYTHING, resume_point
+from stream_core.terminal_frame import terminal_frame
+
+_SILENCE_SECONDS = 2.5
+
+
+class PeerNetwork:
+    """See `stream_core.peer_log.PeerLog`."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        """How often each address was asked for events."""
+        self._orchestrators: dict[str, Orchestrator] = {}
+        self._unreachable: set[str] = set()
+        self._open: dict[WakingReader, str] = {}
+
+    def add(self, address: str, orchestrator: Orchestrator) -> None:
+        """There is one more task."""
+        self._orchestrators[address] = orchestrator
+
+    def cut(self, address: str) -> None:
+        """From now on nobody reaches it, and what is open breaks."""
+        self._unreachable.add(address)
+        for reader, its_address in self._open.items():
+            if its_address == address:
+                reader.deliver(0.0, None)
+
+    def mend(self, address: str) -> None:
+        """It can be reached again."""
+        self._unreachable.discard(address)
+
+    @property
+    def followers(self) -> int:
+        """How many streams are open between tasks."""
+        return len(self._open)
+
+    async def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
+        """See the port."""
+        self.asked[response.address] += 1
+        stream = await self._owned(response)
+        point = resume_point(stream.log, after, response.epoch)
+        if point is None:
+            raise PeerUnreachable("the owner answered 400")
+        waiting: list[PeerEvent] = []
+        if point.restarted is not None:
+            waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
+        cursor = Cursor(stream.log, point.next_index, most=0)
+        with reading(stream, Limits()) as reader:
+            self._open[reader] = response.address
+            try:
+                while True:
+                    waiting += _taken(stream, cursor)
+                    yield waiting
+                    if cursor.at_end or reader.left_behind or response.address in self._unreachable:
+                        break
+                    if not await reader.wait(_SILENCE_SECONDS):
+                        raise PeerUnreachable("the owner says nothing")
+                    waiting = []
+            finally:
+                del self._open[reader]
+        raise PeerUnreachable("the owner ended the stream before the response")
+
+    async def cancel(self, response: PeerResponse) -> ResponseState:
+        """See the port."""
+        stream = await self._owned(response)
+        return await self._orchestrators[response.address].cancel(stream)
+
+    async def _owned(self, response: PeerResponse) -> ResponseStream:
+        if response.address in self._unreachable:
+            raise PeerUnreachable("no connection")
+        try:
+            stream = await self._orchestrators[response.address].find(response.response_id, response.channel)
+        except EvenflowError as error:
+            raise PeerUnreachable(f"the owner answered {error.status}") from error
+        if stream.via != "owner":
+            raise PeerUnreachable("it is not the owner")
+        return stream
+
+
+def _taken(stream: ResponseStream, cursor: Cursor) -> list[PeerEvent]:
+    """Every new entry as an event, and the response's end."""
+    events: list[PeerEvent] = []
+    while (taken := cursor.take()) is not None:
+        if isinstance(taken, Restart):
+            events.append(restart_frame(stream, taken, cursor.last))
+        else:
+            events.append(
+                ResponseDelta(
+                    type="chat.response.delta",
+                    session_id=stream.channel.session,
+                    response_id=stream.response_id,
+                    delta=taken,
+                    index=cursor.last,
+                )
+            )
+    if cursor.at_end:
+        events.append(terminal_frame(stream))
+    return events

@@ -1,0 +1,19 @@
+"""Dead letters that a test reads."""
+
+from __future__ import annotations
+
+from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
+
+
+class ToldLetters:
+    """See `stream_core.dead_letters.DeadLetters`."""
+
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+        self.down = False
+
+    async def send(self, letter: DeadLetter) -> None:
+        """See the port."""
+        if self.down:
+            raise DeadLettersUnavailable("the queue doesn't answer")
+        self.letters.append(letter)

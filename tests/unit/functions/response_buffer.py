@@ -1,0 +1,141 @@
+"""A response in the buffer as the poll function finds it, while its owners write, and time passes only while a poll sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from functions.poll_response.long_poll import LongPoll, PollResult
+from functions.poll_response.stored_responses import StoredResponses
+from stream_core.channel import Channel
+from stream_core.errors import Gone, NotFound
+from stream_core.memory_store import MemoryResponseStore
+from stream_core.response_log import LogEntry, Restart
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Chunk, Ending, Lease, ResponseHead, gapless
+
+T = TypeVar("T")
+
+CHANNEL = str(Channel("t", "demo", "s"))
+START = 1_800_000_000.0
+LOOK = 0.09
+"""A look, and room for rounding."""
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+def at_once(call: Coroutine[Any, Any, T]) -> T:
+    """The result of a call of the store in memory, which waits for nothing."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    raise AssertionError("it waited")
+
+
+class Readers(StoredResponses):
+    """The blocking reader, over the state of a store in memory. `before_the_answer` happens before the head is read alone."""
+
+    def __init__(self, store: MemoryResponseStore) -> None:
+        self._store = store
+        self.before_the_answer: Callable[[], None] = lambda: None
+        self.looks = 0
+
+    def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
+        head = self._store._heads.get(response_id)
+        if head is None or head.channel != channel:
+            raise NotFound("no such response", code="response_not_found")
+        at_once(self._store.note_read(response_id, now))
+        return self._unexpired(response_id, now)
+
+    def head(self, response_id: str, now: float) -> ResponseHead:
+        self.before_the_answer()
+        return self._unexpired(response_id, now)
+
+    def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
+        self.looks += 1
+        chunks = [chunk for chunk in self._store._chunks[response_id] if chunk.last_index >= from_index - 1]
+        return chunks, self._unexpired(response_id, now)
+
+    def _unexpired(self, response_id: str, now: float) -> ResponseHead:
+        head = at_once(self._store.head(response_id, now))
+        if head is None:
+            raise Gone("too long ago", code="response_expired")
+        return head
+
+
+@dataclass
+class Buffer:
+    """A response in the buffer, time that passes only while a poll sleeps, and what happens meanwhile."""
+
+    now: float = START
+    store: MemoryResponseStore = field(default_factory=MemoryResponseStore)
+    slept: float = 0.0
+    lease: Lease = field(default_factory=lambda: Lease("r", "a", 1))
+    began_at: float | None = None
+    next_index: int = 0
+    _plans: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.readers = Readers(self.store)
+        self.store.create(ResponseHead("r", CHANNEL, "m1", "a", 1, START, START + 86_400))
+
+    # -- what its owner does ---------------------------------------------------------------------------------
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do it so long after the start."""
+        self._plans.append((START + seconds, action))
+        self._plans.sort(key=lambda plan: plan[0])
+
+    def write(self, *entries: LogEntry, lease: Lease | None = None, first_index: int | None = None) -> None:
+        """A chunk comes."""
+        if self.began_at is None:
+            self.began_at = self.now
+        first = self.next_index if first_index is None else first_index
+        lease = lease or self.lease
+        at_once(self.store.append([Chunk(lease.response_id, lease.epoch, first, entries, self.began_at)]))
+        self.next_index = max(self.next_index, first + len(entries))
+
+    def end(self, state: ResponseState = ResponseState.COMPLETED, next_index: int | None = None) -> None:
+        """The response ends."""
+        index = self.next_index if next_index is None else next_index
+        ending = Ending(state, index, self.now, "stop", USAGE)
+        at_once(self.store.finish(self.lease, ending, self.now + 300))
+
+    def take_over(self) -> None:
+        """Another task becomes its owner."""
+        lease = at_once(self.store.take_over("r", "b", self.now))
+        assert lease is not None
+        self.lease = lease
+        self.next_index = self.store._heads["r"].starts[lease.epoch]
+
+    # -- what its readers do ---------------------------------------------------------------------------------
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        assert seconds > 0
+        until = self.now + seconds
+        while self._plans and self._plans[0][0] <= until:
+            moment, action = self._plans.pop(0)
+            self.now = max(self.now, moment)
+            action()
+        self.now = until
+        self.slept += seconds
+
+    def poll(self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL) -> PollResult:
+        """One poll."""
+        return LongPoll(
+            self.readers,
+            response_id="r",
+            channel=channel,
+            from_index=from_index,
+            patience=timeout,
+            wall_time=lambda: self.now,
+            sleep=self.sleep,
+        ).run()
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the start."""
+        return self.now - START
