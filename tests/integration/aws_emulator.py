@@ -7,14 +7,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import boto3
 
-from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, TableKeys, TableNames
+from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, UNFINISHED_INDEX, UNFINISHED_KEY, TableKeys, TableNames
 from tests.integration.server_process import free_port
 
 REGION = "us-east-1"
@@ -56,8 +56,9 @@ class AwsEmulator:
         """The three tables, empty, named after `prefix`."""
         dynamodb = self.client("dynamodb")
         names = TableNames(f"{prefix}-sessions", f"{prefix}-ledger", f"{prefix}-responses")
-        for name, keys in ((names.sessions, SESSIONS), (names.ledger, LEDGER), (names.responses, RESPONSES)):
-            _create_table(dynamodb, name, keys)
+        _create_table(dynamodb, names.sessions, SESSIONS, {})
+        _create_table(dynamodb, names.ledger, LEDGER, {})
+        _create_table(dynamodb, names.responses, RESPONSES, {UNFINISHED_INDEX: UNFINISHED_KEY})
         return names
 
 
@@ -86,11 +87,22 @@ def _wait_until_serving(port: int, process: subprocess.Popen[bytes], log: Path) 
             time.sleep(0.05)
 
 
-def _create_table(dynamodb: Any, name: str, keys: TableKeys) -> None:
+def _create_table(dynamodb: Any, name: str, keys: TableKeys, indexes: Mapping[str, str]) -> None:
+    """`indexes`: name → partition key, of those that hold the keys alone."""
     schema = [(keys.partition, "HASH"), *([(keys.sort, "RANGE")] if keys.sort else [])]
+    attributes = [*(attribute for attribute, _ in schema), *indexes.values()]
+    global_indexes = [
+        {
+            "IndexName": index,
+            "KeySchema": [{"AttributeName": partition, "KeyType": "HASH"}],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+        for index, partition in indexes.items()
+    ]
     dynamodb.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": attribute, "KeyType": kind} for attribute, kind in schema],
-        AttributeDefinitions=[{"AttributeName": attribute, "AttributeType": "S"} for attribute, _ in schema],
+        AttributeDefinitions=[{"AttributeName": attribute, "AttributeType": "S"} for attribute in attributes],
+        **({"GlobalSecondaryIndexes": global_indexes} if global_indexes else {}),
     )

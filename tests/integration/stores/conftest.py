@@ -14,6 +14,8 @@ from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
+from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
+from tests.dynamodb_emulator.stores import EmulatedStores, emulated_stores
 from tests.integration.aws_emulator import REGION, AwsEmulator, aws_emulator
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
 from tests.integration.stores.stores import Stores, new_name
@@ -27,6 +29,10 @@ class DynamoDBStores(Stores):
     dynamodb: FaultyDynamoDB
     tables: TableNames
     retries: Counter[str]
+
+    def of_another_task(self) -> DynamoDBResponseStore:
+        """See there."""
+        return DynamoDBResponseStore(self.client, self.tables.responses, lambda: None)
 
 
 @pytest.fixture(scope="session")
@@ -82,11 +88,33 @@ async def dynamodb_stores(emulator: AwsEmulator, tables: TableNames, sdk: AioSes
         assert dynamodb.eventual_reads == 0
 
 
-@pytest.fixture(params=["memory", "dynamodb"])
+@pytest.fixture(scope="session")
+def fast_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBEmulator]:
+    """The emulator that load tests use: it promises what the stores rely on."""
+    with dynamodb_emulator(tmp_path_factory.mktemp("fast_emulator") / "emulator.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def fast_tables(fast_emulator: DynamoDBEmulator) -> TableNames:
+    """Tables in it for the tests of a module."""
+    return fast_emulator.create_tables(new_name("test"))
+
+
+@pytest.fixture
+async def fast_dynamodb_stores(
+    fast_emulator: DynamoDBEmulator, fast_tables: TableNames, sdk: AioSession
+) -> AsyncIterator[EmulatedStores]:
+    """The stores in it."""
+    async with emulated_stores(fast_emulator, fast_tables, sdk) as stores:
+        yield stores
+
+
+@pytest.fixture(params=["memory", "dynamodb", "fast_dynamodb"])
 def stores(request: pytest.FixtureRequest) -> Stores:
     """The stores of each implementation."""
-    if request.param == "dynamodb":
-        chosen: Stores = request.getfixturevalue("dynamodb_stores")
+    if request.param != "memory":
+        chosen: Stores = request.getfixturevalue(f"{request.param}_stores")
         return chosen
     responses = MemoryResponseStore()
     return Stores(responses, MemorySessionStore(responses))

@@ -26,6 +26,10 @@ class Stores:
     responses: ResponseStore
     sessions: SessionStore
 
+    def of_another_task(self) -> ResponseStore:
+        """The responses as a task sees them that has done nothing yet."""
+        return self.responses
+
     async def begin(self, owner: str) -> Lease:
         """A new response of a new session, accepted at `NOW`."""
         return await self.sessions.accept(new_channel(), new_message(None, owner=owner), NOW)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import LIFETIME, NOW, chunk, completed, new_channel, new_message
+from tests.integration.stores.stores import LIFETIME, NOW, chunk, completed, new_channel, new_message, new_name
 
 
 async def test_every_item_has_a_time_at_which_dynamodb_may_delete_it(dynamodb_stores: DynamoDBStores) -> None:
@@ -11,6 +11,9 @@ async def test_every_item_has_a_time_at_which_dynamodb_may_delete_it(dynamodb_st
     channel, message = new_channel(), new_message(None)
     lease = await stores.sessions.accept(channel, message, NOW + 0.5)
     await stores.responses.renew(lease.owner, NOW + 10.25)
+    leaseless = await stores.begin(new_name("task"))
+    assert await stores.responses.take_over(leaseless.response_id, "b", NOW + 0.5) is not None
+    assert await stores.responses.lease(leaseless.owner) is not None
     await stores.responses.append([chunk(lease, 0, ["a"], NOW + 0.75)])
     await stores.responses.finish(lease, completed(1), NOW + 300.5)
     for table in (stores.tables.sessions, stores.tables.ledger, stores.tables.responses):

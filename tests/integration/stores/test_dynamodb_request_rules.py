@@ -24,6 +24,12 @@ QUERY: dict[str, Any] = {
     "ExpressionAttributeNames": {"#p": "position"},
     "ExpressionAttributeValues": {":r": {"S": "r"}, ":p": {"S": "0"}},
 }
+INDEX_QUERY: dict[str, Any] = {
+    "TableName": TABLE,
+    "IndexName": "by-owner",
+    "KeyConditionExpression": "running = :owner",
+    "ExpressionAttributeValues": {":owner": {"S": "a"}},
+}
 CHECK = {"TableName": TABLE, "Key": KEY, "ConditionExpression": "attribute_exists(response_id)"}
 
 
@@ -37,6 +43,14 @@ def batch(*items: dict[str, Any]) -> dict[str, Any]:
 
 def numbered(count: int, item: dict[str, Any]) -> dict[str, Any]:
     return batch(*(item | {"position": {"S": str(number)}} for number in range(count)))
+
+
+def among(count: int) -> dict[str, Any]:
+    names = [f":name{number}" for number in range(count)]
+    return CHECK | {
+        "ConditionExpression": f"epoch IN ({', '.join(names)})",
+        "ExpressionAttributeValues": {name: {"S": name} for name in names},
+    }
 
 
 def test_the_list_of_reserved_words_is_whole() -> None:
@@ -53,6 +67,10 @@ def test_the_list_of_reserved_words_is_whole() -> None:
         ("PutItem", put({"text": {"S": ""}, "n": {"N": "1800000000.25"}, "m": {"M": {"1": {"N": "0"}}}})),
         ("UpdateItem", UPDATE),
         ("Query", QUERY),
+        ("Query", INDEX_QUERY),
+        ("DeleteItem", CHECK),
+        ("PutItem", put({"running": {"S": "a"}})),
+        ("UpdateItem", among(100)),
         ("BatchWriteItem", numbered(25, {"e": {"S": "x" * 400_000}})),
         ("TransactWriteItems", {"TransactItems": [{"ConditionCheck": CHECK}], "ClientRequestToken": "t" * 36}),
         ("CreateTable", {"TableName": TABLE}),
@@ -85,6 +103,11 @@ def test_what_dynamodb_takes(operation: str, request_: dict[str, Any]) -> None:
         ("PutItem", put({"e": {"S": "x", "N": "1"}}), "exactly one"),
         ("PutItem", put({"e": {"M": {"deep": {"L": [{"N": "x"}]}}}}), "no number"),
         ("PutItem", put({}) | {"ReturnValues": "ALL_NEW"}, "ReturnValues of a put"),
+        ("PutItem", put({"running": {"S": ""}}), "the index by-owner"),
+        ("PutItem", put({"running": {"N": "1"}}), "the index by-owner"),
+        ("DeleteItem", CHECK | {"Key": {"response_id": {"S": "r"}}}, "does not match the schema"),
+        ("DeleteItem", CHECK | {"ConditionExpression": "owner = owner"}, "reserved keyword: owner"),
+        ("UpdateItem", among(101), "at most 100 operands"),
         ("UpdateItem", UPDATE | {"ConditionExpression": "owner = :two"}, "reserved keyword: owner"),
         ("UpdateItem", UPDATE | {"UpdateExpression": "SET #owner = :owner, starts.2 = :one"}, "starts with a digit"),
         ("UpdateItem", UPDATE | {"ConditionExpression": "epoch = :one"}, "ExpressionAttributeValues unused"),
@@ -114,6 +137,10 @@ def test_what_dynamodb_takes(operation: str, request_: dict[str, Any]) -> None:
         ("Query", QUERY | {"KeyConditionExpression": "response_id = :r AND #p > :p AND #p < :p"}, "several"),
         ("Query", QUERY | {"KeyConditionExpression": "response_id = :r OR #p > :p"}, "no OR"),
         ("Query", QUERY | {"KeyConditionExpression": "response_id = :r AND position >= :p"}, "reserved keyword"),
+        ("Query", INDEX_QUERY | {"IndexName": "by-agent"}, "does not have the specified index"),
+        ("Query", INDEX_QUERY | {"TableName": "test-ledger"}, "does not have the specified index"),
+        ("Query", INDEX_QUERY | {"ConsistentRead": True}, "consistent reads are not supported"),
+        ("Query", INDEX_QUERY | {"KeyConditionExpression": "response_id = :owner"}, "needs running ="),
         ("BatchWriteItem", batch({}, {"e": {"S": "x"}}), "contains duplicates"),
         ("BatchWriteItem", {"RequestItems": {}}, "1 to 25 writes"),
         ("BatchWriteItem", numbered(26, {}), "1 to 25 writes"),

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from stream_core.response_log import LogEntry, Restart
 from stream_core.response_store import Lease, LeaseLost
 from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, new_name
 
@@ -54,13 +55,20 @@ async def test_nothing_is_taken_over_where_nothing_is(stores: Stores) -> None:
     assert await stores.responses.take_over(expired.response_id, "b", NOW + LIFETIME + 2) is None
 
 
-async def test_of_many_concurrent_takers_one_wins(stores: Stores) -> None:
+@pytest.mark.parametrize("known", [False, True], ids=["lapsed", "lost"])
+async def test_of_many_concurrent_takers_one_wins(stores: Stores, known: bool) -> None:
     lease = await stores.begin(new_name("task"))
+    await stores.responses.renew(lease.owner, NOW - 1)
     await stores.write(lease, 0, ["a"])
+    if known:
+        await stores.responses.release(lease.owner)
     takers = [new_name("task") for _ in range(6)]
+    attempts = []
     for taker in takers:
-        await stores.responses.renew(taker, NOW + 10)
-    attempts = [stores.responses.take_over(lease.response_id, taker, NOW) for taker in takers]
+        task = stores.of_another_task()
+        await task.renew(taker, NOW + 10)
+        await task.leases()
+        attempts.append(task.take_over(lease.response_id, taker, NOW))
     won = [each for each in await asyncio.gather(*attempts) if each is not None]
     head = await stores.responses.head(lease.response_id, NOW)
     assert len(won) == 1
@@ -139,22 +147,50 @@ async def test_the_stale_owner_can_not_end_it(stores: Stores) -> None:
     assert head.ending == completed(4)
 
 
+async def test_a_stale_owner_that_wakes_up(stores: Stores) -> None:
+    old = await stores.begin(owner := new_name("task"))
+    await stores.responses.renew(owner, NOW + 10)
+    await stores.write(old, 0, ["a0", "a1"])
+    other, taker = stores.of_another_task(), new_name("task")
+    await other.renew(taker, NOW + 20)
+    new = await other.take_over(old.response_id, taker, NOW + 10)
+    assert new == Lease(old.response_id, taker, 2)
+    await stores.write(old, 2, ["a2", "a3", "a4"])
+    await stores.write(old, 0, ["a0", "a1", "a2", "a3"])
+    wanted: list[LogEntry] = ["a0", "a1", Restart(1, 2, 2), "b3"]
+    await stores.write(new, 2, wanted[2:])
+    await stores.write(old, 4, ["a4", "a5"])
+    with pytest.raises(LeaseLost):
+        await stores.responses.renew(owner, NOW + 30)
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(old, completed(5), NOW + 300)
+    assert await stores.responses.take_over(old.response_id, owner, NOW + 11) is None
+    for from_index in range(6):
+        stored = await stores.responses.entries(old.response_id, from_index, NOW + 11)
+        assert list(stored.entries) == wanted[from_index:]
+        assert stored.head == await stores.responses.head(old.response_id, NOW + 11)
+        assert stored.head is not None
+        assert (stored.head.lease, stored.head.ending) == (new, None)
+    await stores.responses.renew(new_name("task"), NOW + 30)  # under another name it goes on
+
+
 async def test_three_owners_in_a_row(stores: Stores) -> None:
     first = await stores.begin(new_name("task"))
     await stores.write(first, 0, ["a0", "a1", "a2"])
     second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
     assert second is not None
-    await stores.write(second, 3, ["b3"])
+    markers = Restart(2, 2, 2), Restart(-1, 3, 3)
+    await stores.write(second, 3, [markers[0], "b4"])
     third = await stores.responses.take_over(first.response_id, new_name("task"), NOW + 1)
     assert third is not None
     assert third.epoch == 3
     await stores.write(first, 3, ["a3", "a4", "a5"])
-    await stores.write(second, 4, ["b4", "b5"])
-    await stores.write(third, 4, ["c4"])
-    assert await stores.read(first.response_id) == ["a0", "a1", "a2", "b3", "c4"]
+    await stores.write(second, 5, ["b5", "b6"])
+    await stores.write(third, 5, [markers[1], "c6"])
+    assert await stores.read(first.response_id) == ["a0", "a1", "a2", markers[0], "b4", markers[1], "c6"]
     head = await stores.responses.head(first.response_id, NOW)
     assert head is not None
-    assert head.starts == {1: 0, 2: 3, 3: 4}
+    assert head.starts == {1: 0, 2: 3, 3: 5}
 
 
 async def test_an_owner_in_the_middle_that_wrote_nothing(stores: Stores) -> None:

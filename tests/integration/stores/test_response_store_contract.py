@@ -27,6 +27,7 @@ async def test_an_accepted_message_has_an_empty_response(stores: Stores) -> None
     assert head.expires_at > NOW
     stored = await stores.responses.entries(lease.response_id, 0, NOW)
     assert (stored.first_index, list(stored.entries), stored.next_index, stored.began_at) == (0, [], 0, None)
+    assert stored.head == head
 
 
 async def test_chunks_are_read_in_the_order_of_their_indexes(stores: Stores) -> None:
@@ -155,7 +156,7 @@ async def test_when_the_first_delta_came_is_known_up_to_the_end(stores: Stores) 
 
 async def test_restart_markers_keep_their_index(stores: Stores) -> None:
     lease = await stores.begin("a")
-    entries: list[LogEntry] = ["draft", Restart(-1, 1), "the ", "answer", Restart(3, 2), "end", Restart(0, 3)]
+    entries: list[LogEntry] = ["draft", Restart(-1, 1), "the ", "answer", Restart(3, 2, 2), "end", Restart(0, 3, 17)]
     await stores.write(lease, 0, entries[:3])
     await stores.write(lease, 3, entries[3:])
     assert await stores.read(lease.response_id) == entries
@@ -306,15 +307,15 @@ async def test_polls_survive_a_take_over_and_the_end(stores: Stores) -> None:
     assert (head.polls, head.ending) == (3, completed(0))
 
 
-@pytest.mark.parametrize("prefix", ["response", "owner#task"])
-async def test_an_unknown_response_is_not_there(stores: Stores, prefix: str) -> None:
-    unknown = new_name(prefix)
-    await stores.responses.renew(unknown.removeprefix("owner#"), NOW + 10)
+@pytest.mark.parametrize("unknown", [new_name("response"), "leases"], ids=["any", "leases"])
+async def test_an_unknown_response_is_not_there(stores: Stores, unknown: str) -> None:
+    await stores.responses.renew("00000007", NOW + 10)  # is kept beside the responses
     assert await stores.responses.head(unknown, NOW) is None
     assert await stores.responses.note_read(unknown, NOW) is None
     for from_index in (0, 3):
         stored = await stores.responses.entries(unknown, from_index, NOW)
         assert (stored.first_index, list(stored.entries), stored.began_at) == (from_index, [], None)
+        assert stored.head is None
     assert await stores.responses.head(unknown, NOW) is None  # counting the poll has not made one
 
 

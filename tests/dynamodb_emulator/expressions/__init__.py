@@ -1,0 +1,1 @@
+"""Expressions: conditions, updates, projections, key conditions."""
