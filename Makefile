@@ -14,7 +14,7 @@ LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-inde
 IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-infra test-aws check lint types web-check e2e bench synth deploy docs docs-check lock clean
+.PHONY: help run run-aws test test-infra test-aws check lint types web-check e2e chaos chaos-short bench synth deploy redrive docs docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -27,7 +27,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
-	$(PY) -m pytest tests/unit tests/integration
+	$(PY) -m pytest tests/unit tests/integration tests/dynamodb_emulator tests/chaos
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
 	$(PY) -m pytest tests/infrastructure
@@ -36,7 +36,7 @@ test-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## `cdk d
 	@command -v haproxy >/dev/null || { echo "test-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m pytest tests/aws
 
-check: lint types web-check test test-infra test-aws docs-check e2e ## everything that CI runs
+check: lint types web-check test test-infra test-aws docs-check e2e chaos-short ## everything that CI runs
 	@for env in dev staging prod; do $(MAKE) --no-print-directory synth ENV=$$env || exit 1; done
 
 lint: .venv/.dev ## ruff: lint and format
@@ -53,6 +53,14 @@ e2e: .venv/.dev web/dist/index.html ## a real headless Chromium against a real s
 	@test -n "$(CHROMIUM)" || { echo "e2e needs Chromium: apt-get install chromium (or set CHROMIUM=/path)"; exit 2; }
 	CHROMIUM=$(CHROMIUM) $(PY) -m pytest tests/e2e
 
+chaos: .venv/.dev web/dist/index.html ## kill, drain, pause, cut and throttle under load: nothing may be lost (minutes; needs haproxy; SEED=)
+	@command -v haproxy >/dev/null || { echo "chaos needs haproxy: apt-get install haproxy"; exit 2; }
+	$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED))
+
+chaos-short: .venv/.dev web/dist/index.html
+	@command -v haproxy >/dev/null || { echo "chaos-short needs haproxy: apt-get install haproxy"; exit 2; }
+	$(PY) -m tests.chaos --short
+
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
@@ -64,6 +72,9 @@ deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials);
 	@command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, or name another builder in CDK_DOCKER"; exit 2; }
 	@printf 'Deploy this? [y/N] '; read answer; test "$$answer" = y
 	$(CDK) deploy --app cdk.out --all --require-approval broadening
+
+redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
+	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
 
 docs: .venv/.runtime ## write the pages that are generated from the code
 	$(PY) -m docs.generate

@@ -141,20 +141,19 @@ class Handler:
         if self._protecting is not None:
             self._protecting.cancel()
         begun, seconds = self._monotonic(), self._settings.drain_seconds
-        deadline = begun + seconds
         connections = list(self._registry)
         random.shuffle(connections)
-        slots = reconnect_slots(len(connections), self._settings.drain_connections_per_second, seconds * _SLOTS_SHARE)
+        to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
+        slots = reconnect_slots(len(connections), self._settings.drain_connections_per_second, to_go * _SLOTS_SHARE)
         for connection, slot in zip(connections, slots, strict=True):
             connection.ask_to_reconnect("this node is leaving", int(slot * 1000))
         leave_at = deque(
             (begun + slot + _SLOT_SECONDS, connection) for connection, slot in zip(connections, slots, strict=True)
         )
-        let_go_at = deadline - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
-        while (self._orchestrator.busy or len(self._registry)) and self._monotonic() < let_go_at:
+        while (self._orchestrator.busy or len(self._registry)) and self._monotonic() < begun + to_go:
             self._close_those_whose_slot_is_over(leave_at)
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
-        await self._let_go(deadline)
+        await self._let_go(begun + seconds)
         self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
     async def _let_go(self, deadline: float) -> None:

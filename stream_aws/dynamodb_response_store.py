@@ -121,6 +121,20 @@ class DynamoDBResponseStore:
         request = requests.query_unfinished(self._table, owner)
         return [item["response_id"]["S"] for item in await query_all(self._client, request, self._on_retry)]
 
+    async def hand_over(self, lease: Lease) -> None:
+        """See the port."""
+        try:
+            await self._update_head(
+                lease.response_id,
+                "ADD hand_overs :one",
+                "epoch = :epoch AND #owner = :owner",
+                {":one": number(1), ":epoch": number(lease.epoch), ":owner": text(lease.owner)},
+            )
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            raise LeaseLost(f"response {lease.response_id} has another owner now") from error
+
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """See the port. Three calls, where the earlier owner's lease is known to be lost."""
         head = await self._claim(response_id, owner, self._leases.known_lost - {owner}, now)

@@ -71,6 +71,13 @@ class MemoryResponseStore:
             del self._leases[owner]
             self._forgotten.add(owner)
 
+    async def hand_over(self, lease: Lease) -> None:
+        """See the port."""
+        head = self._heads.get(lease.response_id)
+        if head is None or head.lease != lease:
+            raise LeaseLost(f"response {lease.response_id} is another owner's now")
+        self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
+
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """See the port."""
         head = await self.head(response_id, now)

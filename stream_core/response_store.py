@@ -75,7 +75,7 @@ class ResponseHead:
     """What is known of a response beside its entries. Times are in seconds since the epoch.
 
     `starts`: epoch → the index from which on its entries count; an epoch without one has not begun to write.
-    `polls` counts `note_read`, by which an owner sees that somebody reads elsewhere.
+    `polls` counts `note_read`, by which an owner sees that somebody reads elsewhere; `hand_overs` the owners that left in order.
     """
 
     response_id: str
@@ -87,12 +87,18 @@ class ResponseHead:
     expires_at: float
     starts: Mapping[int, int] = field(default_factory=lambda: {1: 0})
     polls: int = 0
+    hand_overs: int = 0
     ending: Ending | None = None
 
     @property
     def lease(self) -> Lease:
         """The lease that is in force."""
         return Lease(self.response_id, self.owner, self.epoch)
+
+    @property
+    def losses(self) -> int:
+        """How many owners it has lost."""
+        return max(0, self.epoch - 1 - self.hand_overs)
 
     def first_index_after(self, epoch: int) -> int | None:
         """Where the owners that came after `epoch` begin; None when there are none, or they have not begun."""
@@ -179,6 +185,13 @@ class ResponseStore(Protocol):
 
     async def forget(self, owner: str) -> None:
         """The lost lease of a task that has nothing left to take over need not be remembered; any other stays."""
+
+    async def hand_over(self, lease: Lease) -> None:
+        """The owner of a response leaves in order: to take it over from this one is not to have lost it.
+
+        Raises:
+            LeaseLost: another owner has the response.
+        """
 
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """Become the owner of a response whose owner's lease has run out; None when that isn't so, or it has ended.

@@ -57,6 +57,7 @@ class ResponseStream:
         "_delivered_at",
         "_due",
         "_full_at",
+        "_longest_batched",
         "_monotonic",
         "_most_bytes",
         "_pace",
@@ -129,6 +130,7 @@ class ResponseStream:
         self._batcher = Batcher(limits.batch_tokens)
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
+        self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
         self._monotonic = monotonic
         self._due = 0  # the slot from which on a token is delivered at once
         self._scheduled = False  # whether the clock will call, which is when tokens wait
@@ -148,9 +150,8 @@ class ResponseStream:
             raise ResponseFull
         if not token:
             return
-        if len(token) > _LONGEST_DELTA:
-            for first in range(0, len(token), _LONGEST_DELTA):
-                self.push(token[first : first + _LONGEST_DELTA])
+        if len(token) > self._longest_batched:
+            self._push_long(token)
             return
         self.tokens += 1
         if not self._scheduled and self._clock.position >= self._due:
@@ -163,6 +164,28 @@ class ResponseStream:
         if not self._scheduled:
             self._scheduled = True
             self._clock.put(self, self._due)
+
+    def _push_long(self, text: str) -> None:
+        """Take what would make a batch too long: it becomes entries of its own."""
+        if self.log.closed:
+            raise LogClosed("a token came after the end of its response; the log keeps what it held")
+        self.tokens += 1
+        if waiting := self._batcher.cut():
+            self.log.append(waiting)
+        full = False
+        for first in range(0, len(text), _LONGEST_DELTA):
+            full = self.log.text_bytes >= self._full_at
+            if full:
+                break
+            self.log.append(text[first : first + _LONGEST_DELTA])
+        if not self._scheduled:
+            if self._clock.position >= self._due:
+                self._deliver("")
+            else:
+                self._scheduled = True
+                self._clock.put(self, self._due)
+        if full:
+            raise ResponseFull
 
     # -- what the worker does ------------------------------------------------------------------------------------
 

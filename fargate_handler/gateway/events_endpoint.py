@@ -103,6 +103,7 @@ class EventsEndpoint:
                 # While a slow client is waited for, the log grows and the next deltas join.
                 async with asyncio.timeout(limits.lag_close_seconds):
                     await answer.write(chunk)
+                    chunk = b""  # the writer has it
                     await writer.drain()
             except TimeoutError:
                 measures.too_slow.value += 1

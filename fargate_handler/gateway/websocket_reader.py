@@ -59,7 +59,8 @@ class WebSocketReader(Cursor):
         self._flows = not connection.blocked  # the short form of: current, and the socket takes more
         self._measures = connection.measures
         self._outbox = connection.outbox
-        self._counted = 0  # how many deltas were counted as due while it was behind
+        # How many deltas were counted as due. What came before it did is history, and due in no interval.
+        self._counted = stream.log.next_index
         self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
 
     @property
@@ -93,7 +94,7 @@ class WebSocketReader(Cursor):
                     outbox.flush_soon()
             else:
                 self._give_all()
-                self._measures.due.whole += self.next_index - index
+                self._measures.due.whole += max(0, self.next_index - max(index, self._counted))
                 if self.behind:
                     self._fell_behind(now)
                     return

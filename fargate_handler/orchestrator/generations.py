@@ -52,8 +52,9 @@ class Generations:
 
     def of(self, response_id: str) -> Generation | None:
         """What generates the response here, if anything does and hasn't been abandoned."""
-        generation = self._running.get(response_id) or self._waiting.get(response_id)
-        return generation if generation is not None and not generation.abandoned else None
+        # One that was abandoned and still closes its model doesn't hide the next.
+        both = (self._running.get(response_id), self._waiting.get(response_id))
+        return next((generation for generation in both if generation is not None and not generation.abandoned), None)
 
     def add(self, generation: Generation) -> None:
         """Begin, or wait for a place.

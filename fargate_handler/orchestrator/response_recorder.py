@@ -176,7 +176,8 @@ class ResponseRecorder:
         while self._unwritten and self._monotonic() < deadline:
             self._write_out(tuple(self._recordings.values()))
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
-        for recording in tuple(self._recordings.values()):
+        left = tuple(self._recordings.values())
+        for recording in left:
             if recording.stream.log.closed:
                 _logger.error(
                     "response %s could not be written to the store before leaving", recording.lease.response_id
@@ -184,6 +185,16 @@ class ResponseRecorder:
                 self._give_up(recording)
             else:
                 self._forget(recording)
+        await asyncio.gather(
+            *(self._hand_over(recording.lease) for recording in left if not recording.stream.log.closed)
+        )
+
+    async def _hand_over(self, lease: Lease) -> None:
+        async with self._slots:
+            try:
+                await self._responses.hand_over(lease)
+            except (LeaseLost, StoreUnavailable) as error:
+                _logger.info("response %s isn't handed over in order: %s", lease.response_id, error)
 
     def on_due(self, _slot: int) -> None:
         """Write what has grown, look for readers elsewhere."""

@@ -96,7 +96,7 @@ class Succession:
         self._begin = begin
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
-        self._claimed: set[str] = set()  # ours, but what is known of them could not be read yet
+        self._claimed: set[str] = set()  # ours, or they may be, but what is known of them could not be read yet
         self._sweeping = False
         self._background = Background()
         self._taken = metrics.counter(catalogue.TAKE_OVERS)
@@ -162,11 +162,12 @@ class Succession:
                 return  # the next sweep finds it again
 
     async def _take_over(self, response_id: str) -> bool:
+        # Before it is: the answer may be lost, and then nobody else would look.
+        self._claimed.add(response_id)
         lease = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
         if lease is None:
             self._claimed.discard(response_id)
             return False
-        self._claimed.add(response_id)
         stored = await self._responses.entries(response_id, 0, self._wall_time())
         head = stored.head
         if head is None or head.ending is not None or head.lease != lease:
@@ -175,7 +176,7 @@ class Succession:
         channel = Channel(*head.channel.split(":"))
         conversation = await self._sessions.load(channel, self._wall_time())
         message = next((entry for entry in conversation.entries if entry.response_id == response_id), None)
-        if lease.epoch > self._limits.owners_per_response or message is None:
+        if head.losses >= self._limits.owners_per_response or message is None:
             await self._give_up(head, channel, stored)
         else:
             began_at = None if stored.began_at is None else self._monotonic() - (self._wall_time() - stored.began_at)
@@ -190,7 +191,7 @@ class Succession:
 
     async def _give_up(self, head: ResponseHead, channel: Channel, stored: StoredEntries) -> None:
         """Too many tasks were lost while they answered this: it may be what loses them. Or its message has expired."""
-        now, attempts = self._wall_time(), head.epoch - 1
+        now, attempts = self._wall_time(), head.losses
         letter = DeadLetter(head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now)
         _logger.error("response %s: %d tasks were lost while they answered it; given up", head.response_id, attempts)
         if self._dead_letters is not None:

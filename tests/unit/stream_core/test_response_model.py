@@ -12,5 +12,5 @@ from tests.response_model.machine import ResponseMachine
 def test_owners_readers_and_the_store_whatever_happens() -> None:
     run_state_machine_as_test(
         lambda: ResponseMachine(lambda: [InMemory()]),
-        settings=settings(max_examples=300, stateful_step_count=60, derandomize=True),
+        settings=settings(max_examples=500, stateful_step_count=60, derandomize=True),
     )

@@ -65,6 +65,7 @@ class Browser:
     def resume(self) -> None:
         """Go on behind what it has."""
         self.resumed += 1
+        self.refusals.clear()
         self.send("response.resume", after=self._next_index - 1, epoch=self._epoch)
 
     def send(self, kind: str, **fields: object) -> None:

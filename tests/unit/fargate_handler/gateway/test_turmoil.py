@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 from hypothesis import given, settings
@@ -14,16 +16,30 @@ from stream_core.errors import EvenflowError
 from stream_core.limits import Limits
 from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
+from stream_core.response_store import StoreUnavailable
 from tests.unit.fargate_handler.gateway.browser import Browser
 from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
 STEP = 0.05
-LIMITS = Limits(
-    owners_per_response=100, lease_seconds=10, messages_per_second=1e5, messages_in_flight_per_session=200
-)
-ACTIONS = ["send", "send", "read", "read", "pass", "pass", "lapse", "cut", "mend", "leave", "drop", "slow", "cancel"]
+LIMITS = Limits(owners_per_response=100, lease_seconds=10, messages_per_second=1e5, messages_in_flight_per_session=200)
+ACTIONS = [
+    "send",
+    "send",
+    "read",
+    "read",
+    "pass",
+    "pass",
+    "lapse",
+    "cut",
+    "mend",
+    "leave",
+    "drop",
+    "slow",
+    "ill",
+    "cancel",
+]
 
 
 class Turmoil:
@@ -48,53 +64,69 @@ class Turmoil:
 
     async def do(self, action: str, which: int) -> None:
         gateway = self.gateways[which % len(self.gateways)]
-        task, network = gateway.task, gateway.task.responses.network
         match action:
-            case "send" if not network.cut:
-                await self.send(task, self.channels[which % 2])
+            case "send" | "cancel" | "leave":
+                if not gateway.task.responses.network.cut:
+                    await self.done(asyncio.create_task(getattr(self, action)(gateway, which)))
             case "read" if self.accepted:
-                response_id = list(self.accepted)[which % len(self.accepted)]
+                response_id = self.response(which)
                 browser = Browser(self.accepted[response_id][0], response_id)
                 browser.connect(gateway)
                 self.browsers.append(browser)
-            case "cancel" if self.browsers:
-                browser = self.browsers[which % len(self.browsers)]
-                if browser.connected and browser.ended is None:
-                    browser.send("response.cancel")
-                    self.cancelled.add(browser.response_id)
+            case "drop" if self.browsers:
+                self.browsers[which % len(self.browsers)].leave()
             case "pass":
                 await self.time(which / 10)
             case "lapse":
                 await self.time(11.0)
             case "cut":
-                task.cut_off()
+                gateway.task.cut_off()
             case "mend":
-                task.reconnect()
-            case "leave" if not network.cut:
-                await self.leave(gateway)
-            case "drop" if self.browsers:
-                self.browsers[which % len(self.browsers)].leave()
-            case "slow":
-                turns = Random(which)
-                network.turns = task.sessions.network.turns = _up_to(turns, which % 7)
-            case _:
-                pass
+                gateway.task.reconnect()
+            case "slow" | "ill":
+                self.trouble(gateway.task, action, which)
 
-    async def send(self, task: Task, channel: Channel) -> None:
+    async def done(self, work: asyncio.Task[None]) -> None:
+        """Time passes until `work` is done."""
+        while not work.done():
+            await self.time(STEP)
+        await work
+
+    def response(self, which: int) -> str:
+        return list(self.accepted)[which % len(self.accepted)]
+
+    def trouble(self, task: Task, how: str, which: int) -> None:
+        """Calls of the stores take their time, or are lost on their way there or back."""
+        for network in (task.responses.network, task.sessions.network):
+            if how == "slow":
+                network.turns = _up_to(Random(which), which % 7)
+            else:
+                network.loses = _one_in(Random(which), 2 + which % 7)
+
+    async def cancel(self, gateway: TaskGateway, which: int) -> None:
+        if self.accepted:
+            response_id = self.response(which)
+            self.cancelled.add(response_id)
+            with suppress(EvenflowError):
+                await gateway.orchestrator.cancel(
+                    await gateway.orchestrator.find(response_id, self.accepted[response_id][0])
+                )
+
+    async def send(self, gateway: TaskGateway, which: int) -> None:
+        channel = self.channels[which % 2]
         known = await self.shared.ledger(channel)
         question = f"{channel.session}m{len(known)}:"
         previous = known[-1].message_id if known else None
         event = IngestEvent(channel, question, previous, question, grace_seconds=3_600.0)
-        try:
-            submission = await task.orchestrator.submit(event)
-        except EvenflowError:
-            return
-        self.accepted[submission.stream.response_id] = (channel, question)
+        with suppress(EvenflowError):
+            submission = await gateway.orchestrator.submit(event)
+            self.accepted[submission.stream.response_id] = (channel, question)
 
-    async def leave(self, gateway: TaskGateway) -> None:
+    async def leave(self, gateway: TaskGateway, _which: int) -> None:
         self.gateways.remove(gateway)
         await self.join()
-        await gateway.task.hand_over()
+        with suppress(StoreUnavailable):
+            await gateway.task.hand_over()
         for connection in gateway.registry:
             connection.close(1001, "this node is leaving")
         gateway.task.shared.peers.cut(gateway.task.address)
@@ -109,7 +141,6 @@ class Turmoil:
                 if browser.ended is None and not browser.connected:
                     browser.connect(self.gateways[(number + browser.resumed) % len(self.gateways)])
                 elif browser.ended is None and browser.refusals:
-                    browser.refusals.clear()
                     browser.resume()
             for gateway in self.gateways:
                 gateway.orchestrator.sweep(self.shared.clock.now)
@@ -117,11 +148,13 @@ class Turmoil:
     async def calm_down(self) -> None:
         for gateway in self.gateways:
             gateway.task.reconnect()
-            gateway.task.responses.network.turns = gateway.task.sessions.network.turns = int
+            for network in (gateway.task.responses.network, gateway.task.sessions.network):
+                network.turns, network.loses = int, bool
         for _ in range(12):
             await self.time(10.0)
             heads = [await self.shared.head(response_id) for response_id in self.accepted]
-            if all(head.ending for head in heads) and all(browser.ended for browser in self.browsers):
+            ended = all(head.ending for head in heads) and all(browser.ended for browser in self.browsers)
+            if ended and not any(gateway.orchestrator.busy for gateway in self.gateways):
                 return
 
     async def check(self) -> None:
@@ -148,6 +181,10 @@ class Turmoil:
 
 def _up_to(turns: Random, most: int) -> Callable[[], int]:
     return lambda: turns.randint(0, most)
+
+
+def _one_in(chance: Random, times: int) -> Callable[[], bool]:
+    return lambda: chance.randrange(times) == 0
 
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=1, max_size=25), st.booleans())

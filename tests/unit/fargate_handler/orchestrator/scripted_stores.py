@@ -26,7 +26,8 @@ UNREACHABLE = StoreUnavailable("nobody answers")
 class Network:
     """What calls of these names meet: `failures` before they are done, `lost_answers` after.
 
-    `cut`: nothing comes through any more. `turns` says how many turns of the loop a call takes each way.
+    `cut`: nothing comes through any more. `turns` says how many turns of the loop a call takes each way, `loses` whether
+    it is lost there.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,7 @@ class Network:
         self.lost_answers: dict[str, Exception] = {}
         self.cut = False
         self.turns: Callable[[], int] = int
+        self.loses: Callable[[], bool] = bool
         self._held: set[str] = set()
         self._released = asyncio.Event()
 
@@ -63,7 +65,7 @@ class Network:
         await self._travel()
 
     async def _travel(self) -> None:
-        if self.cut:
+        if self.cut or self.loses():
             raise _another(UNREACHABLE)
         for _ in range(self.turns()):
             await asyncio.sleep(0)
@@ -125,6 +127,11 @@ class ScriptedResponseStore:
         """See the port."""
         async with self.network.call("forget"):
             await self._behind.forget(owner)
+
+    async def hand_over(self, lease: Lease) -> None:
+        """See the port."""
+        async with self.network.call("hand_over"):
+            await self._behind.hand_over(lease)
 
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """See the port."""

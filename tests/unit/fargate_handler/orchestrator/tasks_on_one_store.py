@@ -203,11 +203,11 @@ class Task:
         self.shared.peers.mend(self.address)
 
     async def hand_over(self) -> None:
-        """Leave as a drained task does."""
+        """Leave as a drained task does; it takes time."""
         self.orchestrator.draining = True
         self.orchestrator.hand_over_all()
         await settle()
-        await self.recorder.drain(self.clock.now)
+        await self.recorder.drain(self.clock.now + 5.0)
         await self.keeper.release()
 
     async def leave(self) -> None:

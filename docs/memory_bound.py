@@ -1,0 +1,44 @@
+"""What the memory of a handler may grow to, whatever its readers do.
+
+docs/limits.md states it; tests/integration/test_memory_of_stalled_readers.py holds a handler to it.
+"""
+
+from __future__ import annotations
+
+from stream_core.limits import Limits
+
+KIBIBYTE = 1_024
+MEBIBYTE = 1_048_576
+
+PROCESS_BYTES = 128 * MEBIBYTE
+"""The handler without anybody: interpreter, libraries, AWS' SDK."""
+WEBSOCKET_BYTES = 24 * KIBIBYTE
+"""A WebSocket without what it is being sent. An idle one has 8 KiB."""
+EVENT_STREAM_BYTES = 48 * KIBIBYTE
+"""An event stream likewise."""
+CHARACTER_BYTES = 6
+"""The longest that JSON makes of a character; of a letter it makes one byte."""
+LONGEST_DELTA = 4_096
+"""Characters. A frame has at least one delta, whatever `frame_characters` is."""
+TEXT_FACTOR = 3
+"""What a byte of text costs in a log whose deltas have some words each."""
+
+
+def memory_bound(limits: Limits, *, websockets: int = 0, event_streams: int = 0, text_bytes: int = 0) -> int:
+    """Bytes that a handler has at most with so many readers that never read, and so much text in its logs."""
+    readers = websockets * websocket_bound(limits) + event_streams * event_stream_bound(limits)
+    return PROCESS_BYTES + readers + text_bytes * TEXT_FACTOR
+
+
+def websocket_bound(limits: Limits) -> int:
+    """Bytes of a WebSocket that doesn't read: itself, and the one frame that its socket didn't take."""
+    return WEBSOCKET_BYTES + _frame_bound(limits)
+
+
+def event_stream_bound(limits: Limits) -> int:
+    """Bytes of an event stream that doesn't read: itself, one write, and the HTTP library's copy of that."""
+    return EVENT_STREAM_BYTES + 2 * _frame_bound(limits)
+
+
+def _frame_bound(limits: Limits) -> int:
+    return max(limits.frame_characters, LONGEST_DELTA) * CHARACTER_BYTES
