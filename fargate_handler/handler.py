@@ -49,7 +49,7 @@ _SWEEP_SECONDS = 1.0
 _KEYS_SECONDS = 300.0
 # The end of the drain is for what is still unwritten, and for closing; it has so long at least, however short the drain.
 _FLUSH_SECONDS = 5.0
-_FLUSH_SHARE = 0.4
+_FLUSH_SHARE = 0.5
 # While draining, how often to see whether everything has ended.
 _DRAIN_STEP_SECONDS = 0.05
 # Clients of a leaving task go in the first part of its time; the rest is for those that read to the end.

@@ -18,6 +18,11 @@ def number(value: float) -> Item:
     return {"N": repr(round(value, 3)) if isinstance(value, float) else str(value)}
 
 
+def number_set(*values: int) -> Item:
+    """A set of numbers."""
+    return {"NS": [str(value) for value in values]}
+
+
 def seconds(value: float) -> Item:
     """A TTL attribute: whole seconds."""
     return {"N": str(int(value))}

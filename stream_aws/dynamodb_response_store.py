@@ -9,7 +9,7 @@ from dataclasses import replace
 from botocore.exceptions import ClientError
 
 from stream_aws import response_requests as requests
-from stream_aws.attributes import Item, number, seconds, text
+from stream_aws.attributes import Item, number, number_set, seconds, text
 from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
 from stream_aws.dynamodb_leases import DynamoDBLeases
 from stream_aws.response_items import alive, chunk_item, ending_text, head_key, is_chunk, read_chunk, read_head
@@ -126,9 +126,9 @@ class DynamoDBResponseStore:
         try:
             await self._update_head(
                 lease.response_id,
-                "ADD hand_overs :one",
+                "ADD handed_over :by",  # a set, so that doing it again is harmless
                 "epoch = :epoch AND #owner = :owner",
-                {":one": number(1), ":epoch": number(lease.epoch), ":owner": text(lease.owner)},
+                {":by": number_set(lease.epoch), ":epoch": number(lease.epoch), ":owner": text(lease.owner)},
             )
         except ClientError as error:
             if not condition_failed(error):

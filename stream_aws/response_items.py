@@ -60,7 +60,7 @@ def read_head(item: Item) -> ResponseHead:
         expires_at=float(item[TTL_ATTRIBUTE]["N"]),
         starts={int(epoch): int(start["N"]) for epoch, start in item["starts"]["M"].items()},
         polls=int(item["polls"]["N"]),
-        hand_overs=int(item["hand_overs"]["N"]) if "hand_overs" in item else 0,
+        hand_overs=len(item["handed_over"]["NS"]) if "handed_over" in item else 0,
         ending=_read_ending(item["ending"]["S"]) if "ending" in item else None,
     )
 

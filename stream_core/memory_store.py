@@ -20,6 +20,7 @@ class MemoryResponseStore:
         self._chunks: dict[str, list[Chunk]] = {}
         self._leases: dict[str, TaskLease] = {}
         self._forgotten: set[str] = set()
+        self._handed_over: set[Lease] = set()
 
     def create(self, head: ResponseHead) -> None:
         """Begin a response; part of accepting its message."""
@@ -76,7 +77,9 @@ class MemoryResponseStore:
         head = self._heads.get(lease.response_id)
         if head is None or head.lease != lease:
             raise LeaseLost(f"response {lease.response_id} is another owner's now")
-        self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
+        if lease not in self._handed_over:
+            self._handed_over.add(lease)
+            self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
 
     async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
         """See the port."""

@@ -187,7 +187,8 @@ class ResponseStore(Protocol):
         """The lost lease of a task that has nothing left to take over need not be remembered; any other stays."""
 
     async def hand_over(self, lease: Lease) -> None:
-        """The owner of a response leaves in order: to take it over from this one is not to have lost it.
+        """The owner of a response leaves in order: to take it over from this one is not to have lost it. A repetition
+        changes nothing.
 
         Raises:
             LeaseLost: another owner has the response.

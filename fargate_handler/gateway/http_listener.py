@@ -61,8 +61,10 @@ class HttpListener:
         limits = self._context.limits
         listening = listening_socket(host, port, limits.write_buffer_bytes)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            # A client that takes nothing of its answer for so long is gone, and with it the answer.
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.lag_close_seconds * 1000))
+            # A client that takes nothing of its answer for so long is gone, and with it the answer. An event stream that is too
+            # slow is ended sooner, and counted.
+            patience_ms = int(limits.pong_timeout_seconds * 1000)
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
         await web.SockSite(self._runner, listening, backlog=_BACKLOG).start()
 
     async def stop(self) -> None:

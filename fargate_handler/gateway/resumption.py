@@ -73,7 +73,8 @@ async def _point(
         return point
     with reading(stream, context.limits) as reader:
         while point is None and not (reader.left_behind or stream.log.closed):
-            if not await reader.wait(give_up_at - context.monotonic()):
-                return None
+            in_time = await reader.wait(give_up_at - context.monotonic())
             point = resume_point(stream.log, after, epoch)
+            if not in_time:
+                break
     return point

@@ -43,9 +43,8 @@ _logger = logging.getLogger(__name__)
 
 # A client that doesn't answer our close frame is cut off after so long.
 _CLOSE_SECONDS = 5.0
-# Deltas stop when the write buffer is full; of the answers to a client's own frames so large a part of one may be held here
-# before it is let go.
-_HOARD_SHARE = 0.25
+# Deltas stop when the write buffer is full; so many answers to a client's own frames may wait behind them before it is let go.
+_MOST_HELD = 64
 
 
 class WebSocketConnection(WSListener):
@@ -54,6 +53,7 @@ class WebSocketConnection(WSListener):
     __slots__ = (
         "_asked_at",
         "_context",
+        "_held",
         "_protocol",
         "_readers",
         "_streams",
@@ -68,6 +68,7 @@ class WebSocketConnection(WSListener):
         self._protocol = protocol
         self._asked_at = asked_at
         self._streams = 0
+        self._held = 0  # frames that were sent since the socket took no more
         self._readers: dict[str, WebSocketReader] = {}
         self.blocked = False
         """Whether the write buffer is above its high-water mark: cursors wait."""
@@ -155,6 +156,7 @@ class WebSocketConnection(WSListener):
     def resume_writing(self) -> None:
         """There is room again: what was missed goes out, joined."""
         self.blocked = False
+        self._held = 0
         now = self._context.monotonic()
         for reader in tuple(self._readers.values()):
             reader.deliver(now, None)
@@ -203,7 +205,8 @@ class WebSocketConnection(WSListener):
 
     def send(self, frame: bytes) -> None:
         """Send a text frame; a connection that is closing ignores it."""
-        if self.blocked and self._hoards():
+        self._held += self.blocked
+        if self._held > _MOST_HELD:
             self._close(Close(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"), linger=False)
             return
         self.outbox.flush()
@@ -366,6 +369,8 @@ class WebSocketConnection(WSListener):
     def _acknowledge(self, message: ResponseAck) -> None:
         reader = self._readers.get(message.response_id)
         stream = reader.stream if reader is not None else self._stream(message.response_id)
+        if message.index >= stream.log.next_index and (stream.epoch > 1 or stream.via != "owner"):
+            return  # what it had from an earlier owner is not all on record
         if message.index >= stream.log.next_index:
             raise InvalidRequest(
                 f"`index` is {message.index}, but the response's last index is {stream.log.next_index - 1}",
@@ -385,11 +390,6 @@ class WebSocketConnection(WSListener):
         return reader
 
     # -- frames and ends -----------------------------------------------------------------------------------------
-
-    def _hoards(self) -> bool:
-        """Whether answers to its frames have piled up behind the deltas that it doesn't read."""
-        waiting: int = self.transport.underlying_transport.get_write_buffer_size()
-        return waiting > _HOARD_SHARE * self._context.limits.write_buffer_bytes
 
     def _close(self, close: Close, *, linger: bool) -> None:
         if self.transport.is_close_frame_sent:

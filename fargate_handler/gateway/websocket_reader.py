@@ -32,6 +32,7 @@ class WebSocketReader(Cursor):
         "_encoder",
         "_flow",
         "_flows",
+        "_lost",
         "_measures",
         "_outbox",
         "_steady",
@@ -57,6 +58,7 @@ class WebSocketReader(Cursor):
         self.number = number
         self._flow = ReaderFlow(limits)
         self._flows = not connection.blocked  # the short form of: current, and the socket takes more
+        self._lost = False
         self._measures = connection.measures
         self._outbox = connection.outbox
         # How many deltas were counted as due. What came before it did is history, and due in no interval.
@@ -118,6 +120,7 @@ class WebSocketReader(Cursor):
     def lost(self) -> None:
         """See `Reader.lost`."""
         self._flows = False
+        self._lost = True
         self._connection.find_again(self)
 
     def pause(self, now: float) -> None:
@@ -173,7 +176,7 @@ class WebSocketReader(Cursor):
     def _deliver_late(self, now: float) -> None:
         """What came in doesn't go out in its own interval: wait for the socket, or catch up if it is ready now."""
         self._steady = False
-        if not self._flow.may_send:
+        if self._lost or not self._flow.may_send:
             return
         head = len(self._entries)
         new = head - max(self._counted, self.next_index)

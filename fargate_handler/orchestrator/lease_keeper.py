@@ -91,6 +91,8 @@ class LeaseKeeper:
         except StoreUnavailable:
             _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
         except LeaseLost:
+            if self._released:
+                return
             _logger.warning("the lease of this task was lost: other tasks go on with what it was answering")
             self._names += 1
             self.owner = f"{self._name}-{self._names}"

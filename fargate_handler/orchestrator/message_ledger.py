@@ -55,6 +55,10 @@ class MessageLedger:
         """The name under which this task puts messages on record."""
         return self._keeper.owner
 
+    def writes(self, lease: Lease) -> bool:
+        """Whether a response is still on its way to the store under this lease."""
+        return self._recorder.writes(lease)
+
     def go_on(self, stream: ResponseStream, lease: Lease, written: int) -> None:
         """Have the rest of a response written, of which `written` entries are on record."""
         self._recorder.record(stream, lease, written)

@@ -163,6 +163,11 @@ class ResponseRecorder:
         stream.on_urgent = partial(self._hurry, recording)
         self._hurry(recording)
 
+    def writes(self, lease: Lease) -> bool:
+        """Whether a response is still being written under this lease, its generation ended or not."""
+        recording = self._recordings.get(lease.response_id)
+        return recording is not None and recording.lease == lease
+
     def lose_everything(self) -> None:
         """Nothing that is being written is this task's any more."""
         for recording in tuple(self._recordings.values()):

@@ -44,6 +44,7 @@ class RunningSystem:
         url: the entry, which stands for the CloudFront address.
         refused: what was taken out of the stacks before they were deployed.
         handlers: by name.
+        handler_environment: the variables that all of them have.
         folder: configuration and logs.
     """
 
@@ -53,6 +54,7 @@ class RunningSystem:
     refused: list[RefusedResource]
     routes: EdgeRoutes
     handlers: Mapping[str, ServerProcess]
+    handler_environment: Mapping[str, str]
     folder: Path
 
 
@@ -86,7 +88,10 @@ def running_system(
         deployment.deploy(folder / "cdk.log")
         routes = edge_routes(list(deployment.assembly.templates.values()))
         step("starting two handlers, and the functions' execution environments")
-        handlers = _start_handlers(stack, folder, aws, deployment.container_environment() | dict(variables))
+        handler_environment = _handler_environment(aws, deployment.container_environment() | dict(variables))
+        handlers = {name: ServerProcess(folder / f"{name}.log", handler_environment) for name in HANDLERS}
+        for handler in handlers.values():
+            stack.callback(handler.stop)
         http_api_port, page_port = _start_http_api(stack, folder, deployment, routes)
         for handler in handlers.values():
             handler.wait_until_serving()
@@ -95,17 +100,13 @@ def running_system(
         config = configuration(routes, targets, port=port, http_api_port=http_api_port, page_port=page_port)
         _start_proxy(stack, folder, port, config)
         step("everything serves")
-        yield RunningSystem(f"http://127.0.0.1:{port}", aws, deployment, refused, routes, handlers, folder)
+        url = f"http://127.0.0.1:{port}"
+        yield RunningSystem(url, aws, deployment, refused, routes, handlers, handler_environment, folder)
 
 
-def _start_handlers(
-    stack: ExitStack, folder: Path, aws: AwsEmulator, variables: Mapping[str, str]
-) -> dict[str, ServerProcess]:
+def _handler_environment(aws: AwsEmulator, variables: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in variables.items() if name not in _OF_THE_CONTAINER_ALONE}
-    handlers = {name: ServerProcess(folder / f"{name}.log", aws.environment | kept | _LOCAL) for name in HANDLERS}
-    for handler in handlers.values():
-        stack.callback(handler.stop)
-    return handlers
+    return aws.environment | kept | _LOCAL
 
 
 def _start_http_api(stack: ExitStack, folder: Path, deployment: Deployment, routes: EdgeRoutes) -> tuple[int, int]:

@@ -17,7 +17,15 @@ from tests.integration.server_process import ROOT, ServerProcess, free_port
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = [block.strip() for block in _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))]
 # They run this very test, or for minutes: that they exist and know what to do is checked without doing it.
-RUN_ELSEWHERE = ("make test", "make check", "make bench", "make synth ENV=dev", "make deploy ENV=dev", "make run-aws")
+RUN_ELSEWHERE = (
+    "make test",
+    "make check",
+    "make bench",
+    "make chaos",
+    "make synth ENV=dev",
+    "make deploy ENV=dev",
+    "make run-aws",
+)
 
 
 def _served(command: str, tmp_path: Path) -> int:

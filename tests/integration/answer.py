@@ -21,6 +21,8 @@ class Answer:
         self.last = last
         self.deltas = 0
         self.joined = 0
+        self.epoch = 1
+        """The newest owner of the response that a frame told of."""
         self.end: Frame | None = None
         self.restarts: list[Frame] = []
         self.frames: list[Frame] = []
@@ -44,13 +46,47 @@ class Answer:
         if kind == "chat.response.delta":
             self._take_delta(frame)
         elif kind == "chat.response.restarted":
-            assert frame["index"] == self.last + 1, f"{frame} does not follow index {self.last}"
-            self.last = frame["index"]
-            self.restarts.append(frame)
-            self._pieces = [piece for piece in self._pieces if piece[0] <= frame["from_index"]]
+            self._take_restart(frame)
         elif kind in TERMINAL:
             assert frame["last_index"] == self.last, f"{frame}, but the last index that came is {self.last}"
             self.end = frame
+
+    def take_poll(self, body: Frame) -> None:
+        """The answer to a poll for what is behind `last`."""
+        assert self.end is None, f"a poll was answered after the end {self.end}"
+        index, metadata = body["chunk_index"], body["metadata"]
+        restarted = metadata["restarted"]
+        assert metadata["next_index"] == index + 1
+        assert metadata["epoch"] >= self.epoch, f"{body} is of an earlier owner than {self.epoch}"
+        if restarted is not None:
+            self.restarts.append(restarted)
+            self._pieces = [piece for piece in self._pieces if piece[0] <= restarted["from_index"]]
+        else:
+            assert index >= self.last, f"{body} is behind index {self.last}"
+        if body["new_text"]:
+            self.deltas += 1
+            self._pieces.append((index, body["new_text"]))
+        self.last, self.epoch = index, metadata["epoch"]
+        if body["status"] in ("completed", "error", "cancelled"):
+            assert body["full_text"] == self.text
+            self.end = {**metadata, "status": body["status"]}
+
+    def _take_restart(self, frame: Frame) -> None:
+        epoch = frame.get("epoch", 1)
+        if frame["index"] == -1:
+            # No entry of the log: everything comes again, from index 0 on.
+            assert frame["from_index"] == -1
+            assert epoch > self.epoch, f"{frame} says nothing new: the epoch is {self.epoch}"
+        else:
+            assert frame["index"] == self.last + 1, f"{frame} does not follow index {self.last}"
+            assert epoch >= self.epoch, f"{frame} is of an earlier owner than {self.epoch}"
+            # A frame that joined several can't be cut.
+            ends = (-1, self.last, *(last for last, _ in self._pieces))
+            assert frame["from_index"] in ends, f"{frame} cuts inside a delta"
+        self.last = frame["index"]
+        self.epoch = epoch
+        self.restarts.append(frame)
+        self._pieces = [piece for piece in self._pieces if piece[0] <= frame["from_index"]]
 
     def _take_delta(self, frame: Frame) -> None:
         first = frame.get("from", frame["index"])

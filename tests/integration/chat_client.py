@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from tests.integration.answer import Answer, Frame
+from tests.integration.server_process import ServerProcess
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
@@ -89,10 +90,12 @@ class Connection:
         assert start["session_id"] == self.session.session_id
         return start
 
-    async def resume(self, response_id: str, after: int, text: str = "") -> Answer:
+    async def resume(self, response_id: str, after: int, text: str = "", epoch: int | None = None) -> Answer:
         """Resume a response behind `after`, with `text` held; returns what collects it."""
         self.answers[response_id] = answer = Answer(after, text)
-        await self.send("response.resume", response_id=response_id, after=after)
+        answer.epoch = epoch or 1
+        known = {} if epoch is None else {"epoch": epoch}
+        await self.send("response.resume", response_id=response_id, after=after, **known)
         start = await self.next_of("chat.response.start")
         assert start["response_id"] == response_id
         assert start["next_index"] == after + 1
@@ -192,6 +195,11 @@ class ChatSession:
         self.ws_url: str = opened["ws_url"]
         self.http_url: str = opened["http_url"]
         self._http = http
+
+    def at(self, server: ServerProcess) -> ChatSession:
+        """The same session at another task."""
+        opened = {"session_id": self.session_id, "token": self.token}
+        return ChatSession(self._http, {**opened, "ws_url": server.ws_url, "http_url": server.http_url})
 
     @asynccontextmanager
     async def connect(self, protocol: str = V1, query: str = "", **options: Any) -> AsyncIterator[Connection]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
 import aiohttp
 import pytest
 
+from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
+from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
+from tests.integration.deployment import SIGNING_KEYS, Deployment
 from tests.integration.server_process import ServerProcess
 
 Serve = Callable[..., ServerProcess]
@@ -57,6 +61,41 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPr
     """The server for every test that is content with the defaults."""
     for serve in _serving(tmp_path_factory):
         yield serve()
+
+
+@pytest.fixture(scope="session")
+def emulated_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
+    """What a deployment has of AWS beside its tables."""
+    with aws_emulator(tmp_path_factory.mktemp("aws") / "aws.log") as running:
+        keys = '{"k1": "0123456789abcdef0123456789abcdef"}'
+        running.client("secretsmanager").create_secret(Name=SIGNING_KEYS, SecretString=keys)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def emulated_dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBEmulator]:
+    """The tables' server, quick enough for many tasks."""
+    with dynamodb_emulator(tmp_path_factory.mktemp("dynamodb") / "dynamodb.log") as running:
+        yield running
+
+
+def _deployment(aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: Serve) -> Deployment:
+    tables = dynamodb.create_tables(f"test{time.monotonic_ns()}")
+    return Deployment(aws.environment | dynamodb.environment, tables, serve)
+
+
+@pytest.fixture
+def deployment(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> Deployment:
+    """Tables for one test, and no task yet."""
+    return _deployment(emulated_aws, emulated_dynamodb, serve)
+
+
+@pytest.fixture(scope="module")
+def shared_deployment(
+    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve_module: Serve
+) -> Deployment:
+    """Tables for all tests of a module."""
+    return _deployment(emulated_aws, emulated_dynamodb, serve_module)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
-from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, TableKeys
+from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, UNFINISHED_INDEX, UNFINISHED_KEY, TableKeys
 
 Request = Mapping[str, Any]
 
@@ -27,6 +27,7 @@ LARGEST_TRANSACTION = 4 * 1024 * 1024
 _LARGEST_EXPRESSION = 4096
 _LONGEST_KEYS = (2048, 1024)
 _MOST_DIGITS = 38
+_MOST_OPERANDS = 100
 _EXPRESSIONS = (
     "UpdateExpression",
     "ConditionExpression",
@@ -39,7 +40,9 @@ _OPERATORS = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN"})
 _TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"})
 _PYTHON_TYPES: dict[str, type] = {"S": str, "N": str, "BOOL": bool, "M": dict, "L": list}
 _TOKEN = re.compile(r"[#:]?\w+|\[\d+\]|[^\s\w]")
+_IN = re.compile(r"\bIN\s*\(([^)]*)\)")
 _KEYS = {"sessions": SESSIONS, "ledger": LEDGER, "responses": RESPONSES}
+_INDEXES = {("responses", UNFINISHED_INDEX): TableKeys(UNFINISHED_KEY, None)}
 
 
 def breaches(operation: str, request: Request) -> list[str]:
@@ -47,6 +50,7 @@ def breaches(operation: str, request: Request) -> list[str]:
     checks = {
         "GetItem": _get_item,
         "PutItem": _put,
+        "DeleteItem": _delete,
         "UpdateItem": _update,
         "Query": _query,
         "BatchWriteItem": _batch_write_item,
@@ -75,6 +79,11 @@ def _put(request: Request) -> Iterator[str]:
         yield "ReturnValues of a put is NONE or ALL_OLD"
 
 
+def _delete(request: Request) -> Iterator[str]:
+    yield from _key(request["TableName"], request["Key"])
+    yield from _expressions(request)
+
+
 def _update(request: Request) -> Iterator[str]:
     yield from _key(request["TableName"], request["Key"])
     yield from _expressions(request)
@@ -94,6 +103,13 @@ def _query(request: Request) -> Iterator[str]:
     keys = _table_keys(request["TableName"])
     if keys is None:
         return
+    if "IndexName" in request:
+        keys = _indexes(request["TableName"]).get(request["IndexName"])
+        if keys is None:
+            yield f"the table does not have the specified index: {request['IndexName']}"
+            return
+        if request.get("ConsistentRead"):
+            yield "consistent reads are not supported on global secondary indexes"
     condition = str(request["KeyConditionExpression"])
     names = [_real_name(token, request) for token in _tokens(condition) if _is_name(token)]
     if not re.search(rf"(^|\W)({'|'.join(_spellings(keys.partition, request))})\s*=\s*:", condition):
@@ -172,6 +188,8 @@ def _expressions(request: Request) -> Iterator[str]:
     for expression in expressions:
         if not 1 <= len(expression.strip().encode()) <= _LARGEST_EXPRESSION:
             yield "an expression is empty, or over 4 KB"
+    if any(operands.count(",") >= _MOST_OPERANDS for expression in expressions for operands in _IN.findall(expression)):
+        yield f"IN takes at most {_MOST_OPERANDS} operands"
     for token in tokens:
         if token[0].isdigit():
             yield f"the attribute name {token} starts with a digit and needs an alias"
@@ -235,6 +253,10 @@ def _item(table: str, item: Mapping[str, Any]) -> Iterator[str]:
     if keys is not None:
         names = [name for name in (keys.partition, keys.sort) if name is not None]
         yield from _key(table, {name: item[name] for name in names if name in item})
+    for index, index_keys in _indexes(table).items():
+        value = item.get(index_keys.partition, {"S": "absent"})
+        if set(value) != {"S"} or not value["S"]:
+            yield f"the key {index_keys.partition} of the index {index} is a string that is not empty"
     for name, value in item.items():
         yield from _value(name, value)
     if (size := item_size(item)) > LARGEST_ITEM:
@@ -308,7 +330,16 @@ def _value_size(value: Mapping[str, Any]) -> int:
 
 def _table_keys(table: str) -> TableKeys | None:
     """A table's keys, by the end of its name; None for a table that isn't one of ours."""
-    return _KEYS.get(table.rsplit("-", 1)[-1])
+    return _KEYS.get(_kind(table))
+
+
+def _indexes(table: str) -> dict[str, TableKeys]:
+    """A table's indexes."""
+    return {index: keys for (kind, index), keys in _INDEXES.items() if kind == _kind(table)}
+
+
+def _kind(table: str) -> str:
+    return table.rsplit("-", 1)[-1]
 
 
 def _identity(table: str, item: Mapping[str, Any]) -> str:

@@ -37,22 +37,34 @@ async def read_events(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
         elif line:
             name, _, value = line.partition(":")
             fields[name] = value.removeprefix(" ")
-        elif fields:
-            yield Event(fields.get("event", ""), fields.get("id", ""), fields.get("data", ""))
+        else:
+            if "data" in fields:  # `retry` alone is no event
+                yield Event(fields.get("event", ""), fields.get("id", ""), fields["data"])
             fields = {}
     assert not fields, f"the stream ended within an event: {fields}"
 
 
 async def read_answer(stream: aiohttp.ClientResponse, answer: Answer, until_index: int | None = None) -> list[Event]:
-    """Take events into `answer` to the end, or until an index is there; every event must have its id."""
+    """Take events into `answer` to the stream's end, or until an index is there; every event must have its id."""
     events = []
     async for event in read_events(stream):
         if event.comment:
             continue
         assert event.kind == event.frame["type"]
         answer.take(event.frame)
-        assert event.id == (f"{answer.last}.end" if answer.end else str(answer.last)), event
+        assert event.id == event_id(answer), event
         events.append(event)
         if until_index is not None and answer.last >= until_index:
             break
     return events
+
+
+def event_id(answer: Answer) -> str:
+    """The id of the last event that `answer` took; empty where an EventSource should begin again."""
+    if answer.end:
+        return f"{_place(answer)}.end"
+    return _place(answer) if answer.last >= 0 else ""
+
+
+def _place(answer: Answer) -> str:
+    return f"{answer.last}" if answer.epoch == 1 else f"{answer.last}.{answer.epoch}"

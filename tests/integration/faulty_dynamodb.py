@@ -66,17 +66,21 @@ class Fault(Enum):
 
 @dataclass
 class Injection:
-    """A fault in force: for these operations (all when empty), this share of them, at most `times` of them."""
+    """A fault in force: for these operations (all when empty) whose request has `wording` in it, this share of them, at
+    most `times` of them.
+    """
 
     fault: Fault
     operations: frozenset[str]
+    wording: bytes = b""
     share: float = 1.0
     times: int | None = None
     seconds: float = 0.0
 
-    def applies(self, operation: str, dice: random.Random) -> bool:
-        """Whether it strikes a request of this operation; counts it down if so."""
-        if self.times == 0 or (self.operations and operation not in self.operations) or dice.random() >= self.share:
+    def applies(self, operation: str, body: bytes, dice: random.Random) -> bool:
+        """Whether it strikes this request; counts it down if so."""
+        meant = (not self.operations or operation in self.operations) and self.wording in body
+        if self.times == 0 or not meant or dice.random() >= self.share:
             return False
         if self.times is not None:
             self.times -= 1
@@ -85,9 +89,12 @@ class Injection:
 
 @dataclass
 class HeldRequest:
-    """The next request of an operation, held before it is done. Await `reached`, then set `released`."""
+    """The next request of an operation that has `wording` in it, held before it is done. Await `reached`, then set
+    `released`.
+    """
 
     operation: str
+    wording: bytes
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -110,7 +117,7 @@ class FaultyDynamoDB:
         self.refused: list[str] = []
         """What DynamoDB would not have taken, and why."""
         self.eventual_reads = 0
-        """Reads without ConsistentRead: DynamoDB may answer them with the past, the emulator never does."""
+        """Reads of a table without ConsistentRead: DynamoDB may answer them with the past, the emulator never does."""
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._injections: list[Injection] = []
@@ -131,10 +138,16 @@ class FaultyDynamoDB:
     # -- commands ------------------------------------------------------------------------------------------------
 
     def inject(
-        self, fault: Fault, *operations: str, share: float = 1.0, times: int | None = None, seconds: float = 0.0
+        self,
+        fault: Fault,
+        *operations: str,
+        wording: str = "",
+        share: float = 1.0,
+        times: int | None = None,
+        seconds: float = 0.0,
     ) -> Injection:
         """Put a fault in force, for these operations or for all; the first that strikes a request counts."""
-        injection = Injection(fault, frozenset(operations), share, times, seconds)
+        injection = Injection(fault, frozenset(operations), wording.encode(), share, times, seconds)
         self._injections.append(injection)
         return injection
 
@@ -142,9 +155,9 @@ class FaultyDynamoDB:
         """End one fault."""
         self._injections.remove(injection)
 
-    def hold(self, operation: str) -> HeldRequest:
-        """Hold the next request of this operation."""
-        held = HeldRequest(operation)
+    def hold(self, operation: str, wording: str = "") -> HeldRequest:
+        """Hold the next request of this operation, with this in it."""
+        held = HeldRequest(operation, wording.encode())
         self._held.append(held)
         return held
 
@@ -189,12 +202,12 @@ class FaultyDynamoDB:
         body = await request.read()
         operation = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         self.requests[operation] += 1
-        held = next((held for held in self._held if held.operation == operation), None)
+        held = next((held for held in self._held if held.operation == operation and held.wording in body), None)
         if held is not None:
             self._held.remove(held)
             held.reached.set()
             await held.released.wait()
-        injection = next((each for each in self._injections if each.applies(operation, self._dice)), None)
+        injection = next((each for each in self._injections if each.applies(operation, body, self._dice)), None)
         if injection is None:
             return await self._pass_on(request, operation, body)
         self.struck[injection.fault] += 1
@@ -239,7 +252,9 @@ class FaultyDynamoDB:
         if found := breaches(operation, wanted):
             self.refused += found
             return _error(400, "ValidationException", "; ".join(found), "com.amazon.coral.validate#")
-        if operation in {"GetItem", "Query"} and not wanted.get("ConsistentRead"):
+        # An index can be read in no other way: who does expects it.
+        eventual = not wanted.get("ConsistentRead") and "IndexName" not in wanted
+        if operation in {"GetItem", "Query"} and eventual:
             self.eventual_reads += 1
         token = wanted.get("ClientRequestToken") if operation == "TransactWriteItems" else None
         async with self._one_at_a_time:

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -63,6 +63,7 @@ class ServerProcess:
         self.http_url = f"http://127.0.0.1:{self.http_port}"
         self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
         self._log = log
+        self._exit_status = 0
         ports = {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
         with log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -97,12 +98,29 @@ class ServerProcess:
         """Signal the process."""
         self.process.send_signal(number)
 
+    def kill(self) -> None:
+        """End it as a lost machine ends: at once, without a word."""
+        self._exit_status = -signal.SIGKILL
+        self.process.kill()
+        self.process.wait()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Stop it, sockets open, as a paused machine is; it goes on behind the block."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     async def ended(self, seconds: float = _STOP_SECONDS) -> int:
         """Its exit status, which it must reach within `seconds`."""
         return await asyncio.to_thread(self.process.wait, seconds)
 
     def stop(self) -> None:
-        """End it. An exit status but 0 and any traceback in its log are failures of the test that used it."""
+        """End it. An exit status but 0, but for one that was killed, and any traceback in its log are failures of the test
+        that used it.
+        """
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -111,7 +129,7 @@ class ServerProcess:
                 self.process.kill()
                 self.process.wait()
                 raise AssertionError(f"the server did not end after SIGTERM:\n{self.log}") from None
-        assert self.process.returncode == 0, f"exit status {self.process.returncode}:\n{self.log}"
+        assert self.process.returncode == self._exit_status, f"exit status {self.process.returncode}:\n{self.log}"
         assert "Traceback" not in self.log, f"the server's log has a traceback:\n{self.log}"
 
     # -- metrics -------------------------------------------------------------------------------------------------

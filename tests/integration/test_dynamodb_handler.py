@@ -4,84 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import aiohttp
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_aws.tables import TableNames
 from tests.integration.answer import Frame
-from tests.integration.aws_emulator import AwsEmulator, aws_emulator
-from tests.integration.chat_client import ChatSession, chat_message, demo, open_session
-from tests.integration.conftest import Serve
+from tests.integration.aws_emulator import AwsEmulator
+from tests.integration.chat_client import ChatSession, chat_message, demo
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.deployment import Deployment
 from tests.integration.faulty_dynamodb import Fault, FaultyDynamoDB, faulty_dynamodb
 from tests.integration.lambda_function import LambdaFunction
-from tests.integration.server_process import ServerProcess
 
-KEYS = '{"k1": "0123456789abcdef0123456789abcdef"}'
 # As many polls at once: a thread waits for each, as an execution environment of Lambda would.
 _ENVIRONMENTS = ThreadPoolExecutor(32)
 # The writes and reads of a response's way through the buffer.
 _RESPONSE_CALLS = ("BatchWriteItem", "UpdateItem", "Query", "GetItem", "PutItem")
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
-    with aws_emulator(tmp_path_factory.mktemp("emulator") / "emulator.log") as running:
-        running.client("secretsmanager").create_secret(Name="signing-keys", SecretString=KEYS)
-        yield running
-
-
-@dataclass
-class Deployment:
-    """Handlers and the poll function on tables of their own."""
-
-    emulator: AwsEmulator
-    dynamodb: FaultyDynamoDB
-    tables: TableNames
-    serve: Serve
-    http: aiohttp.ClientSession
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            **self.emulator.environment,
-            **self.dynamodb.environment,
-            "EVENFLOW_TOKEN_KEYS_SECRET": "signing-keys",
-            "EVENFLOW_RESPONSES_TABLE": self.tables.responses,
-        }
-
-    async def handler(self, **settings: object) -> ServerProcess:
-        """A handler process."""
-        return await asyncio.to_thread(
-            self.serve,
-            self.environment,
-            store="dynamodb",
-            sessions_table=self.tables.sessions,
-            ledger_table=self.tables.ledger,
-            **settings,
-        )
-
-    def poll_function(self) -> LambdaFunction:
-        """The function as Lambda has it, before its first call."""
-        variables = {"EVENFLOW_METRICS_ENVIRONMENT": "test", "POWERTOOLS_TRACE_DISABLED": "true"}
-        return LambdaFunction("poll_response", self.environment | variables)
-
-    async def session(self, server: ServerProcess, session_id: str | None = None) -> ChatSession:
-        return await open_session(self.http, server.http_url, **({"session_id": session_id} if session_id else {}))
+@pytest.fixture
+async def dynamodb(emulated_aws: AwsEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+    """Closed before the servers are stopped, which wouldn't be answered by then."""
+    async with faulty_dynamodb(emulated_aws.endpoint) as proxy:
+        yield proxy
+        assert proxy.refused == []
 
 
 @pytest.fixture
-async def deployment(emulator: AwsEmulator, serve: Serve, http: aiohttp.ClientSession) -> AsyncIterator[Deployment]:
-    tables = emulator.create_tables(f"test{time.monotonic_ns()}")
-    async with faulty_dynamodb(emulator.endpoint) as dynamodb:
-        yield Deployment(emulator, dynamodb, tables, serve, http)
-        assert dynamodb.refused == []
+def deployment(emulated_aws: AwsEmulator, dynamodb: FaultyDynamoDB, serve: Serve) -> Deployment:
+    tables = emulated_aws.create_tables(f"test{time.monotonic_ns()}")
+    return Deployment(emulated_aws.environment | dynamodb.environment, tables, serve)
 
 
 class Poller:
@@ -122,9 +78,9 @@ class Poller:
                 return body
 
 
-async def test_what_the_socket_gives_the_function_gives_too(deployment: Deployment) -> None:
+async def test_what_the_socket_gives_the_function_gives_too(deployment: Deployment, opened: OpenSession) -> None:
     server = await deployment.handler()
-    session = await deployment.session(server)
+    session = await opened(server)
     function = deployment.poll_function()
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=120, gap_ms=25, seed=3))
@@ -147,9 +103,9 @@ async def test_what_the_socket_gives_the_function_gives_too(deployment: Deployme
     assert (status, refused["error"]["param"]) == (400, "from_index")
 
 
-async def test_errors_and_refusals_through_the_function(deployment: Deployment) -> None:
+async def test_errors_and_refusals_through_the_function(deployment: Deployment, opened: OpenSession) -> None:
     server = await deployment.handler(fallback_text="", response_ttl_seconds=5)
-    session, stranger = await deployment.session(server), await deployment.session(server)
+    session, stranger = await opened(server), await opened(server)
     function = deployment.poll_function()
     posted = (await session.post("m1", None, demo(refuse=1))).json
     poller = Poller(function, session, posted["response_id"])
@@ -164,13 +120,13 @@ async def test_errors_and_refusals_through_the_function(deployment: Deployment) 
     assert (answer.status, answer.error["code"]) == (401, "token_missing")
 
 
-async def test_polls_keep_a_response_alive_that_nobody_reads_here(deployment: Deployment) -> None:
+async def test_polls_keep_a_response_alive_that_nobody_reads_here(deployment: Deployment, opened: OpenSession) -> None:
     server = await deployment.handler(grace_seconds=4)
-    session = await deployment.session(server)
+    session = await opened(server)
     function = deployment.poll_function()
     text = demo(tokens=160, gap_ms=50, seed=4)  # 8 s
     read = (await session.post("m1", None, text)).json["response_id"]
-    other = await deployment.session(server)
+    other = await opened(server)
     unread = (await other.post("m1", None, text)).json["response_id"]
     poller = Poller(function, session, read)
     deadline = time.monotonic() + 30
@@ -185,20 +141,17 @@ async def test_polls_keep_a_response_alive_that_nobody_reads_here(deployment: De
     assert body["status"] == "cancelled"
 
 
-async def test_a_session_goes_on_at_another_task(deployment: Deployment) -> None:
-    first, second = await deployment.handler(), await deployment.handler()
-    here = await deployment.session(first)
+async def test_a_session_goes_on_at_another_task(deployment: Deployment, opened: OpenSession) -> None:
+    first, second = await deployment.handlers(2)
+    here = await opened(first)
     function = deployment.poll_function()
     posted = (await here.post("m1", None, demo(tokens=5, gap_ms=1, seed=1))).json
     await Poller(function, here, posted["response_id"]).whole()
-    there = ChatSession(
-        deployment.http,
-        {"session_id": here.session_id, "token": here.token, "ws_url": second.ws_url, "http_url": second.http_url},
-    )
+    there = here.at(second)
     # The same message is the same response, wherever it is sent; nothing is generated twice.
     again = await there.post("m1", None, demo(tokens=5, gap_ms=1, seed=1))
-    assert (again.status, again.json["error"]["code"]) == (409, "response_elsewhere")
-    assert again.json["error"]["response_id"] == posted["response_id"]
+    assert (again.status, again.json["response_id"]) == (202, posted["response_id"])
+    assert again.json["status"] == "completed"
     # Causality holds across tasks, and whoever comes second hears what is expected.
     assert (await there.post("m2", None, "hi")).json["error"]["expected"] == "m1"
     assert (await there.post("m2", "m1", demo(tokens=1))).status == 202
@@ -209,10 +162,12 @@ async def test_a_session_goes_on_at_another_task(deployment: Deployment) -> None
 
 
 @pytest.mark.timeout(180)
-async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(deployment: Deployment) -> None:
+async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
+    deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+) -> None:
     server = await deployment.handler(grace_seconds=60)
     readers = 12
-    sessions = [await deployment.session(server) for _ in range(readers)]
+    sessions = [await opened(server) for _ in range(readers)]
     gap_ms, tokens = 40, 500  # 20 s
 
     async def over_websocket(session: ChatSession, seed: int) -> tuple[str, str, float]:
@@ -232,44 +187,46 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(d
     ]
     polls = [asyncio.create_task(poller.whole(retry=True)) for poller in pollers]
     await asyncio.sleep(1)
-    throttling = deployment.dynamodb.inject(Fault.THROTTLED, *_RESPONSE_CALLS, share=0.3)
+    throttling = dynamodb.inject(Fault.THROTTLED, *_RESPONSE_CALLS, share=0.3)
     await asyncio.sleep(10)
-    deployment.dynamodb.withdraw(throttling)
-    await deployment.dynamodb.refuse_connections()
+    dynamodb.withdraw(throttling)
+    await dynamodb.refuse_connections()
     await asyncio.sleep(5)
-    await deployment.dynamodb.accept_connections()
+    await dynamodb.accept_connections()
     for got, wanted, _ in await asyncio.gather(*sockets):
         assert got == wanted
     bodies = await asyncio.gather(*polls)
     for seed, (body, poller) in enumerate(zip(bodies, pollers, strict=True)):
         assert body["full_text"] == poller.text == "".join(demo_tokens(seed, tokens))
-    assert deployment.dynamodb.struck[Fault.THROTTLED] > 0
+    assert dynamodb.struck[Fault.THROTTLED] > 0
     metrics = await server.metrics()
     assert metrics["evenflow_store_retries_total"] > 0
     assert metrics["evenflow_store_deltas_lost_total"] == 0
     await server.until_metric("store_backlog_bytes", 0)
 
 
-async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answers_go_on(deployment: Deployment) -> None:
+async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answers_go_on(
+    deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+) -> None:
     server = await deployment.handler()
-    session = await deployment.session(server)
+    session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=60, gap_ms=50, seed=8))
-        throttling = deployment.dynamodb.inject(Fault.THROTTLED)
+        throttling = dynamodb.inject(Fault.THROTTLED)
         await connection.send("chat.message", **chat_message("m2", "m1", "hi"))
         refused = await connection.next_of("error", "throttle", "system.busy")
         assert refused["error"]["code"] == "store_unavailable"
         assert refused["error"]["retry_after_ms"] > 0
         answer = await connection.whole(start["response_id"])
         assert answer.text == "".join(demo_tokens(8, 60))
-        deployment.dynamodb.withdraw(throttling)
+        dynamodb.withdraw(throttling)
         assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1, seed=9))).text == "".join(demo_tokens(9, 3))
     assert (await server.metrics())["evenflow_store_refused_total"] >= 1
 
 
-async def test_a_leaving_node_has_written_everything(deployment: Deployment) -> None:
+async def test_a_leaving_node_has_written_everything(deployment: Deployment, opened: OpenSession) -> None:
     server = await deployment.handler(drain_seconds=10)
-    session = await deployment.session(server)
+    session = await opened(server)
     function = deployment.poll_function()
     response_id = (await session.post("m1", None, demo(tokens=40, gap_ms=20, seed=5))).json["response_id"]
     server.send_signal()

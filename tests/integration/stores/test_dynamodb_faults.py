@@ -54,6 +54,7 @@ CALLS: dict[str, Call] = {
     "leases": lambda stores, _: stores.responses.leases(),
     "unfinished": lambda stores, lease: stores.responses.unfinished(lease.owner),
     "forget": lambda stores, lease: stores.responses.forget(lease.owner),
+    "hand_over": lambda stores, lease: stores.responses.hand_over(lease),
     "take_over": lambda stores, lease: stores.responses.take_over(lease.response_id, "b", NOW),
 }
 
@@ -258,6 +259,16 @@ async def test_an_ending_whose_answer_is_lost_is_no_lost_lease(dynamodb_stores: 
     head = await stores.responses.head(lease.response_id, NOW)
     assert head is not None
     assert head.ending == completed(0)
+
+
+async def test_a_hand_over_whose_answer_is_lost_counts_once(dynamodb_stores: DynamoDBStores) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    stores.dynamodb.inject(Fault.RESET_AFTER, "UpdateItem", times=2)
+    await stores.responses.hand_over(lease)
+    head = await stores.responses.head(lease.response_id, NOW)
+    assert head is not None
+    assert head.hand_overs == 1
 
 
 async def test_a_renewal_that_is_overtaken_does_not_shorten_the_lease(dynamodb_stores: DynamoDBStores) -> None:

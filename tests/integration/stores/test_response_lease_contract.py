@@ -207,6 +207,52 @@ async def test_an_owner_in_the_middle_that_wrote_nothing(stores: Stores) -> None
     assert await stores.read(first.response_id) == ["a0", "c1"]
 
 
+# -- handing over ------------------------------------------------------------------------------------------------
+
+
+async def losses(stores: Stores, response_id: str) -> tuple[int, int]:
+    """How many owners have left a response in order, and how many were lost."""
+    head = await stores.responses.head(response_id, NOW)
+    assert head is not None
+    return head.hand_overs, head.losses
+
+
+async def test_an_owner_that_leaves_in_order_is_no_loss(stores: Stores) -> None:
+    first = await stores.begin(new_name("task"))
+    assert await losses(stores, first.response_id) == (0, 0)
+    await stores.responses.hand_over(first)
+    await stores.responses.release(first.owner)
+    second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    assert second is not None
+    assert await losses(stores, first.response_id) == (1, 0)
+    third = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    assert third is not None
+    assert await losses(stores, first.response_id) == (1, 1)
+    await stores.responses.hand_over(third)
+    assert await stores.responses.take_over(first.response_id, new_name("task"), NOW) is not None
+    assert await losses(stores, first.response_id) == (2, 1)
+
+
+async def test_who_says_again_that_it_leaves_says_nothing_new(stores: Stores) -> None:
+    lost = await stores.begin(new_name("task"))
+    left = await stores.responses.take_over(lost.response_id, new_name("task"), NOW)
+    assert left is not None
+    for _ in range(3):
+        await stores.responses.hand_over(left)
+    assert await stores.responses.take_over(lost.response_id, new_name("task"), NOW) is not None
+    assert await losses(stores, lost.response_id) == (1, 1)
+
+
+async def test_only_its_owner_hands_a_response_over(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    new = await stores.responses.take_over(old.response_id, new_name("task"), NOW)
+    assert new is not None
+    for other in (old, Lease(old.response_id, new.owner, 3), Lease(new_name("response"), new.owner, 1)):
+        with pytest.raises(LeaseLost):
+            await stores.responses.hand_over(other)
+    assert await losses(stores, old.response_id) == (0, 1)
+
+
 @pytest.mark.parametrize("now", [NOW, NOW + 20], ids=["with its lease", "after its lease"])
 async def test_who_is_the_owner_already_is_given_its_lease(stores: Stores, now: float) -> None:
     lease = await stores.begin(owner := new_name("task"))

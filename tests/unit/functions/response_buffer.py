@@ -1,4 +1,4 @@
-"""A response in the buffer as the poll function finds it, while its owners write, and time passes only while a poll sleeps."""
+"""A response in the buffer as the poll function finds it: its owners write, and time passes only while a poll sleeps."""
 
 from __future__ import annotations
 
@@ -35,12 +35,20 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
 
 
 class Readers(StoredResponses):
-    """The blocking reader, over the state of a store in memory. `before_the_answer` happens before the head is read alone."""
+    """The blocking reader, over the state of a store in memory.
+
+    `before_the_answer` happens before the head is read alone, `within_a_look` between the chunks and the head of a look:
+    the table makes no promise which of them is older.
+    """
 
     def __init__(self, store: MemoryResponseStore) -> None:
         self._store = store
         self.before_the_answer: Callable[[], None] = lambda: None
-        self.looks = 0
+        self.within_a_look: Callable[[], None] = lambda: None
+        self.head_first = False
+        self.looks: list[int] = []
+        """The index from which on each read."""
+        self.heads = 0
 
     def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
         head = self._store._heads.get(response_id)
@@ -50,13 +58,22 @@ class Readers(StoredResponses):
         return self._unexpired(response_id, now)
 
     def head(self, response_id: str, now: float) -> ResponseHead:
+        self.heads += 1
         self.before_the_answer()
         return self._unexpired(response_id, now)
 
     def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
-        self.looks += 1
-        chunks = [chunk for chunk in self._store._chunks[response_id] if chunk.last_index >= from_index - 1]
+        self.looks.append(from_index)
+        if self.head_first:
+            head = self._unexpired(response_id, now)
+            self.within_a_look()
+            return self._chunks(response_id, from_index), head
+        chunks = self._chunks(response_id, from_index)
+        self.within_a_look()
         return chunks, self._unexpired(response_id, now)
+
+    def _chunks(self, response_id: str, from_index: int) -> list[Chunk]:
+        return [chunk for chunk in self._store._chunks[response_id] if chunk.last_index >= from_index - 1]
 
     def _unexpired(self, response_id: str, now: float) -> ResponseHead:
         head = at_once(self._store.head(response_id, now))
@@ -81,6 +98,11 @@ class Buffer:
         self.readers = Readers(self.store)
         self.store.create(ResponseHead("r", CHANNEL, "m1", "a", 1, START, START + 86_400))
 
+    @property
+    def head(self) -> ResponseHead:
+        """The head as it is."""
+        return self.store._heads["r"]
+
     # -- what its owner does ---------------------------------------------------------------------------------
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
@@ -95,7 +117,8 @@ class Buffer:
         first = self.next_index if first_index is None else first_index
         lease = lease or self.lease
         at_once(self.store.append([Chunk(lease.response_id, lease.epoch, first, entries, self.began_at)]))
-        self.next_index = max(self.next_index, first + len(entries))
+        if lease == self.lease:
+            self.next_index = max(self.next_index, first + len(entries))
 
     def end(self, state: ResponseState = ResponseState.COMPLETED, next_index: int | None = None) -> None:
         """The response ends."""
@@ -103,12 +126,29 @@ class Buffer:
         ending = Ending(state, index, self.now, "stop", USAGE)
         at_once(self.store.finish(self.lease, ending, self.now + 300))
 
+    def claim(self) -> None:
+        """Another task becomes its owner, and has still to say from where on."""
+        epoch = self.head.epoch + 1
+        self.lease = Lease("r", f"owner-{epoch}", epoch)
+        self.store._heads["r"] = replace(self.head, owner=self.lease.owner, epoch=epoch)
+
+    def begin(self) -> None:
+        """The one that has claimed it says so: behind what is on record now."""
+        before = replace(self.head, epoch=max(self.head.starts))
+        self.next_index = gapless(before, self.store._chunks["r"], 0).next_index
+        starts = {**self.head.starts, self.lease.epoch: self.next_index}
+        self.store._heads["r"] = replace(self.head, starts=starts)
+
     def take_over(self) -> None:
-        """Another task becomes its owner."""
-        lease = at_once(self.store.take_over("r", "b", self.now))
+        """Another task becomes its owner; its marker isn't on record yet."""
+        lease = at_once(self.store.take_over("r", f"owner-{self.lease.epoch + 1}", self.now))
         assert lease is not None
         self.lease = lease
-        self.next_index = self.store._heads["r"].starts[lease.epoch]
+        self.next_index = self.head.starts[lease.epoch]
+
+    def go_on(self, *entries: LogEntry, attempt: int = 2, continues: bool = True) -> None:
+        """The new owner's marker comes, and what follows it."""
+        self.write(Restart(self.next_index - 1 if continues else -1, attempt, self.lease.epoch), *entries)
 
     # -- what its readers do ---------------------------------------------------------------------------------
 
@@ -123,13 +163,19 @@ class Buffer:
         self.now = until
         self.slept += seconds
 
-    def poll(self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL) -> PollResult:
+    def hurry(self) -> None:
+        """What would have happened next happens now."""
+        if self._plans:
+            self._plans.pop(0)[1]()
+
+    def poll(self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL, epoch: int = 1) -> PollResult:
         """One poll."""
         return LongPoll(
             self.readers,
             response_id="r",
             channel=channel,
             from_index=from_index,
+            epoch=epoch,
             patience=timeout,
             wall_time=lambda: self.now,
             sleep=self.sleep,

@@ -77,7 +77,7 @@ def test_without_news_it_waits_as_long_as_it_was_told() -> None:
 def test_a_poll_without_patience_looks_once() -> None:
     buffer = Buffer()
     assert buffer.poll(timeout=0).polled.status is ResponseState.QUEUED
-    assert (buffer.slept, buffer.readers.looks) == (0, 1)
+    assert (buffer.slept, buffer.readers.looks) == (0, [0])
 
 
 def test_a_long_silence_does_not_pile_up_what_each_look_finds_again() -> None:
@@ -90,13 +90,24 @@ def test_a_long_silence_does_not_pile_up_what_each_look_finds_again() -> None:
         response_id="r",
         channel=CHANNEL,
         from_index=3,
+        epoch=1,
         patience=25.0,
         wall_time=lambda: buffer.now,
         sleep=buffer.sleep,
     )
     waiting.run()
-    assert buffer.readers.looks > 250
+    assert len(buffer.readers.looks) > 250
     assert len(waiting._chunks) == 1
+
+
+def test_each_look_reads_on_from_what_the_last_one_found() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    for number in range(8):
+        buffer.at(0.1 * number, lambda: buffer.write("b"))
+    assert buffer.poll(1).polled.part.text == "b" * 8
+    assert buffer.readers.looks == sorted(buffer.readers.looks)
+    assert buffer.readers.looks[-1] == 9
 
 
 def test_news_after_a_pause_of_the_model_are_late_only_from_when_they_came() -> None:
@@ -109,6 +120,14 @@ def test_news_after_a_pause_of_the_model_are_late_only_from_when_they_came() -> 
     assert result.polled.part.text == "b"
     assert 6.0 <= buffer.passed <= 6.0 + LOOK
     assert result.late_ms <= LOOK * 1000
+
+
+def test_an_answer_is_never_early_though_the_owners_clock_is_ahead() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    ending = Ending(ResponseState.COMPLETED, 1, buffer.now + 3)
+    at_once(buffer.store.finish(buffer.lease, ending, buffer.now + 300))
+    assert buffer.poll().late_ms == 0
 
 
 def test_the_last_poll_knows_how_many_there_were() -> None:

@@ -70,6 +70,52 @@ def test_a_restart_of_only_what_the_slice_covers_needs_no_telling() -> None:
     assert log.read(3).restarted == Restart(1, 2)
 
 
+def test_whose_an_entry_is() -> None:
+    log = written(["a", "b"])
+    log.restart(1, attempt=2, epoch=2)
+    log.append("c")
+    log.restart(-1, attempt=3)  # by the same owner
+    log.restart(2, attempt=4, epoch=4)
+    assert [log.epoch_at(index) for index in range(-1, 8)] == [1, 1, 1, 2, 2, 2, 4, 4, 4]
+    assert [log.first_index_after(epoch) for epoch in range(1, 6)] == [2, 5, 5, None, None]
+
+
+def test_of_an_empty_log_the_first_owner_writes_the_next_entry() -> None:
+    log = ResponseLog()
+    assert (log.epoch_at(0), log.first_index_after(1)) == (1, None)
+    log.restart(-1, attempt=2, epoch=2)
+    assert (log.epoch_at(-1), log.epoch_at(0), log.first_index_after(1)) == (1, 2, 0)
+
+
+OWNERS = st.lists(st.one_of(st.text(max_size=4), st.tuples(st.integers(-1, 9), st.integers(0, 3))), max_size=20)
+
+
+@given(OWNERS, st.integers(0, 20))
+def test_a_copy_is_the_log_that_it_was_made_of(steps: list[str | tuple[int, int]], cut: int) -> None:
+    log, copy = ResponseLog(), ResponseLog()
+    for attempt, step in enumerate(steps):
+        if isinstance(step, str):
+            log.append(step)
+        else:
+            log.restart(min(step[0], log.next_index - 1), attempt, step[1])
+    copy.extend(log.entries[:cut])
+    copy.extend(iter(log.entries[cut:]))
+    assert (copy.entries, copy.text_bytes, copy.text) == (log.entries, log.text_bytes, log.text)
+    for index in range(-1, len(steps) + 1):
+        assert copy.epoch_at(index) == log.epoch_at(index)
+        assert copy.first_index_after(index) == log.first_index_after(index)
+
+
+def test_nothing_is_added_to_a_closed_copy() -> None:
+    log = written(["a"])
+    log.close(ResponseState.COMPLETED)
+    log.extend([])
+    for entry in ("b", Restart(-1, 2)):
+        with pytest.raises(LogClosed):
+            log.extend([entry])
+    assert log.entries == ["a"]
+
+
 def test_a_slice_behind_the_last_index_is_empty() -> None:
     log = written(["a", "b"])
     part = log.read(2)

@@ -23,7 +23,13 @@ from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSour
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
 STEP = 0.05
-LIMITS = Limits(owners_per_response=100, lease_seconds=10, messages_per_second=1e5, messages_in_flight_per_session=200)
+LIMITS = Limits(
+    owners_per_response=100,
+    grace_seconds=3_600,
+    lease_seconds=10,
+    messages_per_second=1e5,
+    messages_in_flight_per_session=200,
+)
 ACTIONS = [
     "send",
     "send",

@@ -88,10 +88,13 @@ class Gateway:
 class Client:
     """One connection and its socket."""
 
-    def __init__(self, gateway: Gateway, protocol: str) -> None:
+    channel = CHANNEL
+
+    def __init__(self, gateway: Gateway, protocol: str = V1) -> None:
+        self.gateway = gateway
         self.transport = RecordingTransport()
         now = gateway.clock.now
-        claims = SessionClaims(CHANNEL, expires_at=2_000_000_000, issued_at=0)
+        claims = SessionClaims(self.channel, expires_at=2_000_000_000, issued_at=0)
         session = Session(claims, gateway.limits, expires_in=3600.0, now=now)
         self.connection = WebSocketConnection(gateway.context, session, protocol, now)
         self.connection.on_ws_connected(cast("WSTransport", self.transport))
@@ -459,7 +462,7 @@ async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_
     gateway.call.push("y")
     gateway.clock.turn(0.1)
     gateway.clock.now += 31.0
-    client.transport.underlying_transport.waiting = 100_000_000
+    client.connection._held = 64
     match last:
         case "chat.message":
             await client.say("m2", "m1")

@@ -53,6 +53,9 @@ class ControlledSource:
         self, close_steps: int = 0, on_cancel: Exception | ModelFinish | None = None, *, continues: bool = False
     ) -> None:
         self.continues = continues
+        self.may_close = asyncio.Event()
+        """Cleared, calls that have ended wait before they are closed."""
+        self.may_close.set()
         self.calls: list[SourceCall] = []
         self._close_steps = close_steps
         self._on_cancel = on_cancel
@@ -77,6 +80,7 @@ class ControlledSource:
             try:
                 for _ in range(self._close_steps):
                     await asyncio.sleep(0)
+                await self.may_close.wait()
             finally:
                 call.closed += 1
 

@@ -65,10 +65,10 @@ class PeerNetwork:
         with reading(stream, Limits()) as reader:
             self._open[reader] = response.address
             try:
-                while True:
+                while response.address not in self._unreachable:
                     waiting += _taken(stream, cursor)
                     yield waiting
-                    if cursor.at_end or reader.left_behind or response.address in self._unreachable:
+                    if cursor.at_end or reader.left_behind:
                         break
                     if not await reader.wait(_SILENCE_SECONDS):
                         raise PeerUnreachable("the owner says nothing")

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator import generation as module
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from stream_core.channel import Channel
@@ -16,6 +15,7 @@ from stream_core.conversation import Turn
 from stream_core.errors import EvenflowError, ModelRefused, Overloaded, UpstreamFailed, UpstreamRejected
 from stream_core.limits import Limits
 from stream_core.messages import Usage
+from stream_core.response_log import LogEntry
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
@@ -27,11 +27,7 @@ BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_pause_before_a_retry() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_RETRY_PAUSE_SECONDS", (0.0, 0.0))
-        yield
+pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 
 @dataclass
@@ -48,6 +44,9 @@ class Bench:
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
 
+    entries: Sequence[LogEntry] | None = None
+    """What an earlier owner left; None for a response of our own."""
+
     def __post_init__(self) -> None:
         self.stream = ResponseStream(
             response_id="rsp_1",
@@ -57,6 +56,8 @@ class Bench:
             limits=self.limits,
             monotonic=self.clock.monotonic,
         )
+        if self.entries is not None:
+            self.stream.take_up(self.entries, 2, None, continues=self.source.continues)
         self.generation = Generation(
             stream=self.stream,
             turns=TURNS,
@@ -93,7 +94,7 @@ class Bench:
     def _on_end(self, generation: Generation) -> None:
         assert generation is self.generation
         assert self.source.open_calls == 0, "the model is closed by then"
-        assert self.stream.log.closed, "the response has ended by then"
+        assert self.stream.log.closed or generation.abandoned, "the response has ended by then, or goes on elsewhere"
         self.ended.append(self.stream.state)
 
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator import generation
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
 from fargate_handler.token_sources.port import TokenSource
@@ -28,11 +26,7 @@ BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 LEAVING = Overloaded("leaving", code="draining")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_pause_before_a_retry() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.0))
-        yield
+pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 
 class Node:

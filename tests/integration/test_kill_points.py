@@ -1,0 +1,133 @@
+"""Tasks are killed at a hundred random points of their answers: no accepted message is lost, and no model is asked twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+
+from tests.integration.answer import Answer
+from tests.integration.chat_client import chat_message, open_session
+from tests.integration.counting_model import counting_model, word_of, words
+from tests.integration.deployment import Deployment
+from tests.integration.server_process import ServerProcess
+from tests.integration.transports import AT_HANDLERS, CutOff, read_whole
+
+_SEED = 4
+_VICTIMS = 14
+_MESSAGES_EACH = 10
+_WORDS, _GAP_MS = 20, 150.0
+_ANSWER_SECONDS = _WORDS * _GAP_MS / 1000
+# Every third message is sent so shortly before the kill, or after it, that it is being accepted.
+_ACCEPTING_SECONDS = (-0.01, 0.08)
+# The victims die one after the other.
+_BETWEEN_KILLS = 0.5
+_COME_BACK_SECONDS = (0.0, 8.0)
+
+
+@dataclass
+class Asked:
+    """What became of a message. `accepted`: its sender heard so before the kill."""
+
+    response_id: str
+    accepted: bool
+    answer: Answer
+
+
+class Client:
+    """One message of one session, sent to a task that will be killed `age` seconds later.
+
+    Args:
+        kill_at: when that is, on the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        victim: ServerProcess,
+        survivors: Sequence[ServerProcess],
+        kill_at: float,
+        dice: random.Random,
+    ) -> None:
+        self._http = http
+        self._victim = victim
+        self._survivors = dice.sample(survivors, len(survivors))
+        accepting = dice.random() < 1 / 3
+        self._send_at = kill_at - dice.uniform(*(_ACCEPTING_SECONDS if accepting else (0, 0.9 * _ANSWER_SECONDS)))
+        self._transport = AT_HANDLERS[dice.choice(sorted(AT_HANDLERS))]
+        self._away = dice.uniform(*_COME_BACK_SECONDS)
+
+    async def run(self) -> Asked:
+        """Send it and read the answer, wherever it comes from."""
+        session = await open_session(self._http, self._victim.http_url)
+        await asyncio.sleep(self._send_at - time.monotonic())
+        body = chat_message("m1", None, words(_WORDS, _GAP_MS))
+        elsewhere = [session.at(survivor) for survivor in self._survivors]
+        answer = Answer()
+        try:
+            posted = await session.call("POST", "/chat/message", body)
+            accepted = True
+        except aiohttp.ClientError:
+            # It may have been accepted: whoever doesn't know sends it again.
+            await asyncio.sleep(self._away)
+            posted = await elsewhere[0].call("POST", "/chat/message", body)
+            accepted = False
+        assert posted.status == 202, posted.body
+        response_id: str = posted.json["response_id"]
+        if accepted:
+            try:
+                await self._transport(session, response_id, answer, None)
+            except CutOff:
+                await asyncio.sleep(self._away)
+        if answer.end is None:
+            await read_whole(self._transport, elsewhere, response_id, answer)
+        return Asked(response_id, accepted, answer)
+
+
+async def _kill(victim: ServerProcess, at: float) -> None:
+    await asyncio.sleep(at - time.monotonic())
+    victim.kill()
+
+
+@pytest.mark.timeout(180)
+async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
+    deployment: Deployment, http: aiohttp.ClientSession
+) -> None:
+    dice = random.Random(_SEED)
+    async with counting_model() as model:
+        tasks = await deployment.handlers(_VICTIMS + 2, model="openai", model_url=model.url)
+        victims, survivors = tasks[:_VICTIMS], tasks[_VICTIMS:]
+        first_kill = time.monotonic() + _ANSWER_SECONDS + 2
+        kills = [first_kill + place * _BETWEEN_KILLS for place in range(_VICTIMS)]
+        clients = [
+            Client(http, victim, survivors, kill_at, dice)
+            for victim, kill_at in zip(victims, kills, strict=True)
+            for _ in range(_MESSAGES_EACH)
+        ]
+        async with asyncio.TaskGroup() as group:
+            for victim, kill_at in zip(victims, kills, strict=True):
+                group.create_task(_kill(victim, kill_at))
+            running = [group.create_task(client.run()) for client in clients]
+    asked = [client.result() for client in running]
+
+    interrupted = [each for each in asked if each.answer.epoch == 2]
+    assert len(interrupted) >= 100
+    assert not all(each.accepted for each in asked)
+    assert set(model.calls.values()) == {1}
+    for each in asked:
+        assert each.answer.finish_reason == "stop"
+        calls = model.calls_for(each.response_id)
+        # Killed before its model was called, during the call, or not at all.
+        assert calls in (["2:2"], ["1:1", "2:2"], ["1:1"])
+        epoch, attempt = map(int, calls[-1].split(":"))
+        assert each.answer.text == "".join(word_of(epoch, attempt, number) for number in range(_WORDS))
+    # One response for each message, and the model was asked for no other.
+    assert len({each.response_id for each in asked}) == len(asked)
+    assert {key.partition(":")[0] for key in model.calls} == {each.response_id for each in asked}
+    taken = [await survivor.metric("lease_take_overs_total") for survivor in survivors]
+    assert sum(taken) == len(interrupted)

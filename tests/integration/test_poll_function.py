@@ -1,0 +1,148 @@
+"""The poll function by itself, on what the handler's own store writes: its parameters, and responses that changed hands."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+import pytest
+from aiobotocore.session import AioSession
+
+from stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.signing_keys import parse_signing_keys
+from stream_core.channel import Channel
+from stream_core.response_log import LogEntry, Restart
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Chunk, Ending, Lease
+from stream_core.session_store import LedgerEntry
+from stream_core.session_token import SessionTokens
+from tests.dynamodb_emulator.process import DynamoDBEmulator
+from tests.integration.answer import Answer, Frame
+from tests.integration.aws_emulator import AwsEmulator
+from tests.integration.chat_client import HttpAnswer
+from tests.integration.deployment import SIGNING_KEYS, Deployment
+
+Poll = Callable[["StoredResponse", str], HttpAnswer]
+
+
+class StoredResponse:
+    """A response of a session of its own, as its owners write it."""
+
+    def __init__(self, responses: DynamoDBResponseStore, channel: Channel, lease: Lease) -> None:
+        self.channel = channel
+        self.lease = lease
+        self._responses = responses
+        self._began_at = time.time()
+
+    async def write(self, first_index: int, *entries: LogEntry) -> None:
+        """A chunk of its owner's."""
+        chunk = Chunk(self.lease.response_id, self.lease.epoch, first_index, entries, self._began_at)
+        assert list(await self._responses.append([chunk])) == []
+
+    async def take_over(self) -> int:
+        """Another task owns it; returns from which index on."""
+        lease = await self._responses.take_over(self.lease.response_id, uuid.uuid4().hex, time.time())
+        assert lease is not None
+        self.lease = lease
+        head = await self._responses.head(lease.response_id, time.time())
+        assert head is not None
+        return head.starts[lease.epoch]
+
+    async def finish(self, next_index: int) -> None:
+        """It is completed."""
+        ending = Ending(ResponseState.COMPLETED, next_index, time.time(), "stop")
+        await self._responses.finish(self.lease, ending, time.time() + 300)
+
+
+@pytest.fixture
+async def response(shared_deployment: Deployment, emulated_dynamodb: DynamoDBEmulator) -> AsyncIterator[StoredResponse]:
+    """Accepted by a task that was never heard of again."""
+    async with emulated_dynamodb.asynchronous_client(AioSession()) as client:
+        responses = DynamoDBResponseStore(client, shared_deployment.tables.responses, lambda: None)
+        sessions = DynamoDBSessionStore(client, shared_deployment.tables, lambda: None)
+        channel = Channel("public", "demo", uuid.uuid4().hex)
+        message = LedgerEntry("m1", None, "hello", f"rsp_{uuid.uuid4().hex}", "task-a")
+        yield StoredResponse(responses, channel, await sessions.accept(channel, message, time.time()))
+
+
+@pytest.fixture(scope="module")
+def poll(shared_deployment: Deployment, emulated_aws: AwsEmulator) -> Poll:
+    """Polls a response, with a token of its session."""
+    function = shared_deployment.poll_function()
+    secret = emulated_aws.client("secretsmanager").get_secret_value(SecretId=SIGNING_KEYS)
+    tokens = SessionTokens(parse_signing_keys(secret["SecretString"]))
+
+    def poll(response: StoredResponse, query: str) -> HttpAnswer:
+        token, _ = tokens.issue(response.channel, time.time(), 60)
+        path = f"/chat/message/{response.lease.response_id}?{query}"
+        return function.call("GET", path, headers={"Authorization": f"Bearer {token}"})
+
+    return poll
+
+
+MALFORMED = [
+    *(("epoch", value) for value in ("", "0", "-1", "1.5", "x", "1,2", "1e3", "ä")),
+    *((name, value) for name in ("from_index", "timeout_ms") for value in ("", "-1", "0.5", "x")),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), MALFORMED)
+def test_a_parameter_that_is_no_number_is_refused(poll: Poll, response: StoredResponse, name: str, value: str) -> None:
+    answer = poll(response, f"{name}={value}")
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "invalid_field", name)
+
+
+async def test_a_response_that_changed_hands(poll: Poll, response: StoredResponse) -> None:
+    await response.write(0, "a", "b", "c")
+    assert await response.take_over() == 3
+    await response.write(3, Restart(2, 2, 2), "d")
+    await response.finish(5)
+    told = partial(_told, poll, response)
+    everything: Frame = {"from_index": -1, "attempt": 2}
+    assert told("from_index=0") == ("abcd", 5, None, 2)
+    assert told("from_index=3") == ("d", 5, None, 2)
+    assert told("from_index=5") == ("abcd", 5, everything, 2)
+    assert told("from_index=5&epoch=1") == ("abcd", 5, everything, 2)
+    assert told("from_index=5&epoch=2") == ("", 5, None, 2)
+    assert told("from_index=50") == ("abcd", 5, everything, 2)
+    refused = poll(response, "from_index=50&epoch=2")
+    assert (refused.status, refused.error["param"]) == (400, "from_index")
+
+
+def _told(poll: Poll, response: StoredResponse, query: str) -> tuple[str, int, Frame | None, int]:
+    answer = poll(response, query)
+    assert answer.status == 200, answer.body
+    assert answer.json["full_text"] == "abcd"
+    metadata = answer.json["metadata"]
+    return answer.json["new_text"], metadata["next_index"], metadata["restarted"], metadata["epoch"]
+
+
+async def test_a_reader_through_three_owners(poll: Poll, response: StoredResponse) -> None:
+    """The second one was lost with two entries that only this reader has had, the third begins the text again."""
+    answer = Answer()
+
+    def poll_on() -> Frame:
+        body = poll(response, f"from_index={answer.last + 1}&timeout_ms=300&epoch={answer.epoch}").json
+        answer.take_poll(body)
+        return body
+
+    await response.write(0, "a", "b")
+    poll_on()
+    await response.take_over()
+    await response.write(2, Restart(1, 2, 2), "c")
+    assert poll_on()["new_text"] == "c"
+    for index, text in ((4, "lost "), (5, "too")):
+        answer.take({"type": "chat.response.delta", "delta": text, "index": index})
+    assert (answer.text, poll_on()["new_text"]) == ("abclost too", "")
+    await response.take_over()
+    assert poll_on()["new_text"] == ""  # nothing is on record of the new owner
+    assert answer.text == "abclost too"
+    await response.write(4, Restart(-1, 3, 3), "x", "y")
+    assert poll_on()["metadata"]["restarted"] == {"from_index": -1, "attempt": 3}
+    await response.write(7, "z")
+    await response.finish(8)
+    assert poll_on()["new_text"] == "z"
+    assert (answer.text, answer.end is not None, answer.epoch) == ("xyz", True, 3)

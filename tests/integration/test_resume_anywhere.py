@@ -1,0 +1,274 @@
+"""A client comes back anywhere: by any transport, to any task, while the answer is generated and after it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import partial
+
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.dynamodb_emulator.process import DynamoDBEmulator
+from tests.integration.answer import Answer
+from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
+from tests.integration.conftest import OpenSession
+from tests.integration.deployment import Deployment
+from tests.integration.event_stream import event_id
+from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.transports import (
+    AT_HANDLERS,
+    Refused,
+    Transport,
+    over_events,
+    over_function,
+    over_polls,
+    over_websocket,
+)
+
+FUNCTION = "function"
+TRANSPORTS = (*AT_HANDLERS, FUNCTION)
+
+
+@pytest.fixture(scope="module")
+def tasks(shared_deployment: Deployment) -> list[ServerProcess]:
+    """Three tasks; the first one is asked."""
+    return shared_deployment.start(3, readers_per_response=300)
+
+
+@pytest.fixture(scope="module")
+def hidden_task(shared_deployment: Deployment) -> ServerProcess:
+    """One more, which no other task can reach."""
+    (server,) = shared_deployment.start(1, peer_url=f"http://127.0.0.1:{free_port()}")
+    return server
+
+
+@pytest.fixture(scope="module")
+def function(shared_deployment: Deployment) -> Transport:
+    return partial(over_function, shared_deployment.poll_function())
+
+
+async def _ask(session: ChatSession, text: str) -> str:
+    posted = await session.post("m1", None, text)
+    assert posted.status == 202, posted.body
+    response_id: str = posted.json["response_id"]
+    return response_id
+
+
+# -- each transport, at each task, at each moment ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["owner", "other task"])
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_come_back_while_it_is_generated_and_after_its_end(
+    name: str, place: str, tasks: list[ServerProcess], opened: OpenSession, function: Transport
+) -> None:
+    session = await opened(tasks[0])
+    transport = AT_HANDLERS.get(name, function)
+    response_id = await _ask(session, demo(tokens=100, gap_ms=20, seed=11))
+    early, late = Answer(), Answer()
+    await asyncio.gather(transport(session, response_id, early, 5), over_websocket(V1, session, response_id, late, 2))
+    assert early.end is late.end is None
+    there = session.at(tasks[0 if place == "owner" else 1])
+    await transport(there, response_id, early, None)
+    await tasks[0].until_metric("store_backlog_bytes", 0)
+    await transport(there, response_id, late, None)
+    all_of_it = Answer()
+    await transport(there, response_id, all_of_it, None)
+    for answer in (early, late, all_of_it):
+        assert answer.text == "".join(demo_tokens(11, 100))
+        assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])
+
+
+async def test_who_has_everything_is_told_not_to_come_again(tasks: list[ServerProcess], opened: OpenSession) -> None:
+    session = await opened(tasks[0])
+    response_id = await _ask(session, demo(tokens=10, gap_ms=5, seed=13))
+    answer = Answer()
+    await over_events(session.at(tasks[1]), response_id, answer, None)
+    for task in tasks:
+        async with session.at(task).events(response_id, Last_Event_ID=event_id(answer)) as stream:
+            assert stream.status == 204
+
+
+async def test_after_its_time_it_is_gone_everywhere(deployment: Deployment, opened: OpenSession) -> None:
+    owner, other, third = await deployment.handlers(3, response_ttl_seconds=2)
+    session = await opened(owner)
+    response_id = await _ask(session, demo(tokens=5, gap_ms=1, seed=14))
+    function: Transport = partial(over_function, deployment.poll_function())
+    # The other task has a copy in its memory, the third one never had.
+    await over_polls(session.at(other), response_id, Answer(), None)
+    await asyncio.sleep(5)
+    for task, code, status in (
+        (owner, "response_expired", 410),
+        (other, "response_expired", 410),
+        (third, "response_not_found", 404),
+    ):
+        for name, transport in AT_HANDLERS.items():
+            with pytest.raises(Refused) as refused:
+                await transport(session.at(task), response_id, Answer(), None)
+            assert refused.value.args == ((code, status) if name in ("events", "polls") else (code,))
+    with pytest.raises(Refused) as refused:
+        await function(session, response_id, Answer(), None)
+    assert refused.value.args == ("response_expired", 410)
+
+
+# -- several at once -----------------------------------------------------------------------------------------------
+
+
+async def test_several_tabs_at_different_tasks(
+    tasks: list[ServerProcess], opened: OpenSession, function: Transport
+) -> None:
+    session = await opened(tasks[0])
+    response_id = await _ask(session, demo(tokens=150, gap_ms=15, seed=15))
+
+    async def tab(transport: Transport, task: ServerProcess, late_by: float) -> str:
+        await asyncio.sleep(late_by)
+        answer = Answer()
+        await transport(session.at(task), response_id, answer, None)
+        assert answer.finish_reason == "stop"
+        return answer.text
+
+    every = [(transport, task) for transport in AT_HANDLERS.values() for task in tasks]
+    tabs = [tab(transport, task, place * 0.1) for place, (transport, task) in enumerate(every)]
+    texts = await asyncio.gather(*tabs, tab(function, tasks[0], 0.5))
+    assert set(texts) == {"".join(demo_tokens(15, 150))}
+
+
+async def test_fifty_changes_of_transport_and_task_in_one_answer(
+    tasks: list[ServerProcess], opened: OpenSession, function: Transport
+) -> None:
+    dice = random.Random(16)
+    session = await opened(tasks[0])
+    # Longer than the fifty changes can take; it is cancelled when they are over.
+    response_id = await _ask(session, demo(tokens=5_000, gap_ms=10, seed=16))
+    answer = Answer()
+    for _ in range(50):
+        transport = dice.choice([*AT_HANDLERS.values(), function])
+        await transport(session.at(dice.choice(tasks)), response_id, answer, answer.last + dice.randint(1, 3))
+        assert answer.end is None
+    cancelled = await session.at(tasks[2]).call("POST", f"/chat/message/{response_id}/cancel")
+    assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+    await over_websocket(COMPACT, session.at(tasks[1]), response_id, answer, None)
+    assert (answer.finish_reason, answer.restarts) == ("cancelled", [])
+    whole = Answer()
+    await function(session, response_id, whole, None)
+    assert answer.text == whole.text
+    assert "".join(demo_tokens(16, 5_000)).startswith(whole.text)
+
+
+# -- messages and cancels at another task ----------------------------------------------------------------------------
+
+
+async def test_a_message_again_at_another_task_is_the_same_response(
+    tasks: list[ServerProcess], opened: OpenSession
+) -> None:
+    owner, other = tasks[:2]
+    before = [await task.metric("tokens_generated_total") for task in (owner, other)]
+    session = await opened(owner)
+    text = demo(tokens=100, gap_ms=20, seed=17)
+    response_id = await _ask(session, text)
+    there = session.at(other)
+    again = await there.post("m1", None, text)
+    assert (again.status, again.json["response_id"]) == (202, response_id)
+    async with there.connect() as connection:
+        start = await connection.message("m1", None, text)
+        assert (start["response_id"], start["duplicate"], start["next_index"]) == (response_id, True, 0)
+        assert (await connection.whole(response_id)).text == "".join(demo_tokens(17, 100))
+    after_its_end = await there.post("m1", None, text)
+    assert (after_its_end.status, after_its_end.json["response_id"]) == (202, response_id)
+    assert after_its_end.json["status"] == "completed"
+    after = [await task.metric("tokens_generated_total") for task in (owner, other)]
+    assert after == [before[0] + 100, before[1]]
+    # The conversation goes on wherever the next message comes.
+    assert (await there.post("m2", "m1", demo(tokens=1))).status == 202
+    assert (await session.post("m2b", "m1", demo(tokens=1))).error["expected"] == "m2"
+
+
+@pytest.mark.parametrize("over", ["http", "websocket"])
+async def test_cancel_at_another_task(over: str, tasks: list[ServerProcess], opened: OpenSession) -> None:
+    session = await opened(tasks[0])
+    there = session.at(tasks[1])
+    async with session.connect() as reading:
+        start = await reading.message("m1", None, demo(tokens=5_000, gap_ms=20, seed=18))
+        response_id = start["response_id"]
+        await reading.reach(response_id, 3)
+        if over == "http":
+            answered = await there.call("POST", f"/chat/message/{response_id}/cancel")
+            assert (answered.status, answered.json["status"]) == (200, "cancelled")
+        else:
+            async with there.connect() as connection:
+                await connection.resume(response_id, -1)
+                await connection.send("response.cancel", response_id=response_id)
+                assert (await connection.whole(response_id)).finish_reason == "cancelled"
+        assert (await reading.whole(response_id)).finish_reason == "cancelled"
+    await tasks[0].until_metric("generations_running", 0)
+
+
+# -- where it comes from -------------------------------------------------------------------------------------------
+
+
+async def test_a_task_says_from_where_it_has_a_response(tasks: list[ServerProcess], opened: OpenSession) -> None:
+    session = await opened(tasks[0])
+    response_id = await _ask(session, demo(tokens=60, gap_ms=20, seed=19))
+    assert await _said(session, response_id) == {"owner"}
+    assert await _said(session.at(tasks[1]), response_id) == {"peer"}
+
+
+async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
+    tasks: list[ServerProcess], hidden_task: ServerProcess, opened: OpenSession
+) -> None:
+    session = await opened(hidden_task)
+    response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=20))
+    there = session.at(tasks[0])
+    assert await _said(there, response_id) == {"store"}
+    cancelled = await there.call("POST", f"/chat/message/{response_id}/cancel")
+    assert (cancelled.status, cancelled.error["code"]) == (503, "owner_unreachable")
+    assert int(cancelled.headers["Retry-After"]) >= 1
+    answers = [Answer() for _ in AT_HANDLERS]
+    await asyncio.gather(
+        *(
+            transport(there, response_id, answer, None)
+            for transport, answer in zip(AT_HANDLERS.values(), answers, strict=True)
+        )
+    )
+    for answer in answers:
+        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(20, 150)), "stop")
+
+
+async def _said(session: ChatSession, response_id: str) -> set[str]:
+    """Where this session's task says that it has the response from, on each transport."""
+    async with session.connect() as connection:
+        await connection.send("response.resume", response_id=response_id, after=-1)
+        start = await connection.next_of("chat.response.start")
+        websocket = start.get("via", "owner")
+    async with session.events(response_id) as stream:
+        events = stream.headers["Evenflow-Via"]
+    return {websocket, events, (await session.poll(response_id)).headers["Evenflow-Via"]}
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+async def test_two_hundred_readers_cost_the_store_what_one_does(
+    reachable: bool,
+    tasks: list[ServerProcess],
+    hidden_task: ServerProcess,
+    emulated_dynamodb: DynamoDBEmulator,
+    opened: OpenSession,
+) -> None:
+    owner, other = tasks[0] if reachable else hidden_task, tasks[1]
+
+    async def reads(readers: int, seed: int) -> int:
+        session = await opened(owner)
+        response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=seed))
+        answers = [Answer() for _ in range(readers)]
+        before = emulated_dynamodb.counts()
+        followed = asyncio.create_task(other.until_metric("responses_followed", 1, 20))
+        there = session.at(other)
+        await asyncio.gather(*(over_events(there, response_id, answer, None) for answer in answers))
+        after = emulated_dynamodb.counts()
+        await followed
+        assert {answer.text for answer in answers} == {"".join(demo_tokens(seed, 150))}
+        return sum((after - before)[operation] for operation in ("Query", "GetItem"))
+
+    one, many = await reads(1, 21), await reads(200, 22)
+    # The time that it takes decides how often the store is read, and what every task looks for twice a second.
+    assert many < 3 * one + 20

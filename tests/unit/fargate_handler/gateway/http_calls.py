@@ -1,0 +1,126 @@
+"""Calls of the HTTP endpoints as aiohttp would make them, without sockets: routes, middleware and all."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import orjson
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_listener import HttpListener
+from stream_core.channel import Channel
+
+
+class RecordingWriter(AbstractStreamWriter):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    async def write(self, chunk: Any) -> None:
+        self.written += bytes(chunk)
+
+    async def write_eof(self, chunk: bytes = b"") -> None:
+        self.written += chunk
+
+    async def drain(self) -> None:
+        """Everything has left."""
+
+    def enable_compression(self, *_how: Any, **_more: Any) -> None:
+        """Nothing is compressed."""
+
+    def enable_chunking(self) -> None:
+        """Chunks are not told apart here."""
+
+    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
+        """The answer says them itself."""
+
+
+class Calls:
+    """The HTTP side of a gateway.
+
+    Args:
+        leave: counted, not done.
+    """
+
+    def __init__(self, context: GatewayContext, channel: Channel) -> None:
+        self.left = 0
+        self._context = context
+        listener = HttpListener(context, Path("no page here"), self._leave)
+        app = listener._runner.app
+        assert isinstance(app, web.Application)
+        app.freeze()
+        self._app = app
+        token, _ = context.tokens.issue(channel, context.wall_time(), 3_600)
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def _leave(self) -> None:
+        self.left += 1
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str] | None = None,
+        *,
+        remote: str | None = "127.0.0.1",
+        writer: RecordingWriter | None = None,
+    ) -> web.StreamResponse:
+        """The answer; of a stream, when it has ended."""
+        transport = Mock(spec=asyncio.Transport)
+        transport.get_extra_info = lambda name, default=None: (remote, 50_000) if name == "peername" else default
+        request = make_mocked_request(
+            method,
+            path,
+            headers=self._headers | (headers or {}),
+            transport=transport,
+            writer=writer or RecordingWriter(),
+            app=self._app,
+        )
+        return await self._app._handle(request)
+
+    async def json(self, method: str, path: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+        """The body of an answer."""
+        return body_of(await self.call(method, path, headers))
+
+
+class EventStream:
+    """What an EventSource hears on one connection."""
+
+    def __init__(self, calls: Calls, path: str, headers: dict[str, str] | None = None) -> None:
+        self._writer = RecordingWriter()
+        self.answering = asyncio.create_task(calls.call("GET", path, headers, writer=self._writer))
+
+    @property
+    def events(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Kind, id and data of each."""
+        found = []
+        for block in self._writer.written.decode().split("\n\n"):
+            lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[0] != ":")
+            if "event" in lines:
+                found.append((lines["event"], lines["id"], orjson.loads(lines["data"])))
+        return found
+
+    @property
+    def heard(self) -> list[tuple[str, str]]:
+        """The id of each event, and what it brought."""
+        heard = []
+        for kind, event_id, data in self.events:
+            name = kind.rpartition(".")[2]
+            heard.append((event_id, data["delta"] if name == "delta" else name))
+        return heard
+
+
+def body_of(answer: web.StreamResponse) -> dict[str, Any]:
+    """Its JSON."""
+    assert isinstance(answer, web.Response)
+    assert isinstance(answer.body, bytes)
+    body: dict[str, Any] = orjson.loads(answer.body)
+    return body

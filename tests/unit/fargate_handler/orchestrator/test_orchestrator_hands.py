@@ -1,0 +1,287 @@
+"""Responses that come to this task from another one, or leave it for one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.errors import EvenflowError, Gone, NotFound, RateLimited
+from stream_core.limits import Limits
+from stream_core.response_log import slice_of
+from stream_core.response_state import ResponseState
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task, two_tasks
+from tests.unit.settle import settle
+
+OTHER = Channel("t", "demo", "other")
+
+
+async def lose_lease(task: Task) -> None:
+    """Another task has declared it lost; the next renewal hears so."""
+    leases = task.shared.memory._leases
+    leases[task.keeper.owner] = replace(leases[task.keeper.owner], lost=True)
+    await task.clock.pass_time(3.1)
+
+
+# -- lost and inherited by the same task -----------------------------------------------------------------------------
+
+
+async def test_a_model_that_takes_its_time_to_stop_does_not_keep_the_response_from_going_on() -> None:
+    """The task lost its lease and gets the response back under its new name, while its first model is still closing."""
+    task = await Task.join()
+    task.source.may_close.clear()
+    stream = (await task.send("m1")).stream
+    task.read(stream)
+    await settle()
+    await lose_lease(task)
+    await task.clock.pass_time(1.0)
+    assert [call.closed for call in task.source.calls] == [0, 0], "the first one is still closing"
+    again = await task.find(stream.response_id)
+    assert (again.via, again.epoch) == ("owner", 2)
+    assert again is not stream
+    task.source.may_close.set()
+    await settle()
+    assert [call.closed for call in task.source.calls] == [1, 0]
+    assert await task.find(stream.response_id) is again
+    reader = task.read(again)
+    await task.answer("b")
+    assert reader.held.text == "b"
+    assert again.state is ResponseState.COMPLETED
+    assert not stream.log.closed
+    task.assert_idle()
+
+
+@pytest.mark.parametrize("then", ["cancelled", "lost"])
+async def test_what_waits_for_the_place_of_its_own_predecessor_can_be_cancelled_and_lost(then: str) -> None:
+    task = await Task.join(limits=Limits(generations_per_node=1, queue_depth=5))
+    task.source.may_close.clear()
+    stream = (await task.send("m1")).stream
+    task.read(stream)
+    await settle()
+    await lose_lease(task)
+    await task.clock.pass_time(1.0)
+    again = await task.find(stream.response_id)
+    assert (again.via, again.state) == ("owner", ResponseState.QUEUED)
+    if then == "cancelled":
+        assert await task.orchestrator.cancel(again) is ResponseState.CANCELLED
+    else:
+        await lose_lease(task)
+        await task.clock.pass_time(1.0)
+    task.source.may_close.set()
+    await task.clock.pass_time(1.0)
+    # The one that waited never asked the model; what was lost again has begun under the third name.
+    assert [call.request.attempt for call in task.source.calls] == ([1] if then == "cancelled" else [1, 3])
+    if then == "lost":
+        await task.answer("c")
+    (entry,) = await task.shared.ledger()
+    assert entry.ended
+    task.assert_idle()
+
+
+async def test_an_old_copy_cannot_cancel_the_new_one() -> None:
+    task = await Task.join()
+    stream = (await task.send("m1")).stream
+    task.read(stream)
+    await settle()
+    await lose_lease(task)
+    await task.clock.pass_time(1.0)
+    again = await task.find(stream.response_id)
+    await task.orchestrator.cancel(stream)
+    assert not again.log.closed
+    assert await task.orchestrator.cancel(again) is ResponseState.CANCELLED
+    await settle()
+    task.assert_idle()
+
+
+async def test_what_nobody_has_lost_is_not_begun_again() -> None:
+    task = await Task.join()
+    stream = (await task.send("m1")).stream
+    await settle()
+    assert await task.succession.take_over(stream.response_id), "it is this task's"
+    assert len(task.source.calls) == 1
+    assert task.orchestrator.responses.of(CHANNEL) == [stream]
+    assert task.count(catalogue.TAKE_OVERS) == 0
+    await task.answer("a")
+    task.assert_idle()
+
+
+async def test_without_room_nothing_of_an_inheritance_stays() -> None:
+    a, b = await two_tasks()
+    a.read((await a.send("m1")).stream)
+    await settle()
+    a.cut_off()
+    begun = b.orchestrator.inherit
+    refused: list[EvenflowError] = []
+
+    def full_when_it_begins(left: object) -> bool:
+        b.orchestrator.draining = True
+        try:
+            return begun(left)  # type: ignore[arg-type]
+        except RateLimited as error:
+            refused.append(error)
+            raise
+        finally:
+            b.orchestrator.draining = False
+
+    b.succession._begin = full_when_it_begins
+    await b.clock.pass_time(12.0, step=0.05)
+    assert refused
+    assert b.source.calls == []
+    assert len(b.orchestrator.responses) == 0
+    assert not b.recorder.busy
+    b.assert_idle()
+    b.succession._begin = begun
+    await b.clock.pass_time(1.0)
+    assert len(b.source.calls) == 1
+
+
+# -- lost ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_task_that_lost_a_response_learns_from_the_ledger_how_it_ended() -> None:
+    a, b = await two_tasks()
+    stream = (await a.send("m1", text="one?")).stream
+    reader = a.read(stream)
+    await settle()
+    a.source.calls[0].push("never finished")
+    a.cut_off()
+    await a.clock.pass_time(12.0, step=0.05)
+    b.read(await b.find(stream.response_id))
+    await b.answer("one.")
+    a.reconnect()
+    await a.clock.pass_time(4.0)
+    assert reader.left_behind
+    assert a.source.open_calls == 0
+    assert a.keeper.owner == "a-2"
+    assert (await a.find(stream.response_id)).log.text == "one."
+    await a.send("m2", "m1", text="two?")
+    await settle()
+    assert [turn.text for turn in a.source.calls[-1].request.turns] == ["one?", "one.", "two?"]
+    await a.answer("two.")
+    a.assert_idle()
+
+
+async def test_what_ended_here_and_was_taken_over_all_the_same_is_the_successor_s() -> None:
+    """Its last words here never got on record."""
+    a, b = await two_tasks()
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await settle()
+    a.cut_off()
+    await a.orchestrator.cancel(stream)
+    assert stream.state is ResponseState.CANCELLED
+    await a.clock.pass_time(12.0, step=0.05)
+    await b.answer("b")
+    a.reconnect()
+    await a.clock.pass_time(4.0)
+    found = await a.find(stream.response_id)
+    assert found is not stream
+    assert (found.state, found.log.text) == (ResponseState.COMPLETED, "b")
+    assert not a.recorder.busy
+    for _ in range(2):
+        a.orchestrator.sweep(a.clock.now + 400.0)
+    assert len(a.orchestrator.responses) == 0
+
+
+# -- handed over -----------------------------------------------------------------------------------------------------
+
+
+async def test_whatever_runs_waits_or_is_being_accepted_is_handed_over_and_goes_on() -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a", Limits(generations_per_node=1, queue_depth=2))
+    b = await Task.join(shared, "b", source=ControlledSource(continues=True))
+    channels = [Channel("t", "demo", f"s{number}") for number in range(3)]
+    for channel in channels[:2]:
+        a.read((await a.send("m1", channel=channel)).stream)
+    await settle()
+    a.source.calls[0].push("a", "b")
+    a.sessions.network.hold("accept")
+    sending = asyncio.create_task(a.send("m1", channel=channels[2]))
+    await settle()
+    a.orchestrator.draining = True
+    a.orchestrator.hand_over_all()
+    await settle()
+    assert a.orchestrator.busy, "one is still being accepted"
+    a.sessions.network.release()
+    await settle()
+    assert sending.result().stream.state is ResponseState.STREAMING
+    assert not a.orchestrator.busy
+    assert len(a.source.calls) == 1
+    assert a.source.open_calls == 0
+    leaving = asyncio.create_task(a.hand_over())
+    await b.clock.pass_time(2.0)
+    assert leaving.done()
+    a.assert_idle()
+    assert sorted(call.request.prefix for call in b.source.calls) == ["", "", "ab"]
+    for call in b.source.calls:
+        call.push("c")
+        call.finish()
+    await b.clock.pass_time(1.0)
+    texts = []
+    for channel in channels:
+        (entry,) = await shared.ledger(channel)
+        assert entry.ended
+        texts.append(slice_of(await shared.stored(entry.response_id), 0).text)
+    assert sorted(texts) == ["abc", "c", "c"]
+
+
+async def test_what_is_taken_over_while_this_task_leaves_is_left_to_the_next_one() -> None:
+    a, b = await two_tasks()
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await settle()
+    a.cut_off()
+    b.responses.network.hold("entries")
+    await b.clock.pass_time(12.0, step=0.05)
+    assert (await b.shared.head(stream.response_id)).owner == "b"
+    leaving = asyncio.create_task(b.hand_over())
+    await b.clock.pass_time(1.0)
+    b.responses.network.release()
+    await b.clock.pass_time(1.0)
+    assert leaving.done()
+    assert b.source.calls == []
+    c = await Task.join(a.shared, "c")
+    await c.clock.pass_time(1.0)
+    assert len(c.source.calls) == 1
+    assert (await c.shared.head(stream.response_id)).epoch == 3
+
+
+# -- found -----------------------------------------------------------------------------------------------------------
+
+
+class Fickle:
+    """It says that there is a copy, and there is none."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def find(self, _response_id: str, _channel: Channel) -> bool:
+        self.asked += 1
+        return True
+
+
+async def test_what_changes_hands_again_and_again_is_asked_for_again_later() -> None:
+    task = await Task.join()
+    fickle = task.orchestrator.elsewhere = Fickle()  # type: ignore[assignment]
+    with pytest.raises(EvenflowError) as refused:
+        await task.find("rsp_1")
+    assert refused.value.status == 503
+    assert refused.value.to_object()["retry_after_ms"] > 0
+    assert fickle.asked == 3
+
+
+async def test_what_is_known_here_is_not_looked_for_elsewhere() -> None:
+    task = await Task.join()
+    stream = (await task.send("m1")).stream
+    assert await task.find(stream.response_id) is stream
+    await task.answer("a")
+    task.orchestrator.sweep(task.clock.now + 301.0)
+    with pytest.raises(Gone):
+        await task.find(stream.response_id)
+    assert task.responses.network.calls["head"] == 0
+    with pytest.raises(NotFound):
+        await task.find(stream.response_id, OTHER)

@@ -1,0 +1,488 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.limits import Limits
+from stream_core.response_log import Restart, slice_of
+from stream_core.response_state import ResponseState
+from stream_core.response_store import Ending, TaskLease
+from stream_core.response_stream import ResponseStream
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
+from tests.unit.settle import settle
+
+SWEEP = 1.0
+"""Two sweeps, or nearly."""
+
+
+async def lost(*, tokens: str = "", continues: bool = False, limits: Limits | None = None) -> tuple[Task, Task, str]:
+    """Task a answered m1 when it was lost, and had said this much; b sees that only now that the lease has run out."""
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    stream = (await a.send("m1", text="one?")).stream
+    a.read(stream)
+    await settle()
+    for token in tokens:
+        a.source.calls[0].push(token)
+        await a.clock.pass_time(0.2)
+    a.cut_off()
+    await a.clock.pass_time(10.1, step=0.05)
+    b = await Task.join(shared, "b", limits, ControlledSource(continues=continues))
+    return a, b, stream.response_id
+
+
+async def text_on_record(task: Task, response_id: str) -> str:
+    return slice_of(await task.shared.stored(response_id), 0).text
+
+
+# -- taken over ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_lost_task_was_answering_is_begun_again_without_anybody_asking() -> None:
+    _, b, response_id = await lost(tokens="ab")
+    await b.clock.pass_time(SWEEP)
+    (call,) = b.source.calls
+    assert (call.request.turns, call.request.attempt, call.request.prefix) == ((Turn("user", "one?"),), 2, "")
+    await b.answer("Once more.")
+    assert await b.shared.stored(response_id) == ["a", "b", Restart(-1, 2, 2), "Once more."]
+    head = await b.shared.head(response_id)
+    assert (head.owner, head.epoch) == ("b", 2)
+    assert head.ending is not None
+    assert head.ending.state is ResponseState.COMPLETED
+    (entry,) = await b.shared.ledger()
+    assert (entry.answer, entry.ended) == ("Once more.", True)
+    assert b.count(catalogue.TAKE_OVERS) == 1
+
+
+async def test_a_model_that_continues_goes_on_where_the_record_ends() -> None:
+    _, b, response_id = await lost(tokens="ab", continues=True)
+    await b.clock.pass_time(SWEEP)
+    assert b.source.calls[0].request.prefix == "ab"
+    await b.answer("c")
+    assert await b.shared.stored(response_id) == ["a", "b", Restart(1, 2, 2), "c"]
+    assert await text_on_record(b, response_id) == "abc"
+
+
+async def test_what_a_lost_task_had_not_begun_is_begun() -> None:
+    _, b, response_id = await lost()
+    await b.clock.pass_time(SWEEP)
+    await b.answer("First.")
+    assert await text_on_record(b, response_id) == "First."
+
+
+async def test_the_model_is_told_what_was_said_before() -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    await a.send("m1", text="one?")
+    await a.answer("one.")
+    a.read((await a.send("m2", "m1", text="two?")).stream)
+    await settle()
+    a.cut_off()
+    b = await Task.join(shared, "b")
+    await b.clock.pass_time(11.0, step=0.05)
+    assert [turn.text for turn in b.source.calls[0].request.turns] == ["one?", "one.", "two?"]
+    await b.answer("two.")
+    await b.send("m3", "m2", text="three?")
+    await settle()
+    assert [turn.text for turn in b.source.calls[1].request.turns] == ["one?", "one.", "two?", "two.", "three?"]
+    await b.leave()
+
+
+async def test_what_a_task_leaves_in_order_is_taken_over_at_once() -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await settle()
+    a.source.calls[0].push("a", "b")
+    b = await Task.join(shared, "b", source=ControlledSource(continues=True))
+    leaving = asyncio.create_task(a.hand_over())
+    await b.clock.pass_time(SWEEP)
+    assert leaving.done()
+    assert b.source.calls[0].request.prefix == "ab", "what waited to be delivered was delivered, and is on record"
+    assert a.source.open_calls == 0
+    a.assert_idle()
+    assert (await shared.head(stream.response_id)).losses == 0
+
+
+async def test_who_reads_it_here_hears_it_go_on() -> None:
+    shared = Shared()
+    a, b = await Task.join(shared, "a"), await Task.join(shared, "b", source=ControlledSource(continues=True))
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await settle()
+    a.source.calls[0].push("a")
+    await a.clock.pass_time(0.3)
+    reader = b.read(await b.find(stream.response_id))
+    a.cut_off()
+    await b.clock.pass_time(12.0, step=0.05)
+    assert reader.left_behind
+    following = b.read(await b.find(stream.response_id))
+    await b.answer("b")
+    assert following.held.text == "ab"
+
+
+async def test_a_task_whose_own_lease_was_lost_goes_on_with_what_is_left_under_its_new_name() -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    stream = (await a.send("m1")).stream
+    reader = a.read(stream)
+    await settle()
+    a.source.calls[0].push("a")
+    await a.clock.pass_time(0.3)
+    shared.memory._leases["a"] = replace(shared.memory._leases["a"], lost=True)
+    await a.clock.pass_time(5.0, step=0.05)
+    assert reader.left_behind
+    head = await shared.head(stream.response_id)
+    assert (head.owner, head.epoch) == ("a-2", 2)
+    assert (a.source.open_calls, len(a.source.calls)) == (1, 2)
+    await a.answer("b")
+    assert await text_on_record(a, stream.response_id) == "b"
+    a.assert_idle()
+
+
+# -- left alone ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_living_task_answers_is_its_own() -> None:
+    shared = Shared()
+    a, b = await Task.join(shared, "a"), await Task.join(shared, "b")
+    a.read((await a.send("m1")).stream)
+    await a.clock.pass_time(9.0, step=0.05)
+    assert b.source.calls == []
+    assert b.responses.network.calls["take_over"] == 0
+    await a.answer("a")
+
+
+@pytest.mark.parametrize("how", ["draining", "not in force", "full"])
+async def test_who_may_not_take_anything_over_does_not_even_ask(how: str) -> None:
+    _, b, response_id = await lost(tokens="a", limits=Limits(generations_per_node=1, queue_depth=0))
+    match how:
+        case "draining":
+            b.orchestrator.draining = True
+        case "not in force":
+            b.keeper._in_force_until = 0.0
+            b.responses.network.failures["renew"] = UNREACHABLE
+        case _:
+            b.read((await b.send("m1", channel=Channel("t", "demo", "busy"))).stream)
+            await settle()
+    running = len(b.source.calls)
+    await b.clock.pass_time(2.0)
+    assert not await b.succession.take_over(response_id)
+    assert len(b.source.calls) == running
+    assert (await b.shared.head(response_id)).owner == "a"
+    b.orchestrator.draining = False
+    b.responses.network.failures.clear()
+    for call in b.source.calls:
+        call.finish()
+    await b.clock.pass_time(5.0, step=0.05)
+    assert len(b.source.calls) == running + 1
+    assert (await b.shared.head(response_id)).owner == "b"
+
+
+async def test_what_has_ended_meanwhile_is_not_begun_again() -> None:
+    _, b, response_id = await lost(tokens="a")
+    b.responses.network.hold("take_over")
+    await b.clock.pass_time(SWEEP)
+    # The end was on its way for long.
+    ending = Ending(ResponseState.COMPLETED, 1, b.clock.now, finish_reason="stop")
+    await b.shared.memory.finish((await b.shared.head(response_id)).lease, ending, b.clock.now + 300.0)
+    b.responses.network.release()
+    await b.clock.pass_time(SWEEP)
+    assert b.source.calls == []
+    assert b.succession._claimed == set()
+    assert (await b.find(response_id)).log.text == "a"
+
+
+# -- races -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_of_several_tasks_that_take_over_at_once_one_does(seed: int) -> None:
+    shared, random = Shared(), Random(seed)
+    a = await Task.join(shared, "a")
+    streams: list[ResponseStream] = []
+    for number in range(5):
+        streams.append((await a.send("m1", channel=Channel("t", "demo", f"s{number}"))).stream)
+        a.read(streams[-1])
+    await settle()
+    a.cut_off()
+    successors = [await Task.join(shared, name, source=ControlledSource(continues=True)) for name in "bcd"]
+    for task in successors:
+        task.responses.network.turns = task.sessions.network.turns = lambda: random.randrange(12)
+    await a.clock.pass_time(12.0, step=0.05)
+    owners = [(await shared.head(stream.response_id)).owner for stream in streams]
+    for task in successors:
+        assert sum(call.opened for call in task.source.calls) == owners.count(task.keeper.owner)
+        assert task.count(catalogue.TAKE_OVERS) == owners.count(task.keeper.owner)
+        assert task.succession._claimed == set()
+    assert set(owners) <= {"b", "c", "d"}
+    for task in successors:
+        for call in task.source.calls:
+            call.push("x")
+            call.finish()
+    await a.clock.pass_time(1.0)
+    for stream in streams:
+        head = await shared.head(stream.response_id)
+        assert head.epoch == 2
+        assert head.ending is not None
+        assert await shared.stored(stream.response_id) == [Restart(-1, 2, 2), "x"]
+
+
+async def test_many_that_ask_at_the_same_time_are_one_take_over() -> None:
+    _, b, response_id = await lost(tokens="a")
+    b.responses.network.hold("take_over")
+    taking = [asyncio.create_task(b.succession.take_over(response_id)) for _ in range(10)]
+    await settle()
+    taking[0].cancel()
+    b.responses.network.release()
+    await settle()
+    assert [one.result() for one in taking[1:]] == [True] * 9
+    assert b.responses.network.calls["take_over"] == 1
+    assert len(b.source.calls) == 1
+
+
+async def test_a_reader_and_the_sweep_at_the_same_time_are_one_take_over() -> None:
+    _, b, response_id = await lost(tokens="a")
+    b.responses.network.turns = lambda: 3
+    finding = asyncio.create_task(b.find(response_id))
+    await b.clock.pass_time(2.0)
+    stream = finding.result()
+    assert (stream.via, stream.epoch) == ("owner", 2)
+    assert len(b.source.calls) == 1
+    assert b.count(catalogue.TAKE_OVERS) == 1
+    assert b.orchestrator.responses.of(CHANNEL) == [stream]
+
+
+# -- interrupted -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["leases", "unfinished", "take_over", "entries", "load"])
+@pytest.mark.parametrize("how", ["not done", "answer lost"])
+async def test_what_a_sick_store_interrupts_is_done_when_it_is_well(call: str, how: str) -> None:
+    _, b, response_id = await lost(tokens="a")
+    network = b.sessions.network if call == "load" else b.responses.network
+    (network.failures if how == "not done" else network.lost_answers)[call] = UNREACHABLE
+    await b.clock.pass_time(3.0)
+    assert network.calls[call] > 1
+    assert b.source.calls == []
+    network.failures.clear()
+    network.lost_answers.clear()
+    await b.clock.pass_time(SWEEP)
+    assert len(b.source.calls) == 1
+    await b.answer("b")
+    assert await text_on_record(b, response_id) == "b"
+    assert (await b.shared.head(response_id)).epoch == 2
+    assert b.succession._claimed == set()
+
+
+async def test_a_response_that_fails_over_and_over_keeps_none_of_the_others_waiting() -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    streams = [(await a.send("m1", channel=Channel("t", "demo", f"s{number}"))).stream for number in range(3)]
+    for stream in streams:
+        a.read(stream)
+    await settle()
+    a.cut_off()
+    b = await Task.join(shared, "b", Limits(sessions_per_node=1))
+    await a.clock.pass_time(12.0, step=0.05)
+    assert len(b.source.calls) == 1, "there is room for one session, and it is busy"
+    for expected in (2, 3):
+        b.source.calls[-1].finish()
+        await b.clock.pass_time(SWEEP)
+        assert len(b.source.calls) == expected
+    assert b.succession._claimed == set()
+
+
+async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_come_at_once() -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    for number in range(6):
+        a.read((await a.send("m1", channel=Channel("t", "demo", f"s{number}"))).stream)
+    await settle()
+    a.cut_off()
+    b = await Task.join(shared, "b", Limits(generations_per_node=2, queue_depth=1))
+    await a.clock.pass_time(12.0, step=0.05)
+    assert (len(b.source.calls), len(b.orchestrator._generations)) == (2, 3)
+    for _ in range(20):
+        for call in b.source.calls:
+            call.finish()
+        await b.clock.pass_time(SWEEP)
+    assert len(b.source.calls) == 6
+    assert [
+        entry.ended for number in range(6) for entry in await shared.ledger(Channel("t", "demo", f"s{number}"))
+    ] == [True] * 6
+    b.assert_idle()
+
+
+async def test_a_message_that_is_being_accepted_has_its_place_whatever_is_taken_over_meanwhile() -> None:
+    _, b, response_id = await lost(tokens="a", limits=Limits(generations_per_node=1, queue_depth=0))
+    b.responses.network.hold("entries")
+    await b.clock.pass_time(SWEEP)
+    b.sessions.network.hold("accept")
+    sending = asyncio.create_task(b.send("m1", channel=Channel("t", "demo", "busy")))
+    await settle()
+    b.responses.network.release()
+    await b.clock.pass_time(SWEEP)
+    assert b.source.calls == []
+    b.sessions.network.release()
+    await settle()
+    b.read(sending.result().stream)
+    assert [call.request.turns[-1].text for call in b.source.calls] == ["hi"]
+    await b.answer("busy.")
+    await b.clock.pass_time(SWEEP)
+    assert [call.request.turns[-1].text for call in b.source.calls] == ["hi", "one?"]
+    assert (await b.shared.head(response_id)).owner == "b"
+    await b.leave()
+
+
+# -- given up --------------------------------------------------------------------------------------------------------
+
+
+async def exhausted() -> tuple[Task, str]:
+    """Three tasks were lost while they answered m1; b comes next."""
+    _, b, response_id = await lost(tokens="ab")
+    head = await b.shared.head(response_id)
+    b.shared.memory._heads[response_id] = replace(head, epoch=3, starts={1: 0, 2: 2, 3: 2})
+    return b, response_id
+
+
+async def test_after_three_lost_tasks_the_message_is_put_aside_and_its_readers_hear_why() -> None:
+    b, response_id = await exhausted()
+    await b.clock.pass_time(SWEEP)
+    (letter,) = b.shared.letters.letters
+    assert (letter.response_id, letter.channel, letter.message_id) == (response_id, "t:demo:s", "m1")
+    assert (letter.attempts, letter.reason, letter.at) == (
+        3,
+        "attempts_exhausted",
+        pytest.approx(b.clock.now, abs=SWEEP),
+    )
+    assert b.source.calls == []
+    ending = (await b.shared.head(response_id)).ending
+    assert ending is not None
+    assert ending.state is ResponseState.ERROR
+    assert ending.error is not None
+    assert ending.error["code"] == "attempts_exhausted"
+    (entry,) = await b.shared.ledger()
+    assert (entry.answer, entry.ended) == (None, True)
+    assert (b.count(catalogue.DEAD_LETTERS), b.count(catalogue.TAKE_OVERS)) == (1, 0)
+    assert await text_on_record(b, response_id) == "ab", "what was delivered stays"
+    await b.send("m2", "m1")
+    await b.leave()
+
+
+async def test_a_reader_that_comes_to_a_response_that_is_being_given_up_hears_its_end() -> None:
+    b, response_id = await exhausted()
+    finding = asyncio.create_task(b.find(response_id))
+    await b.clock.pass_time(3.0)
+    reader = b.read(finding.result())
+    if reader.left_behind:
+        reader = b.read(await b.find(response_id))
+    await b.clock.pass_time(3.0)
+    stream = await b.find(response_id)
+    assert stream.error is not None
+    assert stream.error["code"] == "attempts_exhausted"
+    assert len(b.shared.letters.letters) == 1
+    assert len(b.followed) == 0
+
+
+async def test_who_reads_it_already_hears_its_end() -> None:
+    b, response_id = await exhausted()
+    b.orchestrator.draining = True  # it may not take it over yet
+    copy = await b.find(response_id)
+    reader = b.read(copy)
+    await b.clock.pass_time(1.0)
+    assert reader.held.text == "ab"
+    b.orchestrator.draining = False
+    await b.clock.pass_time(4.0)
+    assert reader.left_behind or copy.log.closed
+    found = await b.find(response_id)
+    assert found.error is not None
+    assert found.error["code"] == "attempts_exhausted"
+
+
+async def test_while_the_queue_of_dead_letters_is_down_nothing_is_ended() -> None:
+    b, response_id = await exhausted()
+    b.shared.letters.down = True
+    await b.clock.pass_time(3.0)
+    assert (await b.shared.head(response_id)).ending is None
+    assert b.count(catalogue.DEAD_LETTERS) == 0
+    b.shared.letters.down = False
+    await b.clock.pass_time(SWEEP)
+    assert len(b.shared.letters.letters) == 1
+    assert (await b.shared.head(response_id)).ending is not None
+
+
+@pytest.mark.parametrize("call", ["append", "finish", "answered"])
+async def test_a_response_whose_giving_up_was_interrupted_is_given_up_in_the_end(call: str) -> None:
+    b, response_id = await exhausted()
+    network = b.sessions.network if call == "answered" else b.responses.network
+    network.failures[call] = UNREACHABLE
+    await b.clock.pass_time(2.0)
+    network.failures.clear()
+    await b.clock.pass_time(2.0)
+    ending = (await b.shared.head(response_id)).ending
+    assert ending is not None
+    assert ending.next_index == len(await b.shared.stored(response_id))
+    assert b.shared.letters.letters
+    assert (await b.shared.ledger())[0].ended
+    assert b.source.calls == []
+    assert b.succession._claimed == set()
+
+
+async def test_without_a_queue_of_dead_letters_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    b, response_id = await exhausted()
+    b.succession._dead_letters = None
+    await b.clock.pass_time(SWEEP)
+    assert (await b.shared.head(response_id)).ending is not None
+    assert response_id in caplog.text
+
+
+async def test_owners_that_left_in_order_are_no_losses() -> None:
+    b, response_id = await exhausted()
+    b.shared.memory._heads[response_id] = replace(await b.shared.head(response_id), hand_overs=1)
+    await b.clock.pass_time(SWEEP)
+    assert b.shared.letters.letters == []
+    assert len(b.source.calls) == 1
+
+
+async def test_a_response_whose_message_is_gone_is_given_up_too() -> None:
+    _, b, response_id = await lost(tokens="a")
+    b.shared._sessions._sessions.clear()
+    await b.clock.pass_time(SWEEP)
+    assert [letter.response_id for letter in b.shared.letters.letters] == [response_id]
+    assert (await b.shared.head(response_id)).ending is not None
+    assert b.source.calls == []
+
+
+# -- forgotten -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_lost_lease_is_remembered_for_a_while_and_then_forgotten() -> None:
+    _, b, _ = await lost(tokens="a")
+    await b.clock.pass_time(SWEEP)
+    assert b.shared.memory._leases["a"].lost
+    await b.answer("b")
+    await b.clock.pass_time(40.0, step=0.05)
+    assert "a" in b.shared.memory._leases
+    await b.clock.pass_time(30.0, step=0.05)
+    assert "a" not in b.shared.memory._leases
+    assert "b" in b.shared.memory._leases
+
+
+async def test_a_lease_with_something_left_to_take_over_is_not_forgotten() -> None:
+    _, b, response_id = await lost(tokens="a")
+    b.shared.memory._leases["a"] = TaskLease("a", b.clock.now - 1_000.0, lost=True)
+    b.orchestrator.draining = True
+    await b.clock.pass_time(3.0)
+    b.orchestrator.draining = False
+    await b.clock.pass_time(SWEEP)
+    assert (await b.shared.head(response_id)).owner == "b"

@@ -1,0 +1,160 @@
+"""A leaving task's clients go one by one; who still reads is waited for, as long as there is time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import cast
+
+import pytest
+
+from fargate_handler.adapters import Adapters
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from fargate_handler.handler import Handler
+from fargate_handler.metrics import Metrics
+from fargate_handler.settings import HandlerSettings
+from stream_core.channel import Channel
+from tests.unit.hand_turned_clock import HandTurnedClock
+
+
+class Client:
+    """A connection as the drain sees it. It goes by itself at its slot, if it `obeys`."""
+
+    def __init__(self, node: Node, number: int, *, reads: bool, obeys: bool) -> None:
+        self.channel = Channel("t", "demo", f"s{number}")
+        self.reading = reads
+        self.slot: float | None = None
+        self.gone_at: float | None = None
+        self.close_frame: tuple[int, str] | None = None
+        self._node = node
+        self._obeys = obeys
+
+    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
+        assert self.slot is None, "asked once"
+        assert reason
+        self.slot = after_ms / 1000
+        if self._obeys:
+            asyncio.get_running_loop().call_later(self.slot, self.go)
+
+    def close(self, code: int, reason: str) -> None:
+        if self.gone_at is None:
+            self.close_frame = (code, reason)
+            self.go()
+
+    def go(self) -> None:
+        if self.gone_at is None:
+            self.gone_at = self._node.clock.now - self._node.began
+            self._node.handler._registry.remove(cast("WebSocketConnection", self))
+
+
+class Node:
+    """A handler that does not listen, and whose time is turned by hand."""
+
+    def __init__(self, seconds: float = 110.0, per_second: float = 10.0) -> None:
+        self.clock = HandTurnedClock()
+        self.clock.drive_timers()
+        self.began = self.clock.now
+        settings = HandlerSettings(drain_seconds=seconds, drain_connections_per_second=per_second)
+        adapters = Adapters({"k1": b"secret--" * 4})
+        self.handler = Handler(settings, asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
+        self.handler._monotonic = self.clock.monotonic
+
+    def clients(self, count: int, *, reads: bool = False, obeys: bool = True) -> list[Client]:
+        clients = [Client(self, number, reads=reads, obeys=obeys) for number in range(count)]
+        for client in clients:
+            self.handler._registry.add(cast("WebSocketConnection", client))
+        return clients
+
+    async def drain(self, seconds: float) -> asyncio.Task[None]:
+        """Begin to leave, and let so much time pass."""
+        draining = asyncio.create_task(self.handler.drain())
+        await self.clock.pass_time(seconds, step=0.05)
+        return draining
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    node = Node()
+    yield node
+    await node.handler.stop()
+
+
+async def test_nobody_is_waited_for_when_nobody_is_there(node: Node) -> None:
+    draining = await node.drain(0.05)
+    assert draining.done()
+    assert node.handler._orchestrator.draining
+
+
+async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_last(node: Node) -> None:
+    clients = node.clients(50)
+    draining = await node.drain(6.1)
+    slots = sorted(client.slot for client in clients if client.slot is not None)
+    assert len(slots) == 50
+    assert slots[0] == 0.0
+    assert all(later - earlier >= 0.1 for earlier, later in pairwise(slots))
+    assert slots[-1] <= 6.0
+    assert draining.done()
+    assert [client.close_frame for client in clients] == [None] * 50, "they went by themselves"
+
+
+async def test_the_order_in_which_they_came_says_nothing(node: Node) -> None:
+    clients = node.clients(50)
+    await node.drain(0.1)
+    slots = [client.slot for client in clients if client.slot is not None]
+    assert slots != sorted(slots)
+
+
+async def test_who_does_not_go_is_sent_a_little_after_its_slot_and_not_before(node: Node) -> None:
+    clients = node.clients(20, obeys=False)
+    draining = await node.drain(10.0)
+    assert draining.done()
+    for client in clients:
+        assert client.close_frame == (1001, "this node is leaving")
+        assert client.slot is not None
+        assert client.gone_at is not None
+        assert 2.0 <= client.gone_at - client.slot <= 2.2
+
+
+async def test_who_still_reads_is_waited_for_and_then_sent(node: Node) -> None:
+    readers = node.clients(3, reads=True, obeys=False)
+    draining = await node.drain(60.0)
+    assert [reader.gone_at for reader in readers] == [None] * 3
+    readers[1].reading = False
+    await node.clock.pass_time(0.2)
+    assert readers[1].close_frame == (1001, "this node is leaving")
+    assert [reader.gone_at is None for reader in readers] == [True, False, True]
+    assert not draining.done()
+    # Of the 110 seconds the last five are for what is unwritten.
+    await node.clock.pass_time(45.0, step=0.05)
+    assert draining.done()
+    assert all(reader.close_frame == (1001, "this node is leaving") for reader in readers)
+
+
+async def test_a_reader_does_not_hold_up_those_that_come_after_it(node: Node) -> None:
+    (reader,) = node.clients(1, reads=True, obeys=False)
+    idle = node.clients(10, obeys=False)
+    await node.drain(5.0)
+    assert reader.gone_at is None
+    assert all(client.gone_at is not None for client in idle)
+    reader.go()
+    await node.clock.pass_time(0.1)
+
+
+async def test_however_many_there_are_they_go_within_three_quarters_of_the_time() -> None:
+    node = Node(seconds=20.0, per_second=1.0)
+    clients = node.clients(200)
+    draining = await node.drain(11.5)
+    assert draining.done()
+    assert max(client.slot for client in clients if client.slot is not None) <= 0.75 * 15.0
+    await node.handler.stop()
+
+
+async def test_a_drain_without_time_sends_everybody_at_once() -> None:
+    node = Node(seconds=0.0)
+    clients = node.clients(5, reads=True, obeys=False)
+    draining = await node.drain(0.05)
+    assert draining.done()
+    assert [client.slot for client in clients] == [0.0] * 5
+    assert [client.close_frame for client in clients] == [(1001, "this node is leaving")] * 5
+    await node.handler.stop()
