@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from docs import memory_bound as memory
 from fargate_handler.settings import HandlerSettings
 from stream_core.flow_control import FLOW_TRANSITIONS
 from stream_core.limits import Limits
@@ -20,6 +21,7 @@ Event = TypeVar("Event", bound=StrEnum)
 
 _FOLDER = Path(__file__).parent
 _NOTE = "<!-- Written by `make docs` from the code: change it there. -->\n"
+_READERS = 2_000
 
 
 def limits_page() -> str:
@@ -45,8 +47,52 @@ def limits_page() -> str:
             "|---|---|---|",
             *(_setting_row(name) for name in settings),
             "",
+            *_memory_section(Limits()),
         ]
     )
+
+
+def _memory_section(limits: Limits) -> Iterable[str]:
+    """What readers that never read cost, with the numbers that a test holds a handler to."""
+    frame = (
+        f"{limits.frame_characters:,} characters, each {memory.CHARACTER_BYTES} bytes in JSON at most (a letter: one)"
+    )
+    websockets, event_streams = memory.websocket_bound(limits), memory.event_stream_bound(limits)
+    with_websockets = _size(memory.memory_bound(limits, websockets=_READERS))
+    with_event_streams = _size(memory.memory_bound(limits, event_streams=_READERS))
+    rows = (
+        ("the process", memory.PROCESS_BYTES, "interpreter, libraries, AWS' SDK"),
+        ("a WebSocket", websockets, f"itself, and the one frame that its socket didn't take: {frame}"),
+        (
+            "one that goes on asking",
+            memory.ASKING_BYTES,
+            "more: as many answers to its own frames, then it is closed with 4008",
+        ),
+        ("an event stream", event_streams, "itself, one such frame, and the HTTP library's copy of that"),
+        ("a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"),
+        ("a byte of its text", memory.TEXT_FACTOR, "in a delta with an emoji in it; one or two otherwise"),
+    )
+    yield from (
+        "## Memory",
+        "",
+        "A reader that doesn't read costs a handler one frame more than one that does. The write buffer is the kernel's and no",
+        "memory of the process; when it is full the reader's cursor waits, and the text is in the log, where it is anyway.",
+        "",
+        "| | at most | |",
+        "|---|---|---|",
+        *(f"| {what} | {_size(size)} | {made_of} |" for what, size, made_of in rows),
+        "",
+        f"With {_READERS:,} WebSockets that never read a handler stays below {with_websockets} and its logs, with as many event",
+        f"streams below {with_event_streams}: `tests/integration/test_memory_of_stalled_readers.py` holds it to that. The",
+        "answer to a long-poll has its whole text in it; a client that doesn't take it is cut off after the pong timeout.",
+        "",
+    )
+
+
+def _size(size: int) -> str:
+    if size < memory.KIBIBYTE:
+        return f"{size} bytes"
+    return f"{size / memory.KIBIBYTE:,.0f} KiB" if size < memory.MEBIBYTE else f"{size / memory.MEBIBYTE:,.0f} MiB"
 
 
 def metrics_page() -> str:

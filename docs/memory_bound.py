@@ -14,20 +14,26 @@ PROCESS_BYTES = 128 * MEBIBYTE
 """The handler without anybody: interpreter, libraries, AWS' SDK."""
 WEBSOCKET_BYTES = 24 * KIBIBYTE
 """A WebSocket without what it is being sent. An idle one has 8 KiB."""
+ASKING_BYTES = 64 * KIBIBYTE
+"""What one that doesn't read can have waiting of answers to its own frames, before it is let go."""
 EVENT_STREAM_BYTES = 48 * KIBIBYTE
 """An event stream likewise."""
 CHARACTER_BYTES = 6
 """The longest that JSON makes of a character; of a letter it makes one byte."""
 LONGEST_DELTA = 4_096
 """Characters. A frame has at least one delta, whatever `frame_characters` is."""
-TEXT_FACTOR = 3
-"""What a byte of text costs in a log whose deltas have some words each."""
+DELTA_BYTES = 72
+"""A delta in a log, without its text."""
+TEXT_FACTOR = 4
+"""What a byte of text costs there at most: in a delta with one emoji each letter takes four. Otherwise it is one."""
 
 
-def memory_bound(limits: Limits, *, websockets: int = 0, event_streams: int = 0, text_bytes: int = 0) -> int:
-    """Bytes that a handler has at most with so many readers that never read, and so much text in its logs."""
+def memory_bound(
+    limits: Limits, *, websockets: int = 0, event_streams: int = 0, deltas: int = 0, text_bytes: int = 0
+) -> int:
+    """Bytes that a handler has at most with so many readers that never read, and so many deltas and so much text in its logs."""
     readers = websockets * websocket_bound(limits) + event_streams * event_stream_bound(limits)
-    return PROCESS_BYTES + readers + text_bytes * TEXT_FACTOR
+    return PROCESS_BYTES + readers + deltas * DELTA_BYTES + text_bytes * TEXT_FACTOR
 
 
 def websocket_bound(limits: Limits) -> int:

@@ -29,10 +29,14 @@ ECS_AGENT = "ECS_AGENT_URI"
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where sessions and responses are kept for all tasks."""
+    """Where sessions and responses are kept for all tasks.
+
+    `leases`: the responses again, on connections of their own: renewing a lease must not wait behind what it covers.
+    """
 
     sessions: SessionStore
     responses: ResponseStore
+    leases: ResponseStore
     dead_letters: DeadLetters | None = None
 
 

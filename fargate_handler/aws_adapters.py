@@ -36,6 +36,7 @@ _logger = logging.getLogger(__name__)
 
 # The write-behind's requests at once, and several times as many for what happens once a message.
 _DYNAMODB_CONNECTIONS = 64
+_LEASE_CONNECTIONS = 2
 
 
 @asynccontextmanager
@@ -95,6 +96,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
     return Stores(
         sessions=DynamoDBSessionStore(client, tables, on_retry),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
+        leases=DynamoDBResponseStore(
+            await _client("dynamodb", clients, config=dynamodb_config(_LEASE_CONNECTIONS)), tables.responses, on_retry
+        ),
         dead_letters=await _dead_letters(settings, clients),
     )
 

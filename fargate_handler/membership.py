@@ -71,7 +71,7 @@ class Membership:
             on_lost=self._lost,
         )
         self.keeper = LeaseKeeper(
-            store=stores.responses,
+            store=stores.leases,
             name=name,
             address=address,
             clock=clock,

@@ -223,20 +223,16 @@ class WebSocketConnection(WSListener):
             after=reader.next_index - 1,
             epoch=reader.epoch,
         )
-        self._context.background.run(self._find_again(message, paused=reader.paused))
+        self._context.background.run(self._find_again(message))
 
-    async def _find_again(self, message: ResponseResume, *, paused: bool) -> None:
-        now = self._context.monotonic()
+    async def _find_again(self, message: ResponseResume) -> None:
         try:
-            await self._find_and_resume(message, now)
+            await self._find_and_resume(message, self._context.monotonic(), keeps_pause=True)
         except Exception as error:
             if not isinstance(error, EvenflowError):
                 _logger.exception("response %s could not be resumed where it goes on", message.response_id)
             if self.session.state is not SessionState.CLOSED:
                 self.close(CloseCode.GOING_AWAY, "a response has changed hands; connect again and resume it")
-            return
-        if paused and (reader := self._readers.get(message.response_id)) is not None:
-            reader.pause(now)
 
     def leave(self, reader: WebSocketReader) -> None:
         """The reader has given everything, or is replaced."""
@@ -318,22 +314,23 @@ class WebSocketConnection(WSListener):
         else:
             self._resume_at(Resumption(stream, point), now)
 
-    async def _find_and_resume(self, message: ResponseResume, now: float) -> None:
+    async def _find_and_resume(self, message: ResponseResume, now: float, *, keeps_pause: bool = False) -> None:
         found = await resume(
             self._context, message.response_id, self.channel, message.after, message.epoch, param="after"
         )
         if self.session.state is not SessionState.CLOSED:
-            self._resume_at(found, now)
+            self._resume_at(found, now, keeps_pause=keeps_pause)
 
-    def _resume_at(self, found: Resumption, now: float) -> None:
+    def _resume_at(self, found: Resumption, now: float, *, keeps_pause: bool = False) -> None:
         earlier = self._readers.get(found.stream.response_id)
+        paused = keeps_pause and earlier is not None and earlier.paused
         if earlier is not None:
             self.leave(earlier)
-        self._read(found.stream, found.point, duplicate=True)
+        self._read(found.stream, found.point, duplicate=True, paused=paused)
         resumed = self._context.monotonic() - now
         self._context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
 
-    def _read(self, stream: ResponseStream, point: ResumePoint, duplicate: bool) -> None:
+    def _read(self, stream: ResponseStream, point: ResumePoint, duplicate: bool, *, paused: bool = False) -> None:
         if len(stream.readers) >= self._context.limits.readers_per_response:
             raise RateLimited(
                 "this response has as many readers as it may; close one and resume",
@@ -355,6 +352,8 @@ class WebSocketConnection(WSListener):
             return  # that frame was the one too many for a client that doesn't read
         reader = WebSocketReader(self, stream, point.next_index, encoder, number, self._context.limits)
         self._readers[stream.response_id] = reader
+        if paused:
+            reader.pause(self._context.monotonic())
         stream.attach(reader)
 
     async def _cancel(self, message: ResponseCancel, now: float) -> None:

@@ -36,6 +36,7 @@ class Following:
         store, peers: where the original is.
         keeper: of this task's own name.
         monotonic, wall_time: seconds, the second ones since the epoch.
+        pause: says how many seconds to let pass before the store is read again.
         take_over: called with the response's id when its owner's lease is no longer in force; whether this task owns it now.
     """
 
@@ -50,6 +51,7 @@ class Following:
         limits: Limits,
         monotonic: Callable[[], float],
         wall_time: Callable[[], float],
+        pause: Callable[[], float],
         take_over: Callable[[str], Awaitable[bool]],
     ) -> None:
         self.stream = stream
@@ -62,6 +64,7 @@ class Following:
         self._limits = limits
         self._monotonic = monotonic
         self._wall_time = wall_time
+        self._pause = pause
         self._take_over = take_over
         self._note_at = monotonic()
         self._channel = Channel(*head.channel.split(":"))
@@ -80,7 +83,7 @@ class Following:
                     return
                 await self._follow_store(self._monotonic() + _OWNER_AGAIN_SECONDS)
             except StoreUnavailable:
-                await asyncio.sleep(self._beat)
+                await asyncio.sleep(self._pause())
 
     async def _changes_hands(self) -> bool:
         """Follow the owner as long as that can be done; whether this task is the owner now."""
@@ -146,11 +149,7 @@ class Following:
             if self._monotonic() >= self._note_at:
                 self._note_at = self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
                 await self._store.note_read(self.stream.response_id, self._wall_time())
-            await asyncio.sleep(self._beat)
-
-    @property
-    def _beat(self) -> float:
-        return self._limits.store_interval_ms / 1000
+            await asyncio.sleep(self._pause())
 
     def _take(self, read: StoredEntries) -> None:
         log, head = self.stream.log, read.head

@@ -256,8 +256,10 @@ class Orchestrator:
             RateLimited: there is no room for it, or for its session.
         """
         response_id, channel, now = left.head.response_id, left.channel, self._monotonic()
-        if self._ledger is None or self._generations.of(response_id) is not None or self._ledger.writes(left.lease):
+        if self._ledger is None or self._ledger.writes(left.lease):
             return False  # nobody has lost it; it may have been generated to its end, and not be on record yet
+        if (stale := self._generations.of(response_id)) is not None:
+            stale.abandon()  # under a lease that was lost without our hearing of it
         if not self.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
         conversation = self._conversations.open(channel, now)

@@ -236,7 +236,7 @@ class ResponseRecorder:
 
     def _write_urgent(self) -> None:
         urgent, self._urgent = self._urgent, []
-        self._write_out(urgent)
+        self._write_out([recording for recording in urgent if self._is_ours(recording)])
 
     def _write_out(self, recordings: Sequence[Recording]) -> None:
         now = self._monotonic()

@@ -180,6 +180,9 @@ class Succession:
             await self._give_up(head, channel, stored)
         else:
             began_at = None if stored.began_at is None else self._monotonic() - (self._wall_time() - stored.began_at)
+            if lease.owner != self._keeper.owner:
+                self._claimed.discard(response_id)
+                return False  # our lease was lost meanwhile, and this response with it
             try:
                 self._taken.value += self._begin(
                     Inheritance(head, lease, channel, stored, conversation, message, began_at)
@@ -211,8 +214,9 @@ class Succession:
         if await self._responses.append([chunk]):
             raise StoreUnavailable("the last entry of a response was not taken")
         ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
+        # In this order: one that is ended is not looked at again.
+        await self._sessions.answered(channel, head.message_id, None)
         try:
             await self._responses.finish(head.lease, ending, now + self._limits.response_ttl_seconds)
-            await self._sessions.answered(channel, head.message_id, None)
         except LeaseLost:
             _logger.warning("response %s has another owner already", head.response_id)

@@ -20,6 +20,8 @@ _GAP_SECONDS = 0.1
 _PIECE = "x" * 1_500
 _QUICK, _RETURNING, _GONE = 5, 4, 3
 _LAG_SECONDS = 12.0
+# Much more than the buffers hold, at once.
+_HISTORY = "x" * 120_000
 
 
 @dataclass
@@ -117,3 +119,26 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
     assert all(reader.late > reader.last / 2 for reader in returning + gone)
     assert metrics["evenflow_ws_backpressure_drops_part_total"] == sum(reader.late for reader in everybody)
     assert metrics["evenflow_ws_backpressure_drops_whole_total"] == sum(reader.last + 1 for reader in everybody)
+
+
+async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve: Serve) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([chunk(_HISTORY), *[chunk(_PIECE)] * _PIECES, END], gap=_GAP_SECONDS))
+        server = serve(model="openai", model_url=model.url, write_buffer_bytes=4_096)
+        session = await opened(server)
+        response_id = (await session.post("m1", None, "hi")).json["response_id"]
+        async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
+            assert await raw.handshake(session.token) == 101
+            before = await _last_index(session, response_id)
+            raw.write(text_frame({"type": "response.resume", "response_id": response_id, "after": -1}))
+            await raw.next_of("chat.response.start")
+            after = await _last_index(session, response_id)
+            await server.until_metric("responses_completed_total", 1, 10)
+            reader = await _read_on(session, raw)
+        metrics = await server.metrics()
+    assert reader.ended
+    assert reader.frames[-1]["index"] == reader.last >= after >= before > 20
+    # It stalled on the history: everything that was due since came late.
+    due = metrics["evenflow_ws_backpressure_drops_whole_total"]
+    assert reader.last - after <= due <= reader.last - before
+    assert metrics["evenflow_ws_backpressure_drops_part_total"] == due

@@ -209,11 +209,11 @@ async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
 # -- connections -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("drain_seconds", "window_ms"), [(30, 4_000), (4, 3_000)])
+@pytest.mark.parametrize("drain_seconds", [30, 4])
 async def test_each_connection_has_its_own_moment_to_go(
-    drain_seconds: int, window_ms: int, deployment: Deployment, opened: OpenSession
+    drain_seconds: int, deployment: Deployment, opened: OpenSession
 ) -> None:
-    """At the rate, or closer where three quarters of the drain are less."""
+    """Evenly spaced, at the rate at most; closer where three quarters of the drain are too short for that."""
     leaving = await deployment.handler(drain_seconds=drain_seconds, drain_connections_per_second=10)
     async with AsyncExitStack() as open_ones:
         connections = [await open_ones.enter_async_context((await opened(leaving)).connect()) for _ in range(40)]
@@ -224,9 +224,9 @@ async def test_each_connection_has_its_own_moment_to_go(
         gaps = [later - earlier for earlier, later in pairwise(sorted(slots))]
         assert max(gaps) - min(gaps) <= 2  # they are cut to whole milliseconds
         assert min(slots) == 0
-        assert max(slots) < window_ms
+        assert max(slots) < 0.75 * drain_seconds * 1000
         if drain_seconds == 30:
-            assert set(gaps) == {100}
+            assert 99 <= min(gaps) < 150
         # Not in the order in which they came.
         assert slots != sorted(slots)
 

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from docs.memory_bound import PROCESS_BYTES, memory_bound
+from docs.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from stream_core.limits import Limits
-from tests.integration.chat_client import COMPACT, V1, ChatSession
+from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.raw_websocket import RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
@@ -29,6 +29,8 @@ _RECEIVE_BUFFER = 2_048
 _AT_ONCE = 50
 _LAG_SECONDS = 10.0
 _SAMPLE = 20
+# As many as a client may send at once.
+_QUESTIONS = 38
 _ROOM = {"connections_per_session": _READERS_OF_EACH, "readers_per_response": _READERS_OF_EACH}
 
 # The kernel's buffers are full at once, and then small frames come, each of which would cost more memory than it has bytes.
@@ -47,6 +49,17 @@ async def _websocket(server: ServerProcess, session: ChatSession, response_id: s
     assert await raw.handshake(session.token, protocol=(V1, COMPACT)[number % 2]) == 101
     raw.write(text_frame({"type": "response.resume", "response_id": response_id, "after": -1}))
     return raw
+
+
+async def _asking_websocket(server: ServerProcess, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
+    """It reads no answers to these frames either."""
+    raw = await _websocket(server, session, response_id, number)
+    raw.write(_question() * _QUESTIONS)
+    return raw
+
+
+def _question() -> bytes:
+    return text_frame({"type": "response.pause", "response_id": "rsp_" + "x" * 100})
 
 
 async def _events(server: ServerProcess, session: ChatSession, response_id: str, _number: int) -> RawWebSocket:
@@ -126,10 +139,11 @@ async def _check_close_codes(let_go: Sequence[RawWebSocket]) -> None:
 def _check(memory: Sequence[int], ask: Ask, responses: int, pieces: Sequence[str], **settings: int) -> None:
     """Hold the sizes, of which the first is the idle handler's, to the bound."""
     idle, peak = memory[0], max(memory)
-    text_bytes = responses * sum(len(piece) for piece in pieces)
     silent = {"event_streams": _SILENT} if ask is _events else {"websockets": _SILENT}
+    asking = _SILENT * ASKING_BYTES if ask is _asking_websocket else 0
+    logs = {"deltas": responses * len(pieces), "text_bytes": responses * sum(len(piece) for piece in pieces)}
     assert idle < PROCESS_BYTES
-    assert peak - idle < memory_bound(Limits(**settings), text_bytes=text_bytes, **silent) - PROCESS_BYTES
+    assert peak - idle < memory_bound(Limits(**settings), **silent, **logs) - PROCESS_BYTES + asking
 
 
 @pytest.mark.timeout(150)
@@ -153,7 +167,7 @@ async def test_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve: 
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("ask", [_websocket, _events])
+@pytest.mark.parametrize("ask", [_websocket, _asking_websocket, _events])
 async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _LARGE), END]))
@@ -167,3 +181,18 @@ async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve: Se
                 await server.until_metric("readers_too_slow_total", _SILENT, 60)
                 await server.until_metric("ws_active_connections", 0)
     _check(memory, ask, len(sessions), _LARGE)
+
+
+async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve: Serve) -> None:
+    server = serve(write_buffer_bytes=4_096, messages_per_second=1_000)
+    session = await opened(server)
+    response_id = (await session.post("m1", None, demo(tokens=10_000, gap_ms=0.5))).json["response_id"]
+    async with await _websocket(server, session, response_id, 0) as raw:
+        await server.until_metric("ws_backpressure_drops_part_total", 1, 20, at_least=True)
+        raw.write(_question() * 30)
+        # Its answers wait. The server acts on a frame before it looks at the next one, so this one tells that it has.
+        raw.write(text_frame({"type": "response.ack", "response_id": response_id, "index": 0}))
+        await server.until_metric("deltas_acknowledged_total", 1)
+        assert await server.metric("ws_active_connections") == 1
+        raw.write(_question() * 60)
+        await server.until_metric("ws_active_connections", 0)

@@ -15,7 +15,7 @@ from tests.response_model.members import Copy
 from tests.response_model.system import BEGAN_AT, LEASE_SECONDS, System, one_of
 
 _ANSWERS = 2
-_SHORTEST = 4
+_SHORTEST = 6
 """No answer ends before this index: there would be nothing to see."""
 # Both ways, what a machine's clock may be wrong by.
 _SKEWS = st.sampled_from([-3.0, 0.0, 3.0])
@@ -60,7 +60,7 @@ class ResponseMachine(RuleBasedStateMachine):
     @rule(which=_ANY, count=st.integers(1, 6))
     def generate(self, which: int, count: int) -> None:
         """The model goes on."""
-        if (copy := self.system.owned(which)) is not None and not copy.log.closed:
+        if (copy := self.system.owned(which)) is not None:
             for _ in range(count):
                 self.system.generate(copy)
 
@@ -139,8 +139,8 @@ class ResponseMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 4.0, 7.0, 14.0]), renewing=st.booleans())
     def wait(self, seconds: float, renewing: bool) -> None:
-        """Time passes; tasks keep their leases, or can't."""
-        self.system.now += seconds
+        """Time passes, and models go on; tasks keep their leases, or can't."""
+        self.system.wait(seconds)
         if renewing:
             self.system.renew_all()
 
@@ -158,8 +158,9 @@ class ResponseMachine(RuleBasedStateMachine):
         if (copy := self.system.owned(which)) is None:
             return
         stalled = self.system.owner_of(copy)
+        stalled.awake = not asleep
+        self.system.wait(2 * LEASE_SECONDS)
         stalled.awake = False
-        self.system.now += 2 * LEASE_SECONDS
         self.system.renew_all()
         self.system.take_over(self.system.awake(who), copy.response_id, continues=continues)
         stalled.awake = not asleep
@@ -218,7 +219,7 @@ class ResponseMachine(RuleBasedStateMachine):
         if not self.system.answers:
             return
         self.wake_up()
-        self.system.now += 10 * LEASE_SECONDS
+        self.system.wait(10 * LEASE_SECONDS)
         last = self.system.start_task(0.0)
         self.system.sweep(last, continues=True)
         for response_id, answer in self.system.answers.items():

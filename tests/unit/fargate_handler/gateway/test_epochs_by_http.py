@@ -8,6 +8,8 @@ from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.http_calls import EventStream, body_of
 from tests.unit.settle import settle
 
+pytestmark = pytest.mark.usefixtures("tasks_end_with_the_test")
+
 REPLAYED = [
     ("", "restarted"),
     ("0.2", "a"),

@@ -13,6 +13,8 @@ from tests.unit.fargate_handler.gateway.changed_hands import LEASE, ChangedHands
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.settle import settle
 
+pytestmark = pytest.mark.usefixtures("tasks_end_with_the_test")
+
 
 def resuming(
     here: ChangedHands,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from tests.unit.fargate_handler.gateway.browser import Browser
 from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+
+pytestmark = pytest.mark.usefixtures("tasks_end_with_the_test")
 
 STEP = 0.05
 LIMITS = Limits(
@@ -68,7 +71,7 @@ class Turmoil:
         task = await Task.join(self.shared, f"n{self.named}", LIMITS, RecitingSource(continues=self.continues))
         self.gateways.append(TaskGateway(task))
 
-    async def do(self, action: str, which: int) -> None:
+    async def do(self, action: str, which: int) -> None:  # noqa: C901 - one case an action
         gateway = self.gateways[which % len(self.gateways)]
         match action:
             case "send" | "cancel" | "leave":
@@ -85,11 +88,7 @@ class Turmoil:
                 await self.time(which / 10)
             case "lapse":
                 await self.time(11.0)
-            case "cut":
-                gateway.task.cut_off()
-            case "mend":
-                gateway.task.reconnect()
-            case "slow" | "ill":
+            case "cut" | "mute" | "mend" | "slow" | "ill":
                 self.trouble(gateway.task, action, which)
 
     async def done(self, work: asyncio.Task[None]) -> None:
@@ -102,12 +101,22 @@ class Turmoil:
         return list(self.accepted)[which % len(self.accepted)]
 
     def trouble(self, task: Task, how: str, which: int) -> None:
-        """Calls of the stores take their time, or are lost on their way there or back."""
-        for network in (task.responses.network, task.sessions.network):
-            if how == "slow":
-                network.turns = _up_to(Random(which), which % 7)
-            else:
-                network.loses = _one_in(Random(which), 2 + which % 7)
+        """It is cut off, or from the stores only; calls of the stores take their time, or are lost on their way."""
+        networks = (task.responses.network, task.sessions.network)
+        match how:
+            case "cut":
+                task.cut_off()
+            case "mute":
+                for network in networks:
+                    network.cut = True
+            case "mend":
+                task.reconnect()
+            case "slow":
+                for network in networks:
+                    network.turns = _up_to(Random(which), which % 7)
+            case _:
+                for network in networks:
+                    network.loses = _one_in(Random(which), 2 + which % 7)
 
     async def cancel(self, gateway: TaskGateway, which: int) -> None:
         if self.accepted:
@@ -193,8 +202,8 @@ def _one_in(chance: Random, times: int) -> Callable[[], bool]:
     return lambda: chance.randrange(times) == 0
 
 
-@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=1, max_size=25), st.booleans())
-@settings(max_examples=20)
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=12, max_size=30), st.booleans())
+@settings(max_examples=50)
 async def test_whatever_befalls_the_tasks_every_answer_is_whole_and_every_reader_has_all_of_it(
     actions: list[tuple[str, int]], continues: bool
 ) -> None:

@@ -81,6 +81,7 @@ class Node:
             limits=Limits(),
             monotonic=self.clock.monotonic,
             wall_time=self.wall_time,
+            pause=lambda: Limits().store_interval_ms / 1000,
             take_over=self._take_over,
         )
         run = asyncio.create_task(self.following.run())

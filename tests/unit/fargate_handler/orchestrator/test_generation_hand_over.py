@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -147,7 +148,7 @@ async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_t
     """Whatever a source makes of its cancellation, and whatever is asked of the generation afterwards."""
     bench = Bench(source=ControlledSource(close_steps, on_cancel), fallback_text="Please ask again.")
     calls = bench.source.calls
-    steps = [
+    steps: list[Callable[[], None]] = [
         bench.generation.start,
         lambda: None,
         lambda: calls[-1].push("a", "b"),

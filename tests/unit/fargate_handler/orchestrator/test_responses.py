@@ -100,3 +100,44 @@ def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
     with pytest.raises(NotFound) as refusal:
         Responses(Limits()).get("x" * 100_000, MINE)
     assert len(refusal.value.message) < 200
+
+
+# -- copies ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_held_is_seen_without_asking_whether_it_may_be() -> None:
+    responses = Responses(Limits())
+    stream = held(responses, HandTurnedClock(), "rsp_1")
+    assert responses.held("rsp_1") is responses.here("rsp_1", MINE) is stream
+    assert responses.here("rsp_1", OTHER) is None
+    assert responses.held("rsp_2") is responses.here("rsp_2", MINE) is None
+
+
+def test_a_copy_that_is_dropped_was_never_there_and_another_one_takes_its_place() -> None:
+    responses, clock = Responses(Limits()), HandTurnedClock()
+    copy = held(responses, clock, "rsp_1")
+    responses.drop(copy)
+    assert not responses.remembers("rsp_1")
+    with pytest.raises(NotFound):
+        responses.get("rsp_1", MINE)
+    assert (len(responses), responses.of(MINE)) == (0, [])
+    successor = held(responses, clock, "rsp_1")
+    responses.drop(copy)
+    assert responses.get("rsp_1", MINE) is successor
+    assert responses.of(MINE) == [successor]
+
+
+def test_an_ended_copy_that_is_dropped_makes_room_and_does_not_expire_later() -> None:
+    responses, clock = Responses(Limits(responses_held_bytes=1_048_576)), HandTurnedClock()
+    copies = [held(responses, clock, f"rsp_{number}") for number in range(2)]
+    for copy in copies:
+        copy.follow(["x" * 600_000])
+    end(responses, copies[0])
+    responses.drop(copies[0])
+    end(responses, copies[1])
+    assert responses.get("rsp_1", MINE) is copies[1], "the first one's text does not count any more"
+    responses.sweep(clock.now + 301.0)
+    with pytest.raises(NotFound):
+        responses.get("rsp_0", MINE)
+    with pytest.raises(Gone):
+        responses.get("rsp_1", MINE)

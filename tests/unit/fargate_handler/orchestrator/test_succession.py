@@ -360,11 +360,8 @@ async def test_after_three_lost_tasks_the_message_is_put_aside_and_its_readers_h
     await b.clock.pass_time(SWEEP)
     (letter,) = b.shared.letters.letters
     assert (letter.response_id, letter.channel, letter.message_id) == (response_id, "t:demo:s", "m1")
-    assert (letter.attempts, letter.reason, letter.at) == (
-        3,
-        "attempts_exhausted",
-        pytest.approx(b.clock.now, abs=SWEEP),
-    )
+    assert (letter.attempts, letter.reason) == (3, "attempts_exhausted")
+    assert letter.at == pytest.approx(b.clock.now, abs=SWEEP)
     assert b.source.calls == []
     ending = (await b.shared.head(response_id)).ending
     assert ending is not None

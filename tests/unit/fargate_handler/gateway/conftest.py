@@ -1,0 +1,23 @@
+"""What several tests here stand on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from tests.unit.settle import settle
+
+
+@pytest.fixture
+async def tasks_end_with_the_test(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Connections and copies are left as they are when a test is over."""
+    yield
+    # A copy that ends is lost to its readers, and they would have another one made.
+    monkeypatch.setattr(WebSocketConnection, "find_again", lambda *_: None)
+    while left := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in left:
+            task.cancel()
+        await settle()
