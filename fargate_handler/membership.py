@@ -96,6 +96,7 @@ class Membership:
             metrics=self._metrics,
             monotonic=self._monotonic,
             wall_time=time.time,
+            is_writing=self.recorder.is_writing,
             has_room=lambda: orchestrator.has_room,
             begin=orchestrator.inherit,
         )

@@ -163,6 +163,10 @@ class ResponseRecorder:
         stream.on_urgent = partial(self._hurry, recording)
         self._hurry(recording)
 
+    def is_writing(self, response_id: str) -> bool:
+        """Whether a response is still being written, its generation ended or not."""
+        return response_id in self._recordings
+
     def writes(self, lease: Lease) -> bool:
         """Whether a response is still being written under this lease, its generation ended or not."""
         recording = self._recordings.get(lease.response_id)

@@ -64,6 +64,7 @@ class Succession:
 
     Args:
         dead_letters: for messages whose tasks were all lost; without one, they are logged.
+        is_writing: whether a response, by its id, is this task's already and not yet on record to its end.
         has_room: whether one more response can be generated here.
         begin: goes on with a response; whether it didn't already.
         monotonic, wall_time: seconds, the second ones since the epoch.
@@ -81,6 +82,7 @@ class Succession:
         metrics: Metrics,
         monotonic: Callable[[], float],
         wall_time: Callable[[], float],
+        is_writing: Callable[[str], bool],
         has_room: Callable[[], bool],
         begin: Callable[[Inheritance], bool],
     ) -> None:
@@ -92,6 +94,7 @@ class Succession:
         self._limits = limits
         self._monotonic = monotonic
         self._wall_time = wall_time
+        self._is_writing = is_writing
         self._has_room = has_room
         self._begin = begin
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -162,6 +165,10 @@ class Succession:
                 return  # the next sweep finds it again
 
     async def _take_over(self, response_id: str) -> bool:
+        if self._is_writing(response_id):
+            # Looked at before all else: once it is written, the store says that it has ended.
+            self._claimed.discard(response_id)
+            return False
         # Before it is: the answer may be lost, and then nobody else would look.
         self._claimed.add(response_id)
         lease = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())

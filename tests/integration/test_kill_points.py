@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.answer import Answer
 from tests.integration.chat_client import chat_message, open_session
-from tests.integration.counting_model import counting_model, word_of, words
+from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import Deployment
 from tests.integration.server_process import ServerProcess
 from tests.integration.transports import AT_HANDLERS, CutOff, read_whole
@@ -89,6 +89,15 @@ class Client:
         return Asked(response_id, accepted, answer)
 
 
+def _expected(response_id: str, last_call: str, model: CountingModel) -> str:
+    """What the last call was to continue, if anything, and what it said."""
+    prefix = words_of(model.prefixes[f"{response_id}:{last_call}"])
+    epoch, attempt = map(int, last_call.split(":"))
+    said = [(epoch, attempt, number) for number in range(len(prefix), _WORDS)]
+    assert prefix == [(1, 1, number) for number in range(len(prefix))]
+    return "".join(word_of(*word) for word in prefix + said)
+
+
 async def _kill(victim: ServerProcess, at: float) -> None:
     await asyncio.sleep(at - time.monotonic())
     victim.kill()
@@ -100,8 +109,11 @@ async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
 ) -> None:
     dice = random.Random(_SEED)
     async with counting_model() as model:
-        tasks = await deployment.handlers(_VICTIMS + 2, model="openai", model_url=model.url)
-        victims, survivors = tasks[:_VICTIMS], tasks[_VICTIMS:]
+        victims = await deployment.handlers(_VICTIMS, model="openai", model_url=model.url)
+        survivors = [
+            await deployment.handler(model="openai", model_url=model.url, model_continues=continues)
+            for continues in (True, False)
+        ]
         first_kill = time.monotonic() + _ANSWER_SECONDS + 2
         kills = [first_kill + place * _BETWEEN_KILLS for place in range(_VICTIMS)]
         clients = [
@@ -124,10 +136,11 @@ async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
         calls = model.calls_for(each.response_id)
         # Killed before its model was called, during the call, or not at all.
         assert calls in (["2:2"], ["1:1", "2:2"], ["1:1"])
-        epoch, attempt = map(int, calls[-1].split(":"))
-        assert each.answer.text == "".join(word_of(epoch, attempt, number) for number in range(_WORDS))
+        assert each.answer.text == _expected(each.response_id, calls[-1], model)
     # One response for each message, and the model was asked for no other.
     assert len({each.response_id for each in asked}) == len(asked)
     assert {key.partition(":")[0] for key in model.calls} == {each.response_id for each in asked}
     taken = [await survivor.metric("lease_take_overs_total") for survivor in survivors]
     assert sum(taken) == len(interrupted)
+    # One of the two went on where the text ended, the other began again.
+    assert {bool(model.prefixes[key]) for key in model.calls if key.endswith(":2:2")} == {True, False}

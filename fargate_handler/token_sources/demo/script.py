@@ -70,7 +70,7 @@ class Script:
             skipped += 1
         # A delta may end inside a token.
         rest = [text[len(prefix) : length]] if length > len(prefix) else []
-        stops_after = None if self.stops_after is None else max(0, self.stops_after - skipped)
+        stops_after = None if self.stops_after is None else max(0, self.stops_after - skipped + len(rest))
         return replace(self, tokens=rest + self.tokens[skipped:], stops_after=stops_after)
 
 

@@ -71,7 +71,7 @@ class Turmoil:
         task = await Task.join(self.shared, f"n{self.named}", LIMITS, RecitingSource(continues=self.continues))
         self.gateways.append(TaskGateway(task))
 
-    async def do(self, action: str, which: int) -> None:  # noqa: C901 - one case an action
+    async def do(self, action: str, which: int) -> None:
         gateway = self.gateways[which % len(self.gateways)]
         match action:
             case "send" | "cancel" | "leave":

@@ -127,6 +127,7 @@ class Task:
             metrics=self.metrics,
             monotonic=monotonic,
             wall_time=monotonic,
+            is_writing=self.recorder.is_writing,
             has_room=lambda: self.orchestrator.has_room,
             begin=self.orchestrator.inherit,
         )

@@ -14,7 +14,7 @@ from fargate_handler.token_sources.demo.script import (
     is_directive,
     split_tokens,
 )
-from stream_core.errors import ModelRefused
+from stream_core.errors import ModelRefused, UpstreamFailed
 
 
 @given(st.text())
@@ -140,3 +140,22 @@ def test_an_answer_is_its_text_with_a_real_model_s_timing(answer: str, seed: int
     assert 250 <= script.first_token_ms <= 600
     assert all(gap > 0 for gap in islice(script.gaps_ms, 50))
     assert (script.stops_after, script.failure, script.hangs) == (None, None, False)
+
+
+@given(st.integers(1, 30), st.data())
+def test_behind_any_beginning_comes_the_rest_and_it_stops_where_it_would_have(count: int, data: st.DataObject) -> None:
+    script = directed_script(f"#demo tokens={count} fail_after={data.draw(st.integers(0, count))}", attempt=1)
+    text = "".join(script.tokens)
+    until = "".join(script.tokens[: script.stops_after])
+    given_already = data.draw(st.integers(0, len(until)))
+    rest = script.behind(text[:given_already])
+    assert "".join(rest.tokens) == text[given_already:]
+    assert "".join(rest.tokens[: rest.stops_after]) == until[given_already:]
+    assert rest.failure == script.failure
+
+
+def test_a_beginning_that_is_another_answer_s_is_not_continued() -> None:
+    script = directed_script("#demo tokens=5", attempt=1)
+    for prefix in ("something else", "".join(script.tokens) + " and more"):
+        with pytest.raises(UpstreamFailed):
+            script.behind(prefix)

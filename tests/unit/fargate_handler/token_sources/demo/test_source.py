@@ -34,12 +34,14 @@ class Sink:
 class Played:
     """One call of the demo model."""
 
-    def __init__(self, question: str, *, attempt: int = 1, seed: int = 1, most: int = 1_000_000) -> None:
+    def __init__(
+        self, question: str, *, attempt: int = 1, seed: int = 1, most: int = 1_000_000, prefix: str = ""
+    ) -> None:
         self.clock = HandTurnedClock()
         self.sink = Sink(self.clock, most)
         passages = Passages([Passage("p", "Readers", "A slow reader is told that it lags.")])
         model = DemoModel(passages, self.clock.delivery, seed)
-        request = ModelRequest("demo", (Turn("user", question),), attempt)
+        request = ModelRequest("demo", (Turn("user", question),), attempt, prefix)
         self.began = self.clock.now
         self.task = asyncio.get_running_loop().create_task(model.generate(request, self.sink))
 
@@ -174,3 +176,23 @@ async def test_a_finish_is_what_the_port_says() -> None:
     played = Played("#demo tokens=1")
     await played.play(1.0)
     assert isinstance(played.task.result(), ModelFinish)
+
+
+@pytest.mark.parametrize("question", ["#demo tokens=20 gap_ms=50 seed=7", "What happens to a slow reader?"])
+async def test_it_goes_on_from_the_middle_of_an_answer(question: str) -> None:
+    """In another task too: the same question has the same answer."""
+    whole = Played(question)
+    await whole.play()
+    text = "".join(whole.sink.tokens)
+    for given_already in (1, len(text) // 2, len(text)):
+        rest = Played(question, attempt=2, prefix=text[:given_already])
+        await rest.play()
+        assert "".join(rest.sink.tokens) == text[given_already:]
+        assert rest.task.result().finish_reason == "stop"
+
+
+async def test_it_does_not_go_on_from_an_answer_that_is_not_its_own() -> None:
+    played = Played("#demo tokens=20", prefix="Something else")
+    await played.play()
+    assert isinstance(played.task.exception(), UpstreamFailed)
+    assert played.sink.tokens == []

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.token_sources.openai import OpenAIModel
+from fargate_handler.token_sources.port import ModelRequest
+from stream_core.conversation import Turn
+
+TURNS = (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
+
+
+@pytest.mark.parametrize("continues", [True, False])
+async def test_what_the_server_is_asked(continues: bool) -> None:
+    model = OpenAIModel("http://model/v1/", "m", None, continues=continues)
+    assert model.continues is continues
+    body = model._body(ModelRequest("demo", TURNS, 1))
+    assert body == {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "one?"},
+            {"role": "assistant", "content": "one."},
+            {"role": "user", "content": "two?"},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    await model.close()
+
+
+async def test_a_beginning_stands_last_as_the_assistant_s_and_is_to_be_continued() -> None:
+    model = OpenAIModel("http://model/v1/", "m", None, continues=True)
+    body = model._body(ModelRequest("demo", TURNS, 2, prefix="Two is "))
+    assert body["messages"][-1] == {"role": "assistant", "content": "Two is "}
+    assert len(body["messages"]) == 4
+    assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+    await model.close()
