@@ -168,7 +168,7 @@ class Succession:
         if self._is_writing(response_id):
             # Looked at before all else: once it is written, the store says that it has ended.
             self._claimed.discard(response_id)
-            return False
+            return True
         # Before it is: the answer may be lost, and then nobody else would look.
         self._claimed.add(response_id)
         lease = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
