@@ -50,7 +50,9 @@ async def resume(
         point = await _point(context, stream, after, epoch, give_up_at)
         if point is not None:
             return Resumption(stream, point)
-        if stream.via == "owner" or stream.log.closed:
+        if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
+            _outdated(context, stream)
+        elif stream.via == "owner" or stream.log.closed:
             raise InvalidRequest(
                 f"`{param}` lies behind the response's end: its last index is {stream.log.next_index - 1}; nothing was changed",
                 code="invalid_field",
@@ -62,6 +64,18 @@ async def resume(
                 code="response_elsewhere",
                 retry_after_ms=1000,
             )
+
+
+def _outdated(context: GatewayContext, stream: ResponseStream) -> None:
+    """The client knows of a later owner than this copy does: look for another one."""
+    if stream.log.closed or stream.via != "owner":
+        context.orchestrator.lose(stream)
+        return
+    raise Overloaded(
+        "another task answers this by now, which this one is about to learn; resume again",
+        code="response_elsewhere",
+        retry_after_ms=1000,
+    )
 
 
 async def _point(

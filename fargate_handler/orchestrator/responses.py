@@ -32,7 +32,7 @@ class Responses:
         """Hold a new response; the session's oldest ended one makes room for it."""
         siblings = self._of_channel.setdefault(stream.channel, [])
         if len(siblings) >= self._limits.responses_held_per_session:
-            oldest = next((sibling for sibling in siblings if sibling.state.terminal), None)
+            oldest = next((sibling for sibling in siblings if sibling in self._ended), None)
             if oldest is not None:
                 self._ended.remove(oldest)
                 self._forget(oldest)

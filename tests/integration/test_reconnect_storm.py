@@ -178,17 +178,15 @@ async def test_everybody_comes_back_at_once(
     _check_rate(storm.admitted)
     assert storm.refused > 0
     assert (await server.metrics())["evenflow_ws_connections_refused_total"] == storm.refused
-    # A task that couldn't be reached in time is looked for again, and what is on record is read meanwhile.
-    assert storm.vias.count(via) > _RETURNING / 2
+    # While an owner doesn't answer in time, what is on record is read.
+    assert via in storm.vias
+    assert set(storm.vias) <= {via, "store"}
 
     entries = sum(answer.last + 1 for answer in answers[::_READERS_OF_EACH])
     given = (await owner.metrics())["evenflow_deltas_delivered_total"] - given_before
     reads = sum((line.requests - before)[operation] for operation in ("GetItem", "Query"))
-    # Each task sweeps twice a second, and each new session is looked for.
-    other_reads = 5 * lasted + 5 * _NEW
-    if via == "peer":
-        assert entries / 2 < given <= entries
-        assert reads < 5 * _ANSWERS + other_reads
-    else:
-        assert given == 0
-        assert reads < 2 * _ANSWERS * (lasted * 1000 / _STORE_INTERVAL_MS + 5) + other_reads
+    # Its followers, one for each answer, got each delta once.
+    assert 0 < given <= entries if via == "peer" else given == 0
+    # Each of them reads the chunks and the head as often as they are written; the task sweeps, and new sessions are looked for.
+    beats = lasted * 1000 / _STORE_INTERVAL_MS + 5
+    assert reads < 2 * _ANSWERS * beats + 5 * lasted + 5 * _NEW
