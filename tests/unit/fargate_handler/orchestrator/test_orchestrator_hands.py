@@ -109,6 +109,29 @@ async def test_what_nobody_has_lost_is_not_begun_again() -> None:
     task.assert_idle()
 
 
+@pytest.mark.parametrize("held_up", ["before it asks", "after it asked"])
+async def test_what_has_ended_here_and_is_not_on_record_yet_is_not_begun_again(held_up: str) -> None:
+    task = await Task.join()
+    stream = (await task.send("m1")).stream
+    task.responses.network.hold("finish", "take_over")
+    if held_up == "after it asked":
+        taking = asyncio.create_task(task.succession.take_over(stream.response_id))
+        await settle()
+        await task.answer("a")
+    else:
+        await task.answer("a")
+        taking = asyncio.create_task(task.succession.take_over(stream.response_id))
+        await settle()
+    task.responses.network.release()
+    await settle()
+    assert taking.result(), "it is this task's"
+    assert len(task.source.calls) == 1
+    assert await task.find(stream.response_id) is stream
+    assert (await task.shared.stored(stream.response_id), stream.log.text) == (["a"], "a")
+    assert task.succession._claimed == set()
+    task.assert_idle()
+
+
 async def test_without_room_nothing_of_an_inheritance_stays() -> None:
     a, b = await two_tasks()
     a.read((await a.send("m1")).stream)
