@@ -23,8 +23,8 @@ _logger = logging.getLogger(__name__)
 
 # Without a reader for so long, a response is followed no more; whoever comes then finds it again.
 _UNREAD_SECONDS = 10.0
-# Of the store, by this task, for all that it follows there: a read costs the event loop a millisecond or two.
-_READS_PER_SECOND = 400.0
+# Of the store, by this task, for all that it follows there: a read costs the event loop about two milliseconds.
+_READS_PER_SECOND = 150.0
 # A reader waits so long for what there is; then it waits as one that has everything.
 _FILL_SECONDS = 5.0
 _RETRY_AFTER_MS = 1_000
@@ -132,8 +132,7 @@ class FollowedResponses:
 
     def _pause(self) -> float:
         """As often as the store is written; less often when there are many, since reading takes from delivering."""
-        reading = sum(following.reads_store for following in self._followings)
-        return max(self._limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
+        return max(self._limits.store_interval_ms / 1000, len(self._followings) / _READS_PER_SECOND)
 
     def _begin(self, head: ResponseHead) -> Following:
         stream = self._new_stream(head.response_id, head.message_id, Channel(*head.channel.split(":")))

@@ -66,8 +66,6 @@ class Following:
         self._wall_time = wall_time
         self._pause = pause
         self._take_over = take_over
-        self.reads_store = False
-        """Whether it follows what is on record, and not the owner."""
         self._note_at = monotonic()
         self._channel = Channel(*head.channel.split(":"))
 
@@ -105,7 +103,7 @@ class Following:
         try:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:
                 async for events in stream:
-                    self.stream.via, self.reads_store = "peer", False
+                    self.stream.via = "peer"
                     self._add(events)
                     self.filled.set()
                     if log.closed:
@@ -142,7 +140,6 @@ class Following:
     async def _follow_store(self, until: float) -> None:
         """Read what is on record, as often as it is written, until that moment or the response's end."""
         log = self.stream.log
-        self.reads_store = True
         while True:
             read = await self._store.entries(self.stream.response_id, log.next_index, self._wall_time())
             self._take(read)
