@@ -188,6 +188,23 @@ async def test_a_task_that_lost_a_response_learns_from_the_ledger_how_it_ended()
     a.assert_idle()
 
 
+async def test_the_model_is_told_the_answer_on_record_and_not_the_one_that_was_lost() -> None:
+    a, b = await two_tasks()
+    stream = (await a.send("m1", text="one?")).stream
+    a.read(stream)
+    a.cut_off()
+    await a.answer("never on record.")
+    assert stream.state is ResponseState.COMPLETED
+    await a.clock.pass_time(12.0, step=0.05)
+    await b.answer("one.")
+    a.reconnect()
+    await a.clock.pass_time(4.0)
+    await a.send("m2", "m1", text="two?")
+    await settle()
+    assert [turn.text for turn in a.source.calls[-1].request.turns] == ["one?", "one.", "two?"]
+    await a.leave()
+
+
 async def test_what_ended_here_and_was_taken_over_all_the_same_is_the_successor_s() -> None:
     """Its last words here never got on record."""
     a, b = await two_tasks()

@@ -134,6 +134,22 @@ async def test_what_is_begun_late_waits_for_room_and_is_then_answered(read: bool
     await task.leave()
 
 
+async def test_what_cannot_be_begun_late_now_is_begun_when_the_store_is_well() -> None:
+    task = await Task.join()
+    task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
+    assert (await task.refusal("m1")).code == "store_unavailable"
+    task.shared.sessions.network.lost_answers.clear()
+    task.responses.network.failures["take_over"] = UNREACHABLE
+    sending = asyncio.create_task(task.send("m1"))
+    await task.clock.pass_time(6.0)
+    assert sending.result().duplicate
+    assert task.source.calls == []
+    task.responses.network.failures.clear()
+    await task.clock.pass_time(1.0)
+    assert len(task.source.calls) == 1
+    await task.leave()
+
+
 async def test_what_a_leaving_task_should_have_begun_late_another_one_answers() -> None:
     task = await full_task_with_a_lost_acceptance()
     successor = await Task.join(task.shared, "b")

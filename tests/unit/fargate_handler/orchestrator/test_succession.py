@@ -53,6 +53,7 @@ async def test_what_a_lost_task_was_answering_is_begun_again_without_anybody_ask
     assert (call.request.turns, call.request.attempt, call.request.prefix) == ((Turn("user", "one?"),), 2, "")
     await b.answer("Once more.")
     assert await b.shared.stored(response_id) == ["a", "b", Restart(-1, 2, 2), "Once more."]
+    assert min(chunk.first_index for request in b.responses.requests for chunk in request) == 2, "written once"
     head = await b.shared.head(response_id)
     assert (head.owner, head.epoch) == ("b", 2)
     assert head.ending is not None
@@ -302,6 +303,26 @@ async def test_a_response_that_fails_over_and_over_keeps_none_of_the_others_wait
     assert b.succession._claimed == set()
 
 
+async def test_what_there_is_no_room_for_does_not_keep_the_sweep_from_what_comes_later() -> None:
+    shared = Shared()
+    first, second = await Task.join(shared, "first"), await Task.join(shared, "second")
+    busy, other = Channel("t", "demo", "busy"), Channel("t", "demo", "other")
+    first.read((await first.send("m1", channel=other)).stream)
+    b = await Task.join(shared, "b", Limits(sessions_per_node=1, first_token_deadline_seconds=60))
+    b.read((await b.send("m1", channel=busy)).stream)
+    late = (await second.send("m2", "m1", channel=busy)).stream
+    second.read(late)
+    second.orchestrator.draining = True  # it takes nothing over
+    await settle()
+    first.cut_off()
+    await b.clock.pass_time(12.0, step=0.05)
+    assert b.succession._claimed, "there is no room for another session"
+    second.cut_off()
+    await b.clock.pass_time(12.0, step=0.05)
+    assert (await shared.head(late.response_id)).owner == "b"
+    assert len(b.source.calls) == 2
+
+
 async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_come_at_once() -> None:
     shared = Shared()
     a = await Task.join(shared, "a")
@@ -478,8 +499,12 @@ async def test_a_lost_lease_is_remembered_for_a_while_and_then_forgotten() -> No
 async def test_a_lease_with_something_left_to_take_over_is_not_forgotten() -> None:
     _, b, response_id = await lost(tokens="a")
     b.shared.memory._leases["a"] = TaskLease("a", b.clock.now - 1_000.0, lost=True)
-    b.orchestrator.draining = True
-    await b.clock.pass_time(3.0)
-    b.orchestrator.draining = False
+    # There is room when it begins to look, and none any more when it has found something.
+    room = [True]
+    b.succession._has_room = lambda: bool(room and room.pop())
+    await b.clock.pass_time(SWEEP)
+    assert b.responses.network.calls["unfinished"] == 1
+    assert (await b.shared.head(response_id)).owner == "a"
+    b.succession._has_room = lambda: True
     await b.clock.pass_time(SWEEP)
     assert (await b.shared.head(response_id)).owner == "b"
