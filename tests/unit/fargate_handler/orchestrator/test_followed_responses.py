@@ -268,6 +268,29 @@ async def test_a_copy_gives_way_when_this_task_takes_the_response_over_and_does_
     assert len(b.orchestrator.responses) == 0
 
 
+@pytest.mark.parametrize("phase", [0.0, 0.4, 0.8, 1.2, 1.6])
+async def test_a_copy_that_ends_after_it_gave_way_is_no_response_any_more(phase: float) -> None:
+    """Whether its following or the sweep took it over: the following may read the end that this task has written."""
+    a, b, stream = await answering("ab")
+    await b.clock.pass_time(phase)
+    a.shared.peers.cut(a.address)
+    reader = b.read(await b.find(stream.response_id))
+    a.cut_off()
+    for _ in range(60):
+        await b.clock.pass_time(0.25)
+        if b.source.calls:
+            break
+    await b.answer("x")
+    await b.clock.pass_time(0.9)
+    own = await b.find(stream.response_id)
+    assert (own.via, own.state) == ("owner", ResponseState.COMPLETED)
+    assert reader.left_behind
+    assert b.orchestrator.responses.of(CHANNEL) == [own]
+    for _ in range(3):
+        b.orchestrator.sweep(b.clock.now + 301.0)
+    assert len(b.orchestrator.responses) == 0
+
+
 async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_once_followed() -> None:
     a, b, stream = await answering("ab")
     b.read(await b.find(stream.response_id))
@@ -277,6 +300,9 @@ async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_onc
     own = b.orchestrator.responses.held(stream.response_id)
     assert own is not None
     assert own.via == "owner"
+    b.orchestrator.sweep(b.clock.now)
+    await settle()
+    assert len(b.followed) == 0, "a is not heard any more"
     for _ in range(15):
         await b.clock.pass_time(1.0, step=0.05)
         b.orchestrator.sweep(b.clock.now)
