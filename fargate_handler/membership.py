@@ -10,6 +10,7 @@ from fargate_handler.adapters import Stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.lease_view import LeaseView
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
@@ -86,10 +87,12 @@ class Membership:
     def join(self, orchestrator: Orchestrator) -> None:
         """Have `orchestrator` know of the responses of other tasks."""
         self._orchestrator = orchestrator
+        leases = LeaseView(self._stores.responses, self._monotonic)
         orchestrator.succession = self._succession = Succession(
             responses=self._stores.responses,
             sessions=self._stores.sessions,
             keeper=self.keeper,
+            leases=leases,
             dead_letters=self._stores.dead_letters,
             clock=self._clock,
             limits=self._limits,
@@ -97,12 +100,14 @@ class Membership:
             monotonic=self._monotonic,
             wall_time=time.time,
             is_writing=self.recorder.is_writing,
+            is_read=lambda response_id: orchestrator.responses.held(response_id) is not None,
             has_room=lambda: orchestrator.has_room,
             begin=orchestrator.inherit,
         )
         orchestrator.elsewhere = FollowedResponses(
             store=self._stores.responses,
             keeper=self.keeper,
+            leases=leases,
             peers=self._peers,
             responses=orchestrator.responses,
             new_stream=orchestrator.new_stream,

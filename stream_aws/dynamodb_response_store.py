@@ -135,7 +135,7 @@ class DynamoDBResponseStore:
                 raise
             raise LeaseLost(f"response {lease.response_id} has another owner now") from error
 
-    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+    async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         """See the port. Three calls, where the earlier owner's lease is known to be lost."""
         head = await self._claim(response_id, owner, self._leases.known_lost - {owner}, now)
         if head is not None and head.ending is None and head.owner != owner:
@@ -145,7 +145,7 @@ class DynamoDBResponseStore:
         if head is None or head.ending is not None or head.owner != owner:
             return None
         if head.epoch in head.starts:
-            return head.lease
+            return gapless(head, await self._chunks(response_id, 0, now), 0)
         return await self._begin(head, now)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
@@ -189,17 +189,17 @@ class DynamoDBResponseStore:
             item = error.response.get("Item")
         return read_head(item) if alive(item, now) else None
 
-    async def _begin(self, head: ResponseHead, now: float) -> Lease | None:
+    async def _begin(self, head: ResponseHead, now: float) -> StoredEntries | None:
         """Put on record from where on the entries of a claimed epoch count."""
         # From here on nothing more that an earlier owner writes can count: what is there now is all there is.
         written = replace(head, epoch=max(head.starts))
-        start = gapless(written, await self._chunks(head.response_id, 0, now), 0).next_index
+        left = gapless(written, await self._chunks(head.response_id, 0, now), 0)
         try:
             await self._update_head(
                 head.response_id,
                 "SET starts.#epoch = :start",
                 "epoch = :epoch AND #owner = :owner AND attribute_not_exists(starts.#epoch)",
-                {":start": number(start), ":epoch": number(head.epoch), ":owner": text(head.owner)},
+                {":start": number(left.next_index), ":epoch": number(head.epoch), ":owner": text(head.owner)},
                 {"#epoch": str(head.epoch)},
             )
         except ClientError as error:
@@ -208,7 +208,9 @@ class DynamoDBResponseStore:
             found = error.response.get("Item")
             if found is None or read_head(found).lease != head.lease:
                 return None  # somebody took it over from us in the meantime, or it has expired
-        return head.lease
+            # We have begun already, without hearing of it: what was written since by an earlier owner doesn't count.
+            return gapless(read_head(found), await self._chunks(head.response_id, 0, now), 0)
+        return replace(left, head=replace(head, starts={**head.starts, head.epoch: left.next_index}))
 
     async def _chunks(self, response_id: str, from_index: int, now: float) -> list[Chunk]:
         request = requests.query_from(self._table, response_id, from_index)

@@ -81,21 +81,22 @@ class MemoryResponseStore:
             self._handed_over.add(lease)
             self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
 
-    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+    async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         """See the port."""
         head = await self.head(response_id, now)
         if head is None or head.ending is not None:
             return None
         if head.owner == owner:
-            return head.lease
+            return gapless(head, self._chunks[response_id], 0)
         lease = self._leases.get(head.owner, TaskLease(head.owner, 0.0))
         if lease.in_force(now):
             return None
         self._leases[head.owner] = replace(lease, lost=True)
-        start = gapless(head, self._chunks[response_id], 0).next_index
+        left = gapless(head, self._chunks[response_id], 0)
         epoch = head.epoch + 1
-        self._heads[response_id] = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: start})
-        return Lease(response_id, owner, epoch)
+        head = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: left.next_index})
+        self._heads[response_id] = head
+        return replace(left, head=head)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         """See the port."""

@@ -194,10 +194,11 @@ class ResponseStore(Protocol):
             LeaseLost: another owner has the response.
         """
 
-    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+    async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         """Become the owner of a response whose owner's lease has run out; None when that isn't so, or it has ended.
 
-        Who is the owner already is given its lease. The earlier owner's lease is declared lost.
+        Returns what is on record, from index 0 on; its head tells the new lease. Who is the owner already is given the
+        same. The earlier owner's lease is declared lost.
 
         What the earlier owner had written counts up to the gapless prefix at that moment; `starts` of the head says where
         the new epoch begins. Who was interrupted in doing this does it again.

@@ -41,17 +41,19 @@ async def resume(
 
     Raises:
         NotFound, Gone: see `Orchestrator.find`.
-        InvalidRequest: the client claims to have what the response hasn't.
+        InvalidRequest: the client claims to have what the response hasn't, or to know of an owner that it never had.
         Overloaded: it can't be told yet where the client goes on.
     """
     give_up_at = context.monotonic() + patience
+    looked_again = False
     while True:
         stream = await context.orchestrator.find(response_id, channel)
         point = await _point(context, stream, after, epoch, give_up_at)
         if point is not None:
             return Resumption(stream, point)
         if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
-            _outdated(context, stream)
+            _look_again(context, stream, param, looked_again=looked_again)
+            looked_again = True
         elif stream.via == "owner" or stream.log.closed:
             raise InvalidRequest(
                 f"`{param}` lies behind the response's end: its last index is {stream.log.next_index - 1}; nothing was changed",
@@ -66,16 +68,22 @@ async def resume(
             )
 
 
-def _outdated(context: GatewayContext, stream: ResponseStream) -> None:
-    """The client knows of a later owner than this copy does: look for another one."""
-    if stream.log.closed or stream.via != "owner":
-        context.orchestrator.lose(stream)
-        return
-    raise Overloaded(
-        "another task answers this by now, which this one is about to learn; resume again",
-        code="response_elsewhere",
-        retry_after_ms=1000,
-    )
+def _look_again(context: GatewayContext, stream: ResponseStream, param: str, *, looked_again: bool) -> None:
+    """The client knows of a later owner than this copy does: drop it, so that another one is found."""
+    alone = context.orchestrator.elsewhere is None
+    if alone or (looked_again and stream.log.closed):
+        raise InvalidRequest(
+            f"`{param}` names an owner that this response never had; nothing was changed",
+            code="invalid_field",
+            param=param,
+        )
+    if stream.via == "owner" and not stream.log.closed:
+        raise Overloaded(
+            "another task answers this by now, which this one is about to learn; resume again",
+            code="response_elsewhere",
+            retry_after_ms=1000,
+        )
+    context.orchestrator.lose(stream)
 
 
 async def _point(

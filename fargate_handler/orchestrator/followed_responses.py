@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from fargate_handler.background import Background
 from fargate_handler.orchestrator.following import Diverged, Following
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.lease_view import LeaseView
 from fargate_handler.orchestrator.responses import Responses
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
@@ -47,6 +48,7 @@ class FollowedResponses:
         *,
         store: ResponseStore,
         keeper: LeaseKeeper,
+        leases: LeaseView,
         peers: PeerLog,
         responses: Responses,
         new_stream: NewStream,
@@ -57,6 +59,7 @@ class FollowedResponses:
     ) -> None:
         self._store = store
         self._keeper = keeper
+        self._leases = leases
         self._peers = peers
         self._responses = responses
         self._new_stream = new_stream
@@ -132,7 +135,8 @@ class FollowedResponses:
 
     def _pause(self) -> float:
         """As often as the store is written; less often when there are many, since reading takes from delivering."""
-        return max(self._limits.store_interval_ms / 1000, len(self._followings) / _READS_PER_SECOND)
+        reading = sum(following.reads_store for following in self._followings)
+        return max(self._limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
 
     def _begin(self, head: ResponseHead) -> Following:
         stream = self._new_stream(head.response_id, head.message_id, Channel(*head.channel.split(":")))
@@ -142,6 +146,7 @@ class FollowedResponses:
             head=head,
             store=self._store,
             keeper=self._keeper,
+            leases=self._leases,
             peers=self._peers,
             limits=self._limits,
             monotonic=self._monotonic,

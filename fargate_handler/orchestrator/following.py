@@ -8,19 +8,22 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.lease_view import LeaseView
 from stream_core.channel import Channel
 from stream_core.limits import Limits
 from stream_core.messages import ResponseCompleted, ResponseDelta, ResponseFailed, Usage
 from stream_core.peer_log import PeerEvent, PeerLog, PeerResponse, PeerUnreachable
 from stream_core.response_log import LogEntry, Restart
 from stream_core.response_state import ResponseState
-from stream_core.response_store import Ending, ResponseHead, ResponseStore, StoredEntries, StoreUnavailable
+from stream_core.response_store import Ending, ResponseHead, ResponseStore, StoredEntries, StoreUnavailable, TaskLease
 from stream_core.response_stream import ResponseStream
 
 _logger = logging.getLogger(__name__)
 
 # The owner is tried again so long after it could not be reached; meanwhile what is on record is read.
 _OWNER_AGAIN_SECONDS = 2.0
+# A lease with less than this share left was not renewed when it should have been: its owner has most likely been lost.
+_UNRENEWED_SHARE = 0.5
 _READS_NOTED_PER_GRACE = 3.0
 
 
@@ -34,7 +37,7 @@ class Following:
     Args:
         stream: the copy, empty at first.
         store, peers: where the original is.
-        keeper: of this task's own name.
+        keeper: of this task's own name; `leases`: of the others'.
         monotonic, wall_time: seconds, the second ones since the epoch.
         pause: says how many seconds to let pass before the store is read again.
         take_over: called with the response's id when its owner's lease is no longer in force; whether this task owns it now.
@@ -47,6 +50,7 @@ class Following:
         head: ResponseHead,
         store: ResponseStore,
         keeper: LeaseKeeper,
+        leases: LeaseView,
         peers: PeerLog,
         limits: Limits,
         monotonic: Callable[[], float],
@@ -57,9 +61,12 @@ class Following:
         self.stream = stream
         self.filled = asyncio.Event()
         """Set when the copy has what there was when it began."""
+        self.reads_store = False
+        """Whether it reads the store again and again."""
         self._head = head
         self._store = store
         self._keeper = keeper
+        self._leases = leases
         self._peers = peers
         self._limits = limits
         self._monotonic = monotonic
@@ -77,23 +84,23 @@ class Following:
         """
         while not self.stream.log.closed:
             try:
-                if self._head.ending is None and await self._changes_hands():
+                lease = await self._lease_of_owner()
+                if lease is not None and lease.address is not None:
+                    await self._follow_owner(lease.address)
+                elif lease is None and self._head.ending is None and await self._take_over(self.stream.response_id):
                     return
-                if self.stream.log.closed:
-                    return
-                await self._follow_store(self._monotonic() + _OWNER_AGAIN_SECONDS)
+                if not self.stream.log.closed:
+                    await self._follow_store(lease)
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
-    async def _changes_hands(self) -> bool:
-        """Follow the owner as long as that can be done; whether this task is the owner now."""
+    async def _lease_of_owner(self) -> TaskLease | None:
+        """The lease of the response's owner, if it is in force and another task's."""
         owner = self._head.owner
-        lease = await self._store.lease(owner) if owner != self._keeper.owner else None
-        if lease is None or not lease.in_force(self._wall_time()):
-            return await self._take_over(self.stream.response_id)
-        if lease.address is not None:
-            await self._follow_owner(lease.address)
-        return False
+        if self._head.ending is not None or owner == self._keeper.owner:
+            return None
+        lease = await self._leases.of(owner)
+        return lease if lease is not None and lease.in_force(self._wall_time()) else None
 
     # -- from the owner ------------------------------------------------------------------------------------------
 
@@ -137,19 +144,33 @@ class Following:
 
     # -- from the store ------------------------------------------------------------------------------------------
 
-    async def _follow_store(self, until: float) -> None:
-        """Read what is on record, as often as it is written, until that moment or the response's end."""
-        log = self.stream.log
-        while True:
-            read = await self._store.entries(self.stream.response_id, log.next_index, self._wall_time())
-            self._take(read)
-            self.filled.set()
-            if log.closed or self._monotonic() >= until:
-                return
-            if self._monotonic() >= self._note_at:
-                self._note_at = self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
-                await self._store.note_read(self.stream.response_id, self._wall_time())
-            await asyncio.sleep(self._pause())
+    async def _follow_store(self, lease: TaskLease | None) -> None:
+        """Read what is on record until the owner should be tried again, or is another one, or the response has ended."""
+        log, owner = self.stream.log, self._head.owner
+        until = self._monotonic() + _OWNER_AGAIN_SECONDS
+        gone_for = self._gone_for(lease)
+        self.reads_store = not gone_for
+        try:
+            while True:
+                read = await self._store.entries(self.stream.response_id, log.next_index, self._wall_time())
+                self._take(read)
+                self.filled.set()
+                if log.closed or self._head.owner != owner:
+                    return
+                if self._monotonic() >= self._note_at:
+                    self._note_at = self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
+                    await self._store.note_read(self.stream.response_id, self._wall_time())
+                # Nothing is written by an owner that is gone, and many may wait for the end of its lease.
+                await asyncio.sleep(gone_for or self._pause())
+                if self._monotonic() >= until:
+                    return
+        finally:
+            self.reads_store = False
+
+    def _gone_for(self, lease: TaskLease | None) -> float:
+        """How many seconds this lease is good for yet, when its owner has most likely been lost; else 0."""
+        left = lease.until - self._wall_time() if lease is not None else 0.0
+        return left if 0 < left < self._limits.lease_seconds * _UNRENEWED_SHARE else 0.0
 
     def _take(self, read: StoredEntries) -> None:
         log, head = self.stream.log, read.head

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.lease_view import LeaseView
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
@@ -65,6 +66,7 @@ class Succession:
     Args:
         dead_letters: for messages whose tasks were all lost; without one, they are logged.
         is_writing: whether a response, by its id, is this task's already and not yet on record to its end.
+        is_read: whether somebody reads a response, by its id, here.
         has_room: whether one more response can be generated here.
         begin: goes on with a response; whether it didn't already.
         monotonic, wall_time: seconds, the second ones since the epoch.
@@ -76,6 +78,7 @@ class Succession:
         responses: ResponseStore,
         sessions: SessionStore,
         keeper: LeaseKeeper,
+        leases: LeaseView,
         dead_letters: DeadLetters | None,
         clock: DeliveryClock,
         limits: Limits,
@@ -83,18 +86,21 @@ class Succession:
         monotonic: Callable[[], float],
         wall_time: Callable[[], float],
         is_writing: Callable[[str], bool],
+        is_read: Callable[[str], bool],
         has_room: Callable[[], bool],
         begin: Callable[[Inheritance], bool],
     ) -> None:
         self._responses = responses
         self._sessions = sessions
         self._keeper = keeper
+        self._leases = leases
         self._dead_letters = dead_letters
         self._clock = clock
         self._limits = limits
         self._monotonic = monotonic
         self._wall_time = wall_time
         self._is_writing = is_writing
+        self._is_read = is_read
         self._has_room = has_room
         self._begin = begin
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -127,21 +133,21 @@ class Succession:
         if taking is None:
             if not (self._keeper.in_force and self._has_room()):
                 return False
-            taking = self._taking[response_id] = self._background.run(self._take_over(response_id))
+            taking = self._taking[response_id] = self._background.run(self._in_turn(response_id))
             taking.add_done_callback(lambda _: self._taking.pop(response_id))
         return await asyncio.shield(taking)
 
     async def begin_late(self, response_id: str) -> None:
         """Answer a message that is this task's to answer, and that it doesn't answer yet: now, or when there is room."""
         self._claimed.add(response_id)
-        await self._in_turn(response_id)
+        await self._try(response_id)
 
     async def _sweep(self) -> None:
         self._sweeping = True
         try:
-            await asyncio.gather(*(self._in_turn(response_id) for response_id in self._claimed))
+            await asyncio.gather(*(self._try(response_id) for response_id in self._claimed))
             now = self._wall_time()
-            for lease in await self._responses.leases():
+            for lease in (await self._leases.all()).values():
                 if lease.owner != self._keeper.owner and not lease.in_force(now):
                     await self._inherit(lease.owner, forget=lease.until + _REMEMBERED_SECONDS < now)
         except StoreUnavailable:
@@ -153,16 +159,20 @@ class Succession:
         left = list(await self._responses.unfinished(owner))
         if not left and forget:
             await self._responses.forget(owner)
-        # Others sweep too: each begins elsewhere.
+        # Others sweep too: each begins with what its own readers wait for, and then elsewhere.
         random.shuffle(left)
-        await asyncio.gather(*(self._in_turn(response_id) for response_id in left))
+        left.sort(key=self._is_read, reverse=True)
+        await asyncio.gather(*(self._try(response_id) for response_id in left))
 
-    async def _in_turn(self, response_id: str) -> None:
+    async def _try(self, response_id: str) -> None:
+        try:
+            await self.take_over(response_id)
+        except StoreUnavailable:
+            return  # the next sweep finds it again
+
+    async def _in_turn(self, response_id: str) -> bool:
         async with self._slots:
-            try:
-                await self.take_over(response_id)
-            except StoreUnavailable:
-                return  # the next sweep finds it again
+            return await self._take_over(response_id)
 
     async def _take_over(self, response_id: str) -> bool:
         if self._is_writing(response_id):
@@ -171,15 +181,11 @@ class Succession:
             return True
         # Before it is: the answer may be lost, and then nobody else would look.
         self._claimed.add(response_id)
-        lease = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
-        if lease is None:
+        stored = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
+        if stored is None or stored.head is None:
             self._claimed.discard(response_id)
             return False
-        stored = await self._responses.entries(response_id, 0, self._wall_time())
         head = stored.head
-        if head is None or head.ending is not None or head.lease != lease:
-            self._claimed.discard(response_id)
-            return False
         channel = Channel(*head.channel.split(":"))
         conversation = await self._sessions.load(channel, self._wall_time())
         message = next((entry for entry in conversation.entries if entry.response_id == response_id), None)
@@ -187,12 +193,12 @@ class Succession:
             await self._give_up(head, channel, stored)
         else:
             began_at = None if stored.began_at is None else self._monotonic() - (self._wall_time() - stored.began_at)
-            if lease.owner != self._keeper.owner:
+            if head.owner != self._keeper.owner:
                 self._claimed.discard(response_id)
                 return False  # our lease was lost meanwhile, and this response with it
             try:
                 self._taken.value += self._begin(
-                    Inheritance(head, lease, channel, stored, conversation, message, began_at)
+                    Inheritance(head, head.lease, channel, stored, conversation, message, began_at)
                 )
             except RateLimited:
                 return False  # there is no room at this moment: the next sweep tries again

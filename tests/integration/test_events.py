@@ -65,13 +65,22 @@ async def test_after_in_the_query_resumes_and_the_header_wins(opened: OpenSessio
     assert tail.last == 0
 
 
-@pytest.mark.parametrize("event_id", ["x", "-2", "-5", "1.5", "999", "999.end", "x.end", "1 2"])
+@pytest.mark.parametrize("event_id", ["x", "-2", "-5", "1.x", "1.5.5", "1.-5", "999", "999.end", "x.end", "1 2"])
 async def test_a_wrong_last_event_id(opened: OpenSession, event_id: str) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
     await session.poll_whole(response_id)
     answer = await session.call("GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": event_id})
     assert (answer.status, answer.error["code"]) == (400, "invalid_field")
+
+
+async def test_a_last_event_id_of_an_owner_that_nobody_knows_loses_nothing(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    for _ in ("while it is answered", "when it has ended"):
+        answer = await session.call("GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": "1.5"})
+        assert (answer.status, answer.error["code"]) == (400, "invalid_field")
+        assert (await session.poll_whole(response_id))[1] == _QUICK_TEXT
 
 
 @pytest.mark.parametrize("after", ["x", "-2", "999", "1.5"])

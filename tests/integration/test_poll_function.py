@@ -24,6 +24,7 @@ from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer
 from tests.integration.deployment import SIGNING_KEYS, Deployment
+from tests.integration.stores.stores import lease_of
 
 Poll = Callable[["StoredResponse", str], HttpAnswer]
 
@@ -44,7 +45,7 @@ class StoredResponse:
 
     async def take_over(self) -> int:
         """Another task owns it; returns from which index on."""
-        lease = await self._responses.take_over(self.lease.response_id, uuid.uuid4().hex, time.time())
+        lease = lease_of(await self._responses.take_over(self.lease.response_id, uuid.uuid4().hex, time.time()))
         assert lease is not None
         self.lease = lease
         head = await self._responses.head(lease.response_id, time.time())

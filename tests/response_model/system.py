@@ -192,11 +192,14 @@ class System:
         """What a task asks for is given if, and only if, nobody has it; then all of what is on record is still there."""
         answer, now = self.answers[response_id], self.now + task.skew
         before = self.read(task, response_id, 0)
-        lease = task.stores.responses(lambda store: store.take_over(response_id, task.owner, now))
+        stored = task.stores.responses(lambda store: store.take_over(response_id, task.owner, now))
         earlier = answer.lease
         if answer.ended or (earlier.owner != task.owner and self.leases.in_force(earlier.owner, now)):
-            assert lease is None
+            assert stored is None
             return
+        assert stored is not None
+        assert stored.head is not None
+        lease = stored.head.lease
         if earlier.owner == task.owner:
             assert lease == earlier
             return
@@ -206,9 +209,8 @@ class System:
             self.drop(task, follower)
         copy = task.copies[response_id] = Copy(response_id)
         answer.lease, answer.logs[lease.epoch] = lease, copy.log
-        stored = self.read(task, response_id, 0)
+        assert stored == self.read(task, response_id, 0), "what it is given is what everybody reads"
         assert list(stored.entries) == list(before.entries)
-        assert stored.head is not None
         assert stored.head.starts[lease.epoch] == stored.next_index
         copy.take_up(stored, lease, continues=continues)
 

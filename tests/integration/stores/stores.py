@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stream_core.channel import Channel
 from stream_core.response_log import LogEntry
 from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, Lease, ResponseStore
+from stream_core.response_store import Chunk, Ending, Lease, ResponseStore, StoredEntries
 from stream_core.session_store import LedgerEntry, SessionStore
 
 NOW = 1_800_000_000.0
@@ -57,6 +57,12 @@ def new_message(previous: LedgerEntry | None, text: str = "hello", owner: str = 
     """A message that follows `previous`."""
     previous_id = previous.message_id if previous else None
     return LedgerEntry(new_name("message"), previous_id, text, new_name("response"), owner)
+
+
+def lease_of(taken: StoredEntries | None) -> Lease | None:
+    """The lease under which a response was taken over."""
+    assert taken is None or (taken.head is not None and taken.first_index == 0)
+    return taken.head.lease if taken is not None and taken.head is not None else None
 
 
 def chunk(lease: Lease, first_index: int, entries: Sequence[LogEntry], began_at: float = NOW) -> Chunk:

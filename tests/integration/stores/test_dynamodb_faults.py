@@ -13,7 +13,7 @@ from stream_core.response_store import Chunk, Lease, StoreUnavailable
 from stream_core.session_store import NotAccepted
 from tests.integration.faulty_dynamodb import Fault
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import NOW, chunk, completed, new_channel, new_message, new_name
+from tests.integration.stores.stores import NOW, chunk, completed, lease_of, new_channel, new_message, new_name
 
 PASSING = [Fault.THROTTLED, Fault.INTERNAL_ERROR, Fault.BARE_503, Fault.RESET_BEFORE, Fault.RESET_AFTER]
 
@@ -92,7 +92,7 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(dynamodb_store
         await stores.responses.renew(lease.owner, NOW + 10)
         for index in range(4):
             await append_until_taken(stores, [chunk(lease, index, [f"{index} "])])
-        new = await stores.responses.take_over(lease.response_id, "b", NOW + 11)
+        new = lease_of(await stores.responses.take_over(lease.response_id, "b", NOW + 11))
         assert new == Lease(lease.response_id, "b", 2)
         await append_until_taken(stores, [chunk(new, index, [f"{index} "]) for index in range(4, 8)])
         await stores.responses.finish(new, completed(8), NOW + 300)

@@ -9,7 +9,7 @@ import pytest
 from stream_core.response_store import Lease, LeaseLost, StoreUnavailable
 from tests.integration.faulty_dynamodb import Fault
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import NOW, completed, new_name
+from tests.integration.stores.stores import NOW, completed, lease_of, new_name
 
 # Its calls, by something that only this one says.
 DECLARE_LOST = ("UpdateItem", "SET lost")
@@ -42,7 +42,7 @@ async def test_who_reads_that_a_lease_is_lost_need_not_declare_it(dynamodb_store
     task = stores.of_another_task()
     await task.leases()
     before = stores.dynamodb.requests.copy()
-    assert await task.take_over(left.response_id, "b", NOW) == Lease(left.response_id, "b", 2)
+    assert lease_of(await task.take_over(left.response_id, "b", NOW)) == Lease(left.response_id, "b", 2)
     assert stores.dynamodb.requests - before == {"UpdateItem": 2, "Query": 1}
 
 
@@ -50,7 +50,7 @@ async def test_more_lost_tasks_than_one_condition_may_name(dynamodb_stores: Dyna
     stores = dynamodb_stores
     left = await stores.begin(new_name("task"))
     stores.responses._leases.known_lost = {new_name("task") for _ in range(150)}  # type: ignore[attr-defined]
-    assert await stores.responses.take_over(left.response_id, "b", NOW) == Lease(left.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(left.response_id, "b", NOW)) == Lease(left.response_id, "b", 2)
 
 
 @pytest.mark.usefixtures("short_pauses")
@@ -68,7 +68,7 @@ async def test_who_was_interrupted_in_taking_over_does_it_again(
     await stores.write(old, 3, ["a3"])
     seen = await stores.read(old.response_id)
     assert seen == ["a0", "a1"][: len(seen)]
-    new = await stores.responses.take_over(old.response_id, taker, NOW + 1)
+    new = lease_of(await stores.responses.take_over(old.response_id, taker, NOW + 1))
     assert new == Lease(old.response_id, taker, 2)
     await stores.write(old, 2, ["a2"])
     await stores.write(new, 2, ["b2"])
@@ -95,7 +95,7 @@ async def test_who_was_interrupted_in_taking_over_is_followed_by_another(
         await stores.write(Lease(old.response_id, dead, 2), 2, ["dead2"])
     await stores.write(old, 2, ["a2"])
     before = await stores.read(old.response_id)
-    new = await other.take_over(old.response_id, taker, NOW + 11)
+    new = lease_of(await other.take_over(old.response_id, taker, NOW + 11))
     assert new == Lease(old.response_id, taker, 3 if has_claimed else 2)
     kept = await stores.read(old.response_id)
     assert kept[: len(before)] == before
@@ -131,7 +131,7 @@ async def test_a_take_over_whose_answers_are_lost_succeeds(
     await stores.write(old, 0, ["a0", "a1"])
     operation, wording = call
     stores.dynamodb.inject(Fault.RESET_AFTER, operation, wording=wording, times=1)
-    assert await stores.responses.take_over(old.response_id, "b", NOW) == Lease(old.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(old.response_id, "b", NOW)) == Lease(old.response_id, "b", 2)
     assert stores.dynamodb.struck[Fault.RESET_AFTER] == 1
     head = await stores.responses.head(old.response_id, NOW)
     assert head is not None
@@ -178,7 +178,7 @@ async def test_what_comes_between_the_claim_and_the_start_is_never_read(dynamodb
     with pytest.raises(LeaseLost):
         await stores.responses.finish(old, completed(4), NOW + 300)
     held.released.set()
-    new = await taking
+    new = lease_of(await taking)
     assert new == Lease(old.response_id, "b", 2)
     assert await stores.read(old.response_id) == ["a0", "a1"]
     await stores.write(new, 2, ["b2"])
@@ -197,7 +197,7 @@ async def test_what_comes_between_the_claim_and_its_reading_never_goes_away_agai
     await stores.write(old, 2, ["a2"])
     before = await stores.read(old.response_id)
     held.released.set()
-    new = await taking
+    new = lease_of(await taking)
     assert new is not None
     kept = await stores.read(old.response_id)
     assert kept == ["a0", "a1", "a2"][: len(kept)]
@@ -217,7 +217,7 @@ async def test_what_was_read_before_the_claim_never_goes_away_again(dynamodb_sto
     await stores.write(old, 2, ["a2"])
     assert await stores.read(old.response_id) == ["a0", "a1", "a2"]
     held.released.set()
-    new = await taking
+    new = lease_of(await taking)
     assert new is not None
     await stores.write(new, 3, ["b3"])
     assert await stores.read(old.response_id) == ["a0", "a1", "a2", "b3"]
@@ -234,7 +234,7 @@ async def test_a_reader_that_a_take_over_overtakes_gets_nothing_stale(
     held = stores.dynamodb.hold(operation)
     reading = asyncio.create_task(stores.read(old.response_id))
     await held.reached.wait()
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
     await stores.write(old, 2, ["a2"])
     await stores.write(new, 2, ["b2"])
@@ -252,11 +252,11 @@ async def test_one_task_that_takes_over_twice_at_once_begins_once(dynamodb_store
     slow = asyncio.create_task(stores.responses.take_over(old.response_id, "b", NOW))
     await held.reached.wait()
     await stores.write(old, 1, ["a1"])
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new == Lease(old.response_id, "b", 2)
     assert await stores.read(old.response_id) == ["a0", "a1"]
     held.released.set()
-    assert await slow in (new, None)
+    assert lease_of(await slow) in (new, None)
     assert await stores.read(old.response_id) == ["a0", "a1"]
 
 

@@ -23,7 +23,7 @@ from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.faulty_dynamodb import Fault
 from tests.integration.server_process import ROOT, free_port
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import LIFETIME, NOW, new_channel, new_message, new_name
+from tests.integration.stores.stores import LIFETIME, NOW, lease_of, new_channel, new_message, new_name
 
 LATER = NOW + 60.0
 """When letters are redriven."""
@@ -113,7 +113,7 @@ async def test_a_redriven_message_is_taken_up_as_what_any_task_leaves(office: De
     entry = await office.known(channel)
     assert (entry.response_id, entry.text, entry.ended) == (redriven.response_id, message.text, False)
     assert redriven.response_id in await office.left_to_take_over()
-    lease = await office.stores.responses.take_over(redriven.response_id, "task-b", LATER)
+    lease = lease_of(await office.stores.responses.take_over(redriven.response_id, "task-b", LATER))
     assert lease == Lease(redriven.response_id, "task-b", 2)
     assert await office.stores.read(redriven.response_id, now=LATER) == []
     assert await office.counts() == (0, 0)

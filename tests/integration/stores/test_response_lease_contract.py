@@ -8,7 +8,7 @@ import pytest
 
 from stream_core.response_log import LogEntry, Restart
 from stream_core.response_store import Lease, LeaseLost
-from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, new_name
+from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, lease_of, new_name
 
 
 async def test_a_response_is_taken_over_only_after_its_owners_lease_has_run_out(stores: Stores) -> None:
@@ -17,7 +17,20 @@ async def test_a_response_is_taken_over_only_after_its_owners_lease_has_run_out(
     for now in (NOW, NOW + 9.5, NOW + 9.99):
         assert await stores.responses.take_over(lease.response_id, "b", now) is None
     assert await stores.responses.head(lease.response_id, NOW) is not None
-    assert await stores.responses.take_over(lease.response_id, "b", NOW + 10) == Lease(lease.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(lease.response_id, "b", NOW + 10)) == Lease(
+        lease.response_id, "b", 2
+    )
+
+
+async def test_who_takes_over_is_given_what_everybody_reads(stores: Stores) -> None:
+    old = await stores.begin(new_name("task"))
+    await stores.write(old, 0, ["a", "b"])
+    await stores.write(old, 3, ["d"])
+    for _ in range(2):  # the second time it is its own already
+        taken = await stores.responses.take_over(old.response_id, "b", NOW)
+        assert taken == await stores.responses.entries(old.response_id, 0, NOW)
+        assert taken.entries == ["a", "b"]
+        assert lease_of(taken) == Lease(old.response_id, "b", 2)
 
 
 async def test_one_renewal_holds_all_responses_of_a_task(stores: Stores) -> None:
@@ -40,7 +53,7 @@ async def test_a_late_renewal_does_not_shorten_the_lease(stores: Stores) -> None
 
 async def test_a_task_that_never_took_a_lease_has_none(stores: Stores) -> None:
     lease = await stores.begin(new_name("task"))
-    assert await stores.responses.take_over(lease.response_id, "b", NOW) == Lease(lease.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(lease.response_id, "b", NOW)) == Lease(lease.response_id, "b", 2)
 
 
 async def test_an_ended_response_is_not_taken_over(stores: Stores) -> None:
@@ -69,7 +82,7 @@ async def test_of_many_concurrent_takers_one_wins(stores: Stores, known: bool) -
         await task.renew(taker, NOW + 10)
         await task.leases()
         attempts.append(task.take_over(lease.response_id, taker, NOW))
-    won = [each for each in await asyncio.gather(*attempts) if each is not None]
+    won = [lease_of(each) for each in await asyncio.gather(*attempts) if each is not None]
     head = await stores.responses.head(lease.response_id, NOW)
     assert len(won) == 1
     assert head is not None
@@ -80,7 +93,7 @@ async def test_the_new_owner_goes_on_behind_the_gapless_prefix(stores: Stores) -
     old = await stores.begin(new_name("task"))
     await stores.write(old, 0, ["a0", "a1"])
     await stores.write(old, 4, ["a4"])
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new == Lease(old.response_id, "b", 2)
     head = await stores.responses.head(old.response_id, NOW)
     assert head is not None
@@ -94,7 +107,7 @@ async def test_the_new_owner_goes_on_behind_the_gapless_prefix(stores: Stores) -
 
 async def test_a_response_without_any_chunk_is_taken_over_from_its_beginning(stores: Stores) -> None:
     old = await stores.begin(new_name("task"))
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
     await stores.write(old, 0, ["a0", "a1"])
     assert await stores.read(old.response_id) == []
@@ -109,7 +122,7 @@ async def test_what_the_stale_owner_writes_late_is_never_read(stores: Stores, la
     wanted = [*olds[:2], *news[2:8]]
     old = await stores.begin(new_name("task"))
     await stores.write(old, 0, olds[:2])
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
     writes = [[chunk(new, first, news[first : first + 2])] for first in (2, 4, 6)]
     writes.insert(late, [chunk(old, first, olds[first:end]) for first in range(end)])
@@ -125,7 +138,7 @@ async def test_what_lay_behind_a_gap_when_it_was_taken_over_stays_unread(stores:
     old = await stores.begin(new_name("task"))
     await stores.write(old, 0, ["a0"])
     await stores.write(old, 2, ["a2", "a3"])
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
     await stores.write(old, 1, ["a1"])
     assert await stores.read(old.response_id) == ["a0"]
@@ -135,7 +148,7 @@ async def test_what_lay_behind_a_gap_when_it_was_taken_over_stays_unread(stores:
 
 async def test_the_stale_owner_can_not_end_it(stores: Stores) -> None:
     old = await stores.begin(new_name("task"))
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
     with pytest.raises(LeaseLost):
         await stores.responses.finish(old, completed(0), NOW + 300)
@@ -153,7 +166,7 @@ async def test_a_stale_owner_that_wakes_up(stores: Stores) -> None:
     await stores.write(old, 0, ["a0", "a1"])
     other, taker = stores.of_another_task(), new_name("task")
     await other.renew(taker, NOW + 20)
-    new = await other.take_over(old.response_id, taker, NOW + 10)
+    new = lease_of(await other.take_over(old.response_id, taker, NOW + 10))
     assert new == Lease(old.response_id, taker, 2)
     await stores.write(old, 2, ["a2", "a3", "a4"])
     await stores.write(old, 0, ["a0", "a1", "a2", "a3"])
@@ -177,11 +190,11 @@ async def test_a_stale_owner_that_wakes_up(stores: Stores) -> None:
 async def test_three_owners_in_a_row(stores: Stores) -> None:
     first = await stores.begin(new_name("task"))
     await stores.write(first, 0, ["a0", "a1", "a2"])
-    second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    second = lease_of(await stores.responses.take_over(first.response_id, new_name("task"), NOW))
     assert second is not None
     markers = Restart(2, 2, 2), Restart(-1, 3, 3)
     await stores.write(second, 3, [markers[0], "b4"])
-    third = await stores.responses.take_over(first.response_id, new_name("task"), NOW + 1)
+    third = lease_of(await stores.responses.take_over(first.response_id, new_name("task"), NOW + 1))
     assert third is not None
     assert third.epoch == 3
     await stores.write(first, 3, ["a3", "a4", "a5"])
@@ -196,8 +209,8 @@ async def test_three_owners_in_a_row(stores: Stores) -> None:
 async def test_an_owner_in_the_middle_that_wrote_nothing(stores: Stores) -> None:
     first = await stores.begin(new_name("task"))
     await stores.write(first, 0, ["a0"])
-    second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
-    third = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    second = lease_of(await stores.responses.take_over(first.response_id, new_name("task"), NOW))
+    third = lease_of(await stores.responses.take_over(first.response_id, new_name("task"), NOW))
     assert second is not None
     assert third is not None
     await stores.write(second, 1, ["b1"])
@@ -222,10 +235,10 @@ async def test_an_owner_that_leaves_in_order_is_no_loss(stores: Stores) -> None:
     assert await losses(stores, first.response_id) == (0, 0)
     await stores.responses.hand_over(first)
     await stores.responses.release(first.owner)
-    second = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    second = lease_of(await stores.responses.take_over(first.response_id, new_name("task"), NOW))
     assert second is not None
     assert await losses(stores, first.response_id) == (1, 0)
-    third = await stores.responses.take_over(first.response_id, new_name("task"), NOW)
+    third = lease_of(await stores.responses.take_over(first.response_id, new_name("task"), NOW))
     assert third is not None
     assert await losses(stores, first.response_id) == (1, 1)
     await stores.responses.hand_over(third)
@@ -235,7 +248,7 @@ async def test_an_owner_that_leaves_in_order_is_no_loss(stores: Stores) -> None:
 
 async def test_who_says_again_that_it_leaves_says_nothing_new(stores: Stores) -> None:
     lost = await stores.begin(new_name("task"))
-    left = await stores.responses.take_over(lost.response_id, new_name("task"), NOW)
+    left = lease_of(await stores.responses.take_over(lost.response_id, new_name("task"), NOW))
     assert left is not None
     for _ in range(3):
         await stores.responses.hand_over(left)
@@ -245,7 +258,7 @@ async def test_who_says_again_that_it_leaves_says_nothing_new(stores: Stores) ->
 
 async def test_only_its_owner_hands_a_response_over(stores: Stores) -> None:
     old = await stores.begin(new_name("task"))
-    new = await stores.responses.take_over(old.response_id, new_name("task"), NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, new_name("task"), NOW))
     assert new is not None
     for other in (old, Lease(old.response_id, new.owner, 3), Lease(new_name("response"), new.owner, 1)):
         with pytest.raises(LeaseLost):
@@ -258,6 +271,6 @@ async def test_who_is_the_owner_already_is_given_its_lease(stores: Stores, now: 
     lease = await stores.begin(owner := new_name("task"))
     await stores.responses.renew(owner, NOW + 10)
     await stores.write(lease, 0, ["a"])
-    assert await stores.responses.take_over(lease.response_id, owner, now) == lease
+    assert lease_of(await stores.responses.take_over(lease.response_id, owner, now)) == lease
     await stores.write(lease, 1, ["b"])
     assert await stores.read(lease.response_id) == ["a", "b"]

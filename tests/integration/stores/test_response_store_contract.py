@@ -11,7 +11,17 @@ import pytest
 from stream_core.response_log import LogEntry, Restart
 from stream_core.response_state import ResponseState
 from stream_core.response_store import Ending, Lease, LeaseLost
-from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, new_channel, new_message, new_name
+from tests.integration.stores.stores import (
+    LIFETIME,
+    NOW,
+    Stores,
+    chunk,
+    completed,
+    lease_of,
+    new_channel,
+    new_message,
+    new_name,
+)
 
 # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -298,7 +308,7 @@ async def test_reads_are_counted(stores: Stores) -> None:
 async def test_polls_survive_a_take_over_and_the_end(stores: Stores) -> None:
     old = await stores.begin(new_name("task"))
     await stores.responses.note_read(old.response_id, NOW)
-    new = await stores.responses.take_over(old.response_id, "b", NOW)
+    new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
     await stores.responses.note_read(old.response_id, NOW)
     await stores.responses.finish(new, completed(0), NOW + 300)

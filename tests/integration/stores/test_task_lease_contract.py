@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_core.response_store import Lease, LeaseLost, TaskLease
-from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, new_name
+from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, lease_of, new_name
 
 ADDRESS = "http://10.0.1.5:8080"
 
@@ -109,14 +109,16 @@ async def test_who_takes_over_declares_the_lease_lost(stores: Stores) -> None:
 
 async def test_what_a_lost_lease_covered_anybody_may_take_over_whatever_their_clock_says(stores: Stores) -> None:
     left = await lost(stores)
-    taken = await stores.of_another_task().take_over(left.response_id, "c", NOW - 3)
+    taken = lease_of(await stores.of_another_task().take_over(left.response_id, "c", NOW - 3))
     assert taken == Lease(left.response_id, "c", 2)
 
 
 async def test_a_lost_lease_covers_nothing_new(stores: Stores) -> None:
     owner = (await lost(stores)).owner
     late = await stores.begin(owner)
-    assert await stores.of_another_task().take_over(late.response_id, "c", NOW) == Lease(late.response_id, "c", 2)
+    assert lease_of(await stores.of_another_task().take_over(late.response_id, "c", NOW)) == Lease(
+        late.response_id, "c", 2
+    )
 
 
 async def test_a_lease_that_was_never_taken_is_lost_too(stores: Stores) -> None:
@@ -141,7 +143,7 @@ async def test_what_is_not_taken_over_costs_nobody_a_lease(stores: Stores) -> No
     assert await task.take_over(live.response_id, "b", NOW + 9) is None
     assert await task.take_over(ended.response_id, "b", NOW) is None
     assert await task.take_over(expired.response_id, "b", NOW + LIFETIME + 2) is None
-    assert await task.take_over(mine.response_id, own, NOW) == mine
+    assert lease_of(await task.take_over(mine.response_id, own, NOW)) == mine
     assert [lease.lost for lease in await listed(stores, owner, ended_owner, own)] == [False] * 3
     for other in (owner, ended_owner, own):
         await stores.responses.renew(other, NOW + 20)
@@ -159,7 +161,7 @@ async def test_a_task_that_leaves_releases_its_lease(stores: Stores) -> None:
     with pytest.raises(LeaseLost):
         await stores.responses.renew(owner, NOW + 20, ADDRESS)
     task = stores.of_another_task()
-    assert await task.take_over(left.response_id, "b", NOW) == Lease(left.response_id, "b", 2)
+    assert lease_of(await task.take_over(left.response_id, "b", NOW)) == Lease(left.response_id, "b", 2)
     assert await task.take_over(other.response_id, "b", NOW) is None
 
 
@@ -201,7 +203,7 @@ async def test_a_lost_lease_may_be_forgotten_but_not_renewed(stores: Stores) -> 
 async def test_what_a_forgotten_task_left_may_still_be_taken_over(stores: Stores) -> None:
     left = await lost(stores)
     await stores.responses.forget(left.owner)
-    taken = await stores.of_another_task().take_over(left.response_id, "c", NOW)
+    taken = lease_of(await stores.of_another_task().take_over(left.response_id, "c", NOW))
     assert taken == Lease(left.response_id, "c", 2)
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 from stream_core.response_store import Lease
-from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message, new_name
+from tests.integration.stores.stores import NOW, Stores, completed, lease_of, new_channel, new_message, new_name
 
 
 async def left_by(stores: Stores, owner: str, wanted: Collection[Lease]) -> None:
@@ -43,7 +43,7 @@ async def test_a_message_that_is_accepted_again_is_not_unfinished_again(stores: 
 async def test_what_is_taken_over_is_its_new_owners(stores: Stores) -> None:
     owner, taker = new_name("task"), new_name("task")
     first, second = await stores.begin(owner), await stores.begin(owner)
-    new = await stores.of_another_task().take_over(first.response_id, taker, NOW)
+    new = lease_of(await stores.of_another_task().take_over(first.response_id, taker, NOW))
     assert new is not None
     await left_by(stores, owner, [second])
     await left_by(stores, taker, [new])

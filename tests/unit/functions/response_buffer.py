@@ -141,10 +141,11 @@ class Buffer:
 
     def take_over(self) -> None:
         """Another task becomes its owner; its marker isn't on record yet."""
-        lease = at_once(self.store.take_over("r", f"owner-{self.lease.epoch + 1}", self.now))
-        assert lease is not None
-        self.lease = lease
-        self.next_index = self.head.starts[lease.epoch]
+        taken = at_once(self.store.take_over("r", f"owner-{self.lease.epoch + 1}", self.now))
+        assert taken is not None
+        assert taken.head is not None
+        self.lease = taken.head.lease
+        self.next_index = taken.next_index
 
     def go_on(self, *entries: LogEntry, attempt: int = 2, continues: bool = True) -> None:
         """The new owner's marker comes, and what follows it."""

@@ -75,6 +75,19 @@ async def test_behind_the_end_of_a_response_there_is_nothing_to_have() -> None:
         assert refusal(work) == (400, "invalid_field")
 
 
+async def test_an_owner_that_an_ended_response_never_had_is_not_looked_for_again_and_again() -> None:
+    here = await ChangedHands.begin()
+    await here.a.answer("c")
+    await here.b.clock.pass_time(1.0)
+    for task in (here.a, here.b):
+        before = task.responses.network.calls.total()
+        work = resuming(here, task, 1, epoch=9)
+        await settle()
+        assert refusal(work) == (400, "invalid_field")
+        assert task.responses.network.calls.total() - before < 10
+        assert (await task.find(here.response_id)).log.text == "abc"
+
+
 async def test_another_session_s_response_is_not_resumed() -> None:
     here = await ChangedHands.begin()
     for task in (here.a, here.b):

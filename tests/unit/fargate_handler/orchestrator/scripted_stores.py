@@ -133,7 +133,7 @@ class ScriptedResponseStore:
         async with self.network.call("hand_over"):
             await self._behind.hand_over(lease)
 
-    async def take_over(self, response_id: str, owner: str, now: float) -> Lease | None:
+    async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         """See the port."""
         async with self.network.call("take_over"):
             return await self._behind.take_over(response_id, owner, now)

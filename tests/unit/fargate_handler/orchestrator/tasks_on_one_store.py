@@ -11,6 +11,7 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.lease_view import LeaseView
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
@@ -117,10 +118,12 @@ class Task:
             ledger=MessageLedger(self.sessions, self.recorder, self.keeper, monotonic, refused),
             in_force=lambda: self.keeper.in_force,
         )
+        leases = LeaseView(self.responses, monotonic)
         self.succession = self.orchestrator.succession = Succession(
             responses=self.responses,
             sessions=self.sessions,
             keeper=self.keeper,
+            leases=leases,
             dead_letters=shared.letters,
             clock=clock,
             limits=limits,
@@ -128,12 +131,14 @@ class Task:
             monotonic=monotonic,
             wall_time=monotonic,
             is_writing=self.recorder.is_writing,
+            is_read=lambda response_id: self.orchestrator.responses.held(response_id) is not None,
             has_room=lambda: self.orchestrator.has_room,
             begin=self.orchestrator.inherit,
         )
         self.followed = self.orchestrator.elsewhere = FollowedResponses(
             store=self.responses,
             keeper=self.keeper,
+            leases=leases,
             peers=shared.peers,
             responses=self.orchestrator.responses,
             new_stream=self.orchestrator.new_stream,

@@ -164,7 +164,7 @@ async def test_whatever_goes_wrong_with_a_copy_its_readers_are_told(caplog: pyte
     a, b, stream = await answering("a")
     copy = await b.find(stream.response_id)
     reader = b.read(copy)
-    b.responses.network.failures["lease"] = ValueError("a bug in the store")
+    b.responses.network.failures["leases"] = ValueError("a bug in the store")
     a.shared.peers.cut(a.address)
     await b.clock.pass_time(3.0)
     assert reader.left_behind

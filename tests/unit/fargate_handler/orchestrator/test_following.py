@@ -8,6 +8,7 @@ import pytest
 
 from fargate_handler.orchestrator.following import Diverged, Following
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
+from fargate_handler.orchestrator.lease_view import LeaseView
 from stream_core.channel import Channel
 from stream_core.limits import Limits
 from stream_core.memory_store import MemoryResponseStore
@@ -77,6 +78,7 @@ class Node:
                 wall_time=self.wall_time,
                 on_lost=lambda: None,
             ),
+            leases=LeaseView(self.store, self.clock.monotonic),
             peers=self.peer,
             limits=Limits(),
             monotonic=self.clock.monotonic,
@@ -386,15 +388,15 @@ async def test_while_the_store_is_down_the_copy_stays_as_it_is() -> None:
     run = await node.follow()
     node.peer.say(delta(0, "a"))
     await settle()
-    for call in ("entries", "lease", "note_read"):
+    for call in ("entries", "leases", "note_read"):
         node.store.network.failures[call] = UNREACHABLE
+    node.peer.reachable = False
     node.peer.break_off()
     await node.clock.pass_time(10.0, step=0.05)
     assert (node.entries, run.done()) == (["a"], False)
     assert node.asked_to_take_over == [], "nothing is known of the owner's lease"
     await node.write("a", "b")
     node.store.network.failures.clear()
-    node.peer.reachable = False
     await node.clock.pass_time(BEAT)
     assert node.reader.held.text == "ab"
     await stopped(run)

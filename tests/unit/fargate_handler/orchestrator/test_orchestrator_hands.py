@@ -275,12 +275,12 @@ async def test_what_is_taken_over_while_this_task_leaves_is_left_to_the_next_one
     a.read(stream)
     await settle()
     a.cut_off()
-    b.responses.network.hold("entries")
+    b.sessions.network.hold("load")
     await b.clock.pass_time(12.0, step=0.05)
     assert (await b.shared.head(stream.response_id)).owner == "b"
     leaving = asyncio.create_task(b.hand_over())
     await b.clock.pass_time(1.0)
-    b.responses.network.release()
+    b.sessions.network.release()
     await b.clock.pass_time(1.0)
     assert leaving.done()
     assert b.source.calls == []

@@ -5,14 +5,15 @@ import pytest
 from stream_core import metric_catalogue as catalogue
 from stream_core.response_log import Restart
 from stream_core.response_stream import ResponseStream
+
+# -- the lease -------------------------------------------------------------------------------------------------------
+from tests.integration.stores.stores import lease_of
 from tests.unit.fargate_handler.orchestrator.recorder_node import Node
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
-
-# -- the lease -------------------------------------------------------------------------------------------------------
 
 
 async def test_when_another_task_has_the_response_its_end_is_not_written(node: Node) -> None:
@@ -68,7 +69,7 @@ async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_bef
     earlier.push("one ")
     await settle()
     node.recorder.lose_everything()
-    lease = await node.memory.take_over("r", "a-2", node.wall_time())
+    lease = lease_of(await node.memory.take_over("r", "a-2", node.wall_time()))
     assert lease is not None
     stream = node.stream_of("r")
     stream.take_up([], lease.epoch, None, continues=True)

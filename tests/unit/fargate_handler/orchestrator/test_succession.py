@@ -266,7 +266,7 @@ async def test_a_reader_and_the_sweep_at_the_same_time_are_one_take_over() -> No
 # -- interrupted -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["leases", "unfinished", "take_over", "entries", "load"])
+@pytest.mark.parametrize("call", ["leases", "unfinished", "take_over", "load"])
 @pytest.mark.parametrize("how", ["not done", "answer lost"])
 async def test_what_a_sick_store_interrupts_is_done_when_it_is_well(call: str, how: str) -> None:
     _, b, response_id = await lost(tokens="a")
@@ -346,7 +346,7 @@ async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_c
 
 async def test_a_message_that_is_being_accepted_has_its_place_whatever_is_taken_over_meanwhile() -> None:
     _, b, response_id = await lost(tokens="a", limits=Limits(generations_per_node=1, queue_depth=0))
-    b.responses.network.hold("entries")
+    b.responses.network.hold("take_over")
     await b.clock.pass_time(SWEEP)
     b.sessions.network.hold("accept")
     sending = asyncio.create_task(b.send("m1", channel=Channel("t", "demo", "busy")))
