@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 # The owner is tried again so long after it could not be reached; meanwhile what is on record is read.
 _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed when it should have been: its owner has most likely been lost.
-_UNRENEWED_SHARE = 0.5
+_UNRENEWED_SHARE = 0.6
 _READS_NOTED_PER_GRACE = 3.0
 
 

@@ -61,11 +61,11 @@ def any_behaviour(random: Random) -> Behaviour:
     """A client of the mix."""
     transport = any_transport(random)
     slow = transport.is_websocket and random.random() < 0.03
-    moves = not slow and random.random() < 0.25
+    moves = not slow and random.random() < 0.15
     return Behaviour(
         transport=transport,
         switches=moves and random.random() < 0.5,
-        moves_every=random.uniform(4, 10) if moves else None,
+        moves_every=random.uniform(4, 12) if moves else None,
         drops_cookie=random.random() < 0.5,
         tabs=random.choice((1, 2)) if random.random() < 0.08 else 0,
         slow=slow,

@@ -29,8 +29,8 @@ class Plan:
     answers: int = 1_000
     spare: int = 150
     ramp_seconds: float = 20.0
-    answer_seconds: tuple[float, float] = (22.0, 32.0)
-    gap_ms: tuple[int, int] = (350, 500)
+    answer_seconds: tuple[float, float] = (30.0, 45.0)
+    gap_ms: tuple[int, int] = (600, 900)
     patience_seconds: float = 90.0
     idle: int = 500
     drained: int = 5_000

@@ -90,4 +90,5 @@ class Reader:
         lost = self.answer.lost_owner
         if lost is not None and not self._recovered and self.check.epoch > lost[1]:
             self._recovered = True
-            self.answer.window.recoveries.append(monotonic() - lost[0])
+            if self.transport is not Transport.POLL:  # which lingers by the contract
+                self.answer.window.recoveries.append(monotonic() - lost[0])

@@ -35,7 +35,7 @@ class Window:
     closes: Counter[int] = field(default_factory=Counter)
     vias: Counter[str] = field(default_factory=Counter)
     recoveries: list[float] = field(default_factory=list)
-    """Seconds from the kill of an owner to the first new text, for each reader."""
+    """Seconds from the kill of an owner to the first new text, for each reader of a stream."""
     resumes: dict[Cause, list[float]] = field(default_factory=dict)
     """Seconds from the first try to come back to the first frame of the answer, by why the reader had gone."""
     drain_seconds: float | None = None
