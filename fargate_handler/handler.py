@@ -54,6 +54,8 @@ _FLUSH_SHARE = 0.5
 _DRAIN_STEP_SECONDS = 0.05
 # Clients of a leaving task go in the first part of its time; the rest is for those that read to the end.
 _SLOTS_SHARE = 0.75
+# Per step: telling all at once would keep the streams of ten thousand readers waiting.
+_TOLD_AT_ONCE = 100
 # Who has not gone by itself so long after its slot is sent.
 _SLOT_SECONDS = 2.0
 _ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
@@ -145,14 +147,13 @@ class Handler:
         random.shuffle(connections)
         to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
         slots = reconnect_slots(len(connections), self._settings.drain_connections_per_second, to_go * _SLOTS_SHARE)
-        for connection, slot in zip(connections, slots, strict=True):
-            connection.ask_to_reconnect("this node is leaving", int(slot * 1000))
-        leave_at = deque(
-            (begun + slot + _SLOT_SECONDS, connection) for connection, slot in zip(connections, slots, strict=True)
-        )
+        to_tell = deque((begun + slot, connection) for connection, slot in zip(connections, slots, strict=True))
+        told: deque[tuple[float, WebSocketConnection]] = deque()
         while (self._orchestrator.busy or len(self._registry)) and self._monotonic() < begun + to_go:
-            self._close_those_whose_slot_is_over(leave_at)
+            self._tell_their_slots(to_tell, told, _TOLD_AT_ONCE)
+            self._close_those_whose_slot_is_over(told)
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
+        self._tell_their_slots(to_tell, told, len(to_tell))
         await self._let_go(begun + seconds)
         self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
@@ -230,15 +231,28 @@ class Handler:
     def _store_backlog(self) -> int:
         return self._membership.recorder.backlog_bytes if self._membership else 0
 
-    def _close_those_whose_slot_is_over(self, leave_at: deque[tuple[float, WebSocketConnection]]) -> None:
+    def _tell_their_slots(
+        self,
+        to_tell: deque[tuple[float, WebSocketConnection]],
+        told: deque[tuple[float, WebSocketConnection]],
+        most: int,
+    ) -> None:
+        """Ask the next clients to reconnect at their moment; who goes first is told first."""
+        now = self._monotonic()
+        for _ in range(min(most, len(to_tell))):
+            moment, connection = to_tell.popleft()
+            connection.ask_to_reconnect("this node is leaving", int(max(0.0, moment - now) * 1000))
+            told.append((moment, connection))
+
+    def _close_those_whose_slot_is_over(self, told: deque[tuple[float, WebSocketConnection]]) -> None:
         """Those that read an answer stay for it, as long as there is time."""
         now = self._monotonic()
-        for _ in range(len(leave_at)):
-            if leave_at[0][0] > now:
+        for _ in range(len(told)):
+            if told[0][0] + _SLOT_SECONDS > now:
                 return
-            moment, connection = leave_at.popleft()
+            moment, connection = told.popleft()
             if connection.reading:
-                leave_at.append((moment, connection))
+                told.append((moment, connection))
             else:
                 connection.close(CloseCode.GOING_AWAY, "this node is leaving")
 

@@ -35,7 +35,7 @@ class Plan:
     idle: int = 500
     drained: int = 5_000
     lease_seconds: int = 10
-    drain_seconds: int = 30
+    drain_seconds: int = 40
     hold_seconds: float = 8.0
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 

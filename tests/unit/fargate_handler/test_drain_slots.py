@@ -34,6 +34,7 @@ class Client:
         assert self.slot is None, "asked once"
         assert reason
         self.slot = after_ms / 1000
+        self.told_at = self._node.clock.now - self._node.began
         if self._obeys:
             asyncio.get_running_loop().call_later(self.slot, self.go)
 
@@ -96,6 +97,16 @@ async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_l
     assert slots[-1] <= 6.0
     assert draining.done()
     assert [client.close_frame for client in clients] == [None] * 50, "they went by themselves"
+
+
+async def test_thousands_are_told_little_by_little_who_goes_first_is_told_first_and_nobody_too_late(node: Node) -> None:
+    clients = node.clients(950)
+    await node.drain(0.2)
+    assert 100 <= sum(client.slot is not None for client in clients) <= 500, "not all in one turn of the loop"
+    await node.clock.pass_time(1.0, step=0.05)
+    moments = sorted((client.told_at, client.told_at + (client.slot or 0.0)) for client in clients)
+    assert [moment for _, moment in moments] == sorted(moment for _, moment in moments)
+    assert all(later - earlier >= 0.08 for (_, earlier), (_, later) in pairwise(moments))
 
 
 async def test_the_order_in_which_they_came_says_nothing(node: Node) -> None:
