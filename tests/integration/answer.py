@@ -23,6 +23,8 @@ class Answer:
         self.joined = 0
         self.epoch = 1
         """The newest owner of the response that a frame told of."""
+        self._log_epoch = 1
+        """The owner of what comes now: when everything comes again, an earlier one than the newest."""
         self.end: Frame | None = None
         self.restarts: list[Frame] = []
         self.frames: list[Frame] = []
@@ -77,14 +79,16 @@ class Answer:
             # No entry of the log: everything comes again, from index 0 on.
             assert frame["from_index"] == -1
             assert epoch > self.epoch, f"{frame} says nothing new: the epoch is {self.epoch}"
+            self._log_epoch = 1
         else:
             assert frame["index"] == self.last + 1, f"{frame} does not follow index {self.last}"
-            assert epoch >= self.epoch, f"{frame} is of an earlier owner than {self.epoch}"
+            assert epoch >= self._log_epoch, f"{frame} is of an earlier owner than {self._log_epoch}"
+            self._log_epoch = epoch
             # A frame that joined several can't be cut.
             ends = (-1, self.last, *(last for last, _ in self._pieces))
             assert frame["from_index"] in ends, f"{frame} cuts inside a delta"
         self.last = frame["index"]
-        self.epoch = epoch
+        self.epoch = max(epoch, self.epoch)
         self.restarts.append(frame)
         self._pieces = [piece for piece in self._pieces if piece[0] <= frame["from_index"]]
 
