@@ -90,7 +90,8 @@ class Following:
                 elif lease is None and self._head.ending is None and await self._take_over(self.stream.response_id):
                     return
                 if not self.stream.log.closed:
-                    await self._follow_store(lease)
+                    # Looked at again: the owner may have been followed for long, and have renewed it since.
+                    await self._follow_store(await self._lease_of_owner())
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -20,18 +21,23 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 20.0
 _STOP_SECONDS = 20.0
+_PORTS = (10_000, 32_000)
 
 # Running answers need not be waited for when a test is over.
 _DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0"}
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of 127.0.0.1 that nobody listened on a moment ago."""
+    """Different ports of 127.0.0.1 that nobody listened on a moment ago. They are below those that the system gives to
+    outgoing connections, of which a test makes many before a server that it starts listens."""
+    free: list[int] = []
     with ExitStack() as probes:
-        sockets = [probes.enter_context(socket.socket()) for _ in range(count)]
-        for probe in sockets:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in sockets]
+        while len(free) < count:
+            probe, port = probes.enter_context(socket.socket()), random.randrange(*_PORTS)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                free.append(port)
+    return free
 
 
 def free_port() -> int:

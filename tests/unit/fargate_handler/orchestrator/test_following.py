@@ -358,6 +358,22 @@ async def test_a_response_that_has_ended_is_read_and_nobody_is_asked_for_it() ->
     assert node.reader.held.text == "ab"
 
 
+async def test_the_record_of_an_owner_that_does_not_renew_its_lease_is_read_again_only_when_that_has_ended() -> None:
+    node = Node()
+    node.owned_by_a(address=ADDRESS, seconds=5.0)
+    node.peer.reachable = False
+    await node.write("a")
+    run = await node.follow()
+    assert node.entries == ["a"]
+    await node.clock.pass_time(4.5, step=0.05)
+    assert node.store.network.calls["entries"] == 1
+    assert node.asked_to_take_over == []
+    await node.clock.pass_time(1.0, step=0.05)
+    assert node.asked_to_take_over
+    assert node.store.network.calls["entries"] > 1
+    await stopped(run)
+
+
 async def test_the_end_is_not_told_before_all_of_it_is_there() -> None:
     node = Node()
     node.peer.reachable = False
