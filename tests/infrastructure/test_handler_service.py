@@ -99,6 +99,7 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
             routes[path] = names[action["TargetGroupArn"]["Ref"]]
     assert routes == {
         "/ws": 8081,
+        "/v1/realtime": 8081,
         "/chat/message": 8080,
         "/chat/message/*/events": 8080,
         "/chat/message/*/cancel": 8080,
