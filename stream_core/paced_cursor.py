@@ -62,13 +62,13 @@ class PacedCursor(Cursor):
         Raises:
             InvalidRequest: that would be more ahead than may be; nothing was changed.
         """
-        left = self.credit
-        if (left or 0) + credit > self._most_credit:
+        left = self.credit or 0
+        if left + credit > self._most_credit:
             raise InvalidRequest(
-                f"at most {self._most_credit} entries may be granted ahead, and {left or 0} are; nothing was changed, "
+                f"at most {self._most_credit} entries may be granted ahead, and {left} are; nothing was changed, "
                 "grant more when some have come",
                 code="invalid_field",
-                param="credit" if left is None else "n",
+                param="n",
             )
         if self._until is None:
             self._until = self.next_index
