@@ -37,6 +37,8 @@ class Spoken:
         self.last = last
         self.text = text
         self.frames: list[Frame] = []
+        self.epoch = 1
+        """The newest owner that a frame told of."""
         self.restarts: list[Frame] = []
         self.final: Frame | None = None
 
@@ -44,12 +46,17 @@ class Spoken:
         """The next frame of this response."""
         assert self.final is None, f"{frame} came after {self.final}"
         self.frames.append(frame)
+        self.epoch = max(self.epoch, frame.get("epoch", 1))
         if frame["type"] == "token":
             assert frame.get("from", frame["index"]) == self.last + 1, f"{frame} does not follow index {self.last}"
             self.last, self.text = frame["index"], self.text + frame["text"]
         elif frame["type"] == "restarted":
-            assert (frame["index"], frame["from_index"]) == (self.last + 1, -1), f"{frame} follows index {self.last}"
-            self.last, self.text = frame["index"], ""
+            # An index of -1 is no entry of the log: everything comes again.
+            assert frame["index"] in (self.last + 1, -1), f"{frame} does not follow index {self.last}"
+            assert frame["from_index"] in (self.last, -1), f"{frame} cuts inside the text"
+            if frame["from_index"] == -1:
+                self.text = ""
+            self.last = frame["index"]
             self.restarts.append(frame)
         elif frame["type"] == "final":
             assert frame["last_index"] == self.last
