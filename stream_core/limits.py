@@ -75,6 +75,9 @@ class Limits(BaseModel):
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
     pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is held while every reader pauses")
+    credit_window: int = _limit(
+        65_536, 1, 10_000_000, "`error` invalid_field: more entries would be granted at once than may be; nothing was"
+    )
     pause_seconds: float = _limit(
         300, 0.1, 86_400, "closed with 4008; without another reader the model is cancelled after the grace period"
     )

@@ -15,20 +15,24 @@ from stream_core.errors import InvalidRequest
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
+Credit = Annotated[int, Field(ge=0)]
+"""Entries of a log. `Limits.credit_window` bounds it."""
 
 
-class _FromClient(BaseModel):
+class FromClient(BaseModel):
+    """What a client sends."""
+
     # Unknown fields are ignored so that an older server serves a newer client.
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
-class MessagePayload(_FromClient):
+class MessagePayload(FromClient):
     """What the user wrote."""
 
     text: Annotated[str, Field(min_length=1)]
 
 
-class ChatMessage(_FromClient):
+class ChatMessage(FromClient):
     """A user's message. `previous_message_id` is the session's last accepted one, None for the first."""
 
     message_id: Identifier
@@ -37,42 +41,47 @@ class ChatMessage(_FromClient):
 
 
 class ChatMessageFrame(ChatMessage):
-    """`ChatMessage` over a WebSocket."""
+    """`ChatMessage` over a WebSocket; `credit`: at most so many entries of the answer, until more are granted."""
 
     type: Literal["chat.message"]
+    credit: Credit | None = None
 
 
-class ResponseResume(_FromClient):
-    """Continue a response behind index `after` (-1: from its beginning); `epoch` is the newest that a frame of it said."""
+class ResponseResume(FromClient):
+    """Continue a response behind index `after` (-1: from its beginning); `epoch` is the newest that a frame of it said.
+
+    `credit` as in `ChatMessageFrame`.
+    """
 
     type: Literal["response.resume"]
     response_id: Identifier
     after: Annotated[int, Field(ge=-1)]
     epoch: Annotated[int, Field(ge=1)] | None = None
+    credit: Credit | None = None
 
 
-class ResponsePause(_FromClient):
+class ResponsePause(FromClient):
     """Hold the delivery to this connection."""
 
     type: Literal["response.pause"]
     response_id: Identifier
 
 
-class ResponseContinue(_FromClient):
+class ResponseContinue(FromClient):
     """Let the delivery go on."""
 
     type: Literal["response.continue"]
     response_id: Identifier
 
 
-class ResponseCancel(_FromClient):
+class ResponseCancel(FromClient):
     """Stop the model."""
 
     type: Literal["response.cancel"]
     response_id: Identifier
 
 
-class ResponseAck(_FromClient):
+class ResponseAck(FromClient):
     """The user has everything up to `index`."""
 
     type: Literal["response.ack"]
@@ -80,15 +89,29 @@ class ResponseAck(_FromClient):
     index: Annotated[int, Field(ge=-1)]
 
 
+class ResponseCredit(FromClient):
+    """`n` more entries may be delivered. The first one, where the response was asked for without, sets the pace from there on."""
+
+    type: Literal["response.credit"]
+    response_id: Identifier
+    n: Annotated[int, Field(ge=1)]
+
+
 ClientMessage = Annotated[
-    ChatMessageFrame | ResponseResume | ResponsePause | ResponseContinue | ResponseCancel | ResponseAck,
+    ChatMessageFrame
+    | ResponseResume
+    | ResponsePause
+    | ResponseContinue
+    | ResponseCancel
+    | ResponseAck
+    | ResponseCredit,
     Field(discriminator="type"),
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
 CHAT_MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
-class SessionRequest(_FromClient):
+class SessionRequest(FromClient):
     """The body of `POST /session`; every field may be left out."""
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
@@ -99,7 +122,9 @@ class SessionRequest(_FromClient):
 SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
 
 
-class _FromServer(BaseModel):
+class FromServer(BaseModel):
+    """What the server sends."""
+
     model_config = ConfigDict(frozen=True)
 
     def to_json(self) -> bytes:
@@ -136,7 +161,7 @@ class ResponseSummary(BaseModel):
     next_index: int
 
 
-class SessionReady(_FromServer):
+class SessionReady(FromServer):
     """First frame of every connection."""
 
     type: Literal["session.ready"]
@@ -148,7 +173,7 @@ class SessionReady(_FromServer):
     responses: list[ResponseSummary]
 
 
-class ResponseStart(_FromServer):
+class ResponseStart(FromServer):
     """Deltas of this response follow, from `next_index` on. `stream` is its number in the compact subprotocol.
 
     `epoch` counts the response's owners; `via` says where this task has the response from: it is its owner, or follows
@@ -167,7 +192,7 @@ class ResponseStart(_FromServer):
     via: Via = "owner"
 
 
-class ResponseDelta(_FromServer):
+class ResponseDelta(FromServer):
     """A delta, or several joined (`from_` is then the first index; `from` on the wire)."""
 
     type: Literal["chat.response.delta"]
@@ -178,7 +203,7 @@ class ResponseDelta(_FromServer):
     from_: Annotated[int | None, Field(alias="from")] = None
 
 
-class ResponseRestarted(_FromServer):
+class ResponseRestarted(FromServer):
     """The text after `from_index` is replaced by what follows; the marker itself has `index`.
 
     An `index` of -1 stands for no place in the log: everything follows from index 0 on. `epoch` as in `ResponseStart`.
@@ -193,7 +218,7 @@ class ResponseRestarted(_FromServer):
     epoch: int = 1
 
 
-class ResponseCompleted(_FromServer):
+class ResponseCompleted(FromServer):
     """The end: everything was delivered up to `last_index`."""
 
     type: Literal["chat.response.completed"]
@@ -206,7 +231,7 @@ class ResponseCompleted(_FromServer):
     degraded: bool
 
 
-class ResponseFailed(_FromServer):
+class ResponseFailed(FromServer):
     """The end by an error; what was delivered up to `last_index` stays."""
 
     type: Literal["chat.response.error"]
@@ -217,7 +242,7 @@ class ResponseFailed(_FromServer):
     error: dict[str, Any]
 
 
-class LagNotice(_FromServer):
+class LagNotice(FromServer):
     """The reader is behind; the next deltas come joined. `last_index` is the last one that it was given."""
 
     type: Literal["lag"]
@@ -228,16 +253,17 @@ class LagNotice(_FromServer):
     last_index: int
 
 
-class Throttle(_FromServer):
-    """A message was refused by a rate or a quota."""
+class Throttle(FromServer):
+    """A message, or what was asked of a response, was refused by a rate or a quota."""
 
     type: Literal["throttle"]
     retry_after_ms: int
     message_id: str | None = None
+    response_id: str | None = None
     error: dict[str, Any]
 
 
-class SystemBusy(_FromServer):
+class SystemBusy(FromServer):
     """A message was refused because the queue is full or the node is leaving."""
 
     type: Literal["system.busy"]
@@ -246,7 +272,7 @@ class SystemBusy(_FromServer):
     error: dict[str, Any]
 
 
-class Reconnect(_FromServer):
+class Reconnect(FromServer):
     """This node is leaving: open a new connection after `after_ms` and resume."""
 
     type: Literal["reconnect"]
@@ -254,7 +280,7 @@ class Reconnect(_FromServer):
     after_ms: int
 
 
-class ErrorFrame(_FromServer):
+class ErrorFrame(FromServer):
     """A frame was refused; the connection stays."""
 
     type: Literal["error"]
@@ -309,11 +335,16 @@ def _invalid(error: ValidationError) -> InvalidRequest:
             param="type",
         )
     # The discriminator's tag stands first in the path of a frame; a reader knows the field by what follows it.
-    path = [str(part) for part in first["loc"] if part not in _TAGS]
+    tagged = first["loc"][:1] and first["loc"][0] in _TAGS
+    path = [str(part) for part in first["loc"][1 if tagged else 0 :]]
     where = ".".join(path) or "the message"
     return InvalidRequest(f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None)
 
 
 _TAGS = frozenset(
-    {"chat.message", "response.resume", "response.pause", "response.continue", "response.cancel", "response.ack"}
+    {
+        *("chat.message", "response.resume", "response.pause", "response.continue", "response.cancel"),
+        *("response.ack", "response.credit"),
+        *("start", "pause", "resume", "cancel", "credit"),
+    }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -177,15 +178,15 @@ class Cursor:
         """Whether the response has ended and everything was given."""
         return self._log.closed and self.behind == 0
 
-    def take(self) -> str | Restart | None:
-        """The next delta, or several joined, or a restart marker; None when there is nothing new.
+    def take(self, until: int = sys.maxsize) -> str | Restart | None:
+        """The next delta, or several joined, or a restart marker; None when there is nothing new before index `until`.
 
         `first` and `last` then say which indexes it covers. Joining stops before a restart marker and before the text
         would exceed `most` characters.
         """
         entries = self._entries
         first = self.next_index
-        count = len(entries) - first
+        count = min(len(entries), until) - first
         if count <= 0:
             return None
         taken = entries[first]
@@ -193,12 +194,12 @@ class Cursor:
         self.next_index = first + 1
         if count == 1 or isinstance(taken, Restart):
             return taken
-        return self._join(taken, first + 1)
+        return self._join(taken, first + 1, until)
 
-    def _join(self, text: str, index: int) -> str:
+    def _join(self, text: str, index: int, until: int) -> str:
         parts = [text]
         size = len(text)
-        for entry in self._log.entries[index:]:
+        for entry in self._log.entries[index:until]:
             if isinstance(entry, Restart):
                 break
             size += len(entry)

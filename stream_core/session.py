@@ -8,17 +8,19 @@ from typing import TypedDict
 
 import orjson
 
+from stream_core.dialect import Dialect
 from stream_core.errors import AuthenticationFailed, EvenflowError, InvalidRequest, Overloaded, RateLimited
 from stream_core.limits import Limits
 from stream_core.messages import (
-    CLIENT_MESSAGE,
     LONGEST_IDENTIFIER,
     ChatMessageFrame,
     ClientMessage,
     ErrorFrame,
+    ResponseCredit,
+    ResponseResume,
+    ServerMessage,
     SystemBusy,
     Throttle,
-    parse,
 )
 from stream_core.session_token import SessionClaims
 from stream_core.token_bucket import TokenBucket
@@ -97,6 +99,7 @@ class Heartbeat:
 
 
 _NOTHING = Received()
+_EVENFLOW = Dialect()
 
 
 class Session:
@@ -104,6 +107,7 @@ class Session:
 
     Args:
         claims: whose connection it is.
+        dialect: how its frames are written.
         expires_in: seconds from `now` until the token expires (which the claims say in wall-clock time).
         now: seconds on a monotonic clock, like every `now` here.
     """
@@ -117,11 +121,21 @@ class Session:
         "_ping_at",
         "_strikes",
         "claims",
+        "dialect",
         "state",
     )
 
-    def __init__(self, claims: SessionClaims, limits: Limits, *, expires_in: float, now: float) -> None:
+    def __init__(
+        self,
+        claims: SessionClaims,
+        limits: Limits,
+        *,
+        expires_in: float,
+        now: float,
+        dialect: Dialect = _EVENFLOW,
+    ) -> None:
         self.claims = claims
+        self.dialect = dialect
         self.state = SessionState.OPEN
         self._limits = limits
         self._expires_at = now + expires_in
@@ -170,9 +184,10 @@ class Session:
         except UnicodeDecodeError:
             return self.violation(CloseCode.INVALID_TEXT, "text frames must be UTF-8")
         try:
-            message = parse(CLIENT_MESSAGE, data)
+            message = self.dialect.read(data)
+            self._check_credit(message)
         except InvalidRequest as error:
-            return self._strike(self.refuse(error, **_named_by(data)), now)
+            return self._strike(self.refuse(error, **self._named_by(data)), now)
         return self._judge(message, now)
 
     def violation(self, code: int, reason: str) -> Received:
@@ -184,17 +199,7 @@ class Session:
 
     def refuse(self, error: EvenflowError, *, message_id: str | None = None, response_id: str | None = None) -> bytes:
         """The frame that refuses a message or an operation, with the right type for the error."""
-        told = error.to_object()
-        if response_id is not None and isinstance(error, Overloaded):
-            # `system.busy` is about messages; what can't be done with a response now names it.
-            return ErrorFrame(type="error", error=told, response_id=response_id).to_json()
-        if isinstance(error, RateLimited) and error.code != "queue_full":
-            wait = error.retry_after_ms or 1000
-            return Throttle(type="throttle", retry_after_ms=wait, message_id=message_id, error=told).to_json()
-        if isinstance(error, RateLimited | Overloaded):
-            wait = error.retry_after_ms or 1000
-            return SystemBusy(type="system.busy", retry_after_ms=wait, message_id=message_id, error=told).to_json()
-        return ErrorFrame(type="error", error=told, message_id=message_id, response_id=response_id).to_json()
+        return self.dialect.write(_refusal(error, message_id, response_id))
 
     # -- what time brings ----------------------------------------------------------------------------------------
 
@@ -228,7 +233,7 @@ class Session:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _judge(self, message: ClientMessage, now: float) -> Received:
-        message_id = message.message_id if isinstance(message, ChatMessageFrame) else None
+        message_id, response_id = ids_of(message)
         if self._bucket is None:
             rate = self._limits.messages_per_second
             self._bucket = TokenBucket(rate, rate * 2, now)
@@ -239,7 +244,7 @@ class Session:
                 code="rate_limited",
                 retry_after_ms=int(wait * 1000) + 1,
             )
-            return self._strike(self.refuse(error, message_id=message_id), now)
+            return self._strike(self.refuse(error, message_id=message_id, response_id=response_id), now)
         if message_id is not None:
             refusal = self._refuses_messages(message_id, now)
             if refusal is not None:
@@ -263,6 +268,21 @@ class Session:
             return self.refuse(error, message_id=message_id)
         return None
 
+    def _check_credit(self, message: ClientMessage) -> None:
+        """Before a message is accepted or a response is looked for."""
+        if isinstance(message, ResponseCredit):
+            credit, param = message.n, "n"
+        elif isinstance(message, ChatMessageFrame | ResponseResume) and message.credit is not None:
+            credit, param = message.credit, "credit"
+        else:
+            return
+        if credit > self._limits.credit_window:
+            raise InvalidRequest(
+                f"{param}: at most {self._limits.credit_window} entries may be granted ahead; nothing was changed",
+                code="invalid_field",
+                param=param,
+            )
+
     def _strike(self, frame: bytes, now: float) -> Received:
         if self._strikes is None:
             per_minute = self._limits.protocol_errors_per_minute
@@ -280,22 +300,44 @@ class Session:
     def _fire(self, event: SessionEvent) -> None:
         self.state = SESSION_TRANSITIONS[self.state, event]
 
+    def _named_by(self, data: bytes) -> _Named:
+        """The ids in a frame that is otherwise not understood, so that its sender knows which one was refused."""
+        try:
+            frame = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return {}
+        if not isinstance(frame, dict):
+            return {}
+        named: _Named = {}
+        message_id, response_id = frame.get(self.dialect.message_field), frame.get("response_id")
+        if isinstance(message_id, str) and len(message_id) <= LONGEST_IDENTIFIER:
+            named["message_id"] = message_id
+        if isinstance(response_id, str) and len(response_id) <= LONGEST_IDENTIFIER:
+            named["response_id"] = response_id
+        return named
+
 
 class _Named(TypedDict, total=False):
     message_id: str
     response_id: str
 
 
-def _named_by(data: bytes) -> _Named:
-    """The ids in a frame that is otherwise not understood, so that its sender knows which one was refused."""
-    try:
-        frame = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return {}
-    if not isinstance(frame, dict):
-        return {}
-    named: _Named = {}
-    for name in ("message_id", "response_id"):
-        if isinstance(frame.get(name), str) and len(frame[name]) <= LONGEST_IDENTIFIER:
-            named[name] = frame[name]
-    return named
+def ids_of(message: ClientMessage) -> tuple[str | None, str | None]:
+    """The message, or the response, that a client's frame is about."""
+    if isinstance(message, ChatMessageFrame):
+        return message.message_id, None
+    return None, message.response_id
+
+
+def _refusal(error: EvenflowError, message_id: str | None, response_id: str | None) -> ServerMessage:
+    told = error.to_object()
+    wait = error.retry_after_ms or 1000
+    # `system.busy` is about messages; what can't be done with a response now names it.
+    about_response = response_id is not None and isinstance(error, Overloaded)
+    if isinstance(error, RateLimited) and error.code != "queue_full":
+        return Throttle(
+            type="throttle", retry_after_ms=wait, message_id=message_id, response_id=response_id, error=told
+        )
+    if isinstance(error, RateLimited | Overloaded) and not about_response:
+        return SystemBusy(type="system.busy", retry_after_ms=wait, message_id=message_id, error=told)
+    return ErrorFrame(type="error", error=told, message_id=message_id, response_id=response_id)

@@ -9,13 +9,13 @@ from stream_core.session import Session
 from stream_core.session_init import iso_time
 
 
-def ready_frame(context: GatewayContext, session: Session, protocol: str) -> SessionReady:
+def ready_frame(context: GatewayContext, session: Session) -> SessionReady:
     """`session.ready`: the limits, and what this task holds of the session."""
     orchestrator, limits, claims = context.orchestrator, context.limits, session.claims
     return SessionReady(
         type="session.ready",
         session_id=claims.channel.session,
-        protocol=protocol,
+        protocol=session.dialect.name,
         expires_at=iso_time(claims.expires_at),
         last_message_id=orchestrator.last_message_id(claims.channel),
         limits=SessionLimits(

@@ -83,6 +83,7 @@ class HttpListener:
             web.get("/metrics", self._metrics),
             web.post("/drain", self._drain),
             web.get("/ws", self._ws),
+            web.get("/v1/realtime", self._ws),
             web.get("/", self._index),
             web.get("/assets/{name}", self._asset),
         ]
@@ -130,7 +131,8 @@ class HttpListener:
 
     async def _ws(self, _request: web.Request) -> web.Response:
         raise UpgradeRequired(
-            "the WebSocket has a port of its own; POST /session names its address as ws_url", code="upgrade_required"
+            "WebSockets have a port of their own; POST /session names the address of /ws as ws_url",
+            code="upgrade_required",
         )
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:

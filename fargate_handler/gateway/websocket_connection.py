@@ -10,17 +10,16 @@ from typing import Any, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from fargate_handler.gateway.connection_registry import ConnectionRegistry
+from fargate_handler.gateway.acknowledgement import acknowledge
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.greeting_frames import ready_frame, start_frame
-from fargate_handler.gateway.outbox import Outbox, send_text
+from fargate_handler.gateway.outbox import send_text
 from fargate_handler.gateway.resumption import Resumption, resume
 from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
-from stream_core.errors import EvenflowError, InvalidRequest, NotFound, RateLimited
+from stream_core.errors import EvenflowError, NotFound, RateLimited
 from stream_core.flow_control import FlowEvent
 from stream_core.http_contract import internal_error
 from stream_core.messages import (
@@ -30,14 +29,16 @@ from stream_core.messages import (
     ResponseAck,
     ResponseCancel,
     ResponseContinue,
+    ResponseCredit,
     ResponsePause,
     ResponseResume,
+    ServerMessage,
 )
+from stream_core.paced_cursor import Pace
 from stream_core.response_stream import ResponseStream
 from stream_core.restart_frame import restart_frame
 from stream_core.resume_point import EVERYTHING, ResumePoint, resume_point
-from stream_core.session import Close, CloseCode, Received, Session, SessionState
-from stream_core.subprotocols import COMPACT, CompactEncoder, DeltaEncoder, V1Encoder
+from stream_core.session import Close, CloseCode, Received, Session, SessionState, ids_of
 
 _logger = logging.getLogger(__name__)
 
@@ -52,20 +53,19 @@ class WebSocketConnection(WSListener):
 
     __slots__ = (
         "_asked_at",
-        "_context",
         "_held",
-        "_protocol",
         "_readers",
         "_streams",
         "blocked",
+        "context",
         "session",
         "transport",
     )
 
-    def __init__(self, context: GatewayContext, session: Session, protocol: str, asked_at: float) -> None:
-        self._context = context
+    def __init__(self, context: GatewayContext, session: Session, asked_at: float) -> None:
+        self.context = context
+        """The gateway's surroundings. What goes past its outbox must flush that first."""
         self.session = session
-        self._protocol = protocol
         self._asked_at = asked_at
         self._streams = 0
         self._held = 0  # frames that were sent since the socket took no more
@@ -80,21 +80,6 @@ class WebSocketConnection(WSListener):
         return self.session.claims.channel
 
     @property
-    def registry(self) -> ConnectionRegistry:
-        """Where it is registered."""
-        return self._context.registry
-
-    @property
-    def measures(self) -> DeliveryMeasures:
-        """Where its deliveries are counted."""
-        return self._context.measures
-
-    @property
-    def outbox(self) -> Outbox:
-        """What goes past it must flush it first."""
-        return self._context.outbox
-
-    @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
         return bool(self._readers)
@@ -103,7 +88,7 @@ class WebSocketConnection(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """The handshake is done: register, greet, and begin the heartbeat."""
-        context = self._context
+        context = self.context
         self.transport = transport
         # The kernel's buffer is the write buffer. What it doesn't take would be held here as an object a frame, each several
         # times as large as the frame.
@@ -111,7 +96,7 @@ class WebSocketConnection(WSListener):
         # The request holds the token; it served its purpose.
         transport.request.headers.clear()
         context.registry.add(self)
-        self.send(ready_frame(context, self.session, self._protocol).to_json())
+        self.tell(ready_frame(context, self.session))
         now = context.monotonic()
         setup = now - self._asked_at + context.clock.lateness
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
@@ -119,7 +104,7 @@ class WebSocketConnection(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """A frame of the client."""
-        now, session, kind = self._context.monotonic(), self.session, frame.msg_type
+        now, session, kind = self.context.monotonic(), self.session, frame.msg_type
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             self._apply(
                 session.violation(CloseCode.PROTOCOL, "reserved bits are set, but no extension was agreed"), now
@@ -157,7 +142,7 @@ class WebSocketConnection(WSListener):
         """There is room again: what was missed goes out, joined."""
         self.blocked = False
         self._held = 0
-        now = self._context.monotonic()
+        now = self.context.monotonic()
         for reader in tuple(self._readers.values()):
             reader.deliver(now, None)
 
@@ -167,7 +152,7 @@ class WebSocketConnection(WSListener):
         """The heartbeat's turn."""
         if self.session.state is SessionState.CLOSED:
             return
-        context = self._context
+        context = self.context
         beat = self.session.heartbeat(context.monotonic())
         if beat.close is not None:
             dead = context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE)
@@ -184,24 +169,28 @@ class WebSocketConnection(WSListener):
         for reader in tuple(self._readers.values()):
             event = reader.look(now)
             if event is FlowEvent.LAG:
-                self.measures.lagging.value += 1
+                self.context.measures.lagging.value += 1
             elif event is FlowEvent.EXCEED:
-                self.measures.too_slow.value += 1
+                self.context.measures.too_slow.value += 1
                 self.close(
                     CloseCode.TOO_SLOW, f"too slow; resume {reader.stream.response_id} after {reader.next_index - 1}"
                 )
                 return
         if all(reader.current for reader in self._readers.values()):
-            self.registry.slow.discard(self)
+            self.context.registry.slow.discard(self)
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
         """The node is leaving: take no more messages, and tell the client when to come elsewhere."""
         self.session.drain()
-        self.send(Reconnect(type="reconnect", reason=reason, after_ms=after_ms).to_json())
+        self.tell(Reconnect(type="reconnect", reason=reason, after_ms=after_ms))
 
     def close(self, code: int, reason: str) -> None:
         """Send a close frame and let the client answer it."""
         self._close(Close(code, reason), linger=True)
+
+    def tell(self, message: ServerMessage) -> None:
+        """Send a frame that is no delta."""
+        self.send(self.session.dialect.write(message))
 
     def send(self, frame: bytes) -> None:
         """Send a text frame; a connection that is closing ignores it."""
@@ -209,9 +198,9 @@ class WebSocketConnection(WSListener):
         if self._held > _MOST_HELD:
             self._close(Close(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"), linger=False)
             return
-        self.outbox.flush()
+        self.context.outbox.flush()
         send_text(self.transport, frame)
-        self.measures.frames.value += 1
+        self.context.measures.frames.value += 1
 
     def find_again(self, reader: WebSocketReader) -> None:
         """The reader's copy of its response goes on no more: resume where it goes on now."""
@@ -223,11 +212,11 @@ class WebSocketConnection(WSListener):
             after=reader.next_index - 1,
             epoch=reader.epoch,
         )
-        self._context.background.run(self._find_again(message))
+        self.context.background.run(self._find_again(message))
 
     async def _find_again(self, message: ResponseResume) -> None:
         try:
-            await self._find_and_resume(message, self._context.monotonic(), keeps_pause=True)
+            await self._find_and_resume(message, self.context.monotonic(), keeps_pace=True)
         except Exception as error:
             if not isinstance(error, EvenflowError):
                 _logger.exception("response %s could not be resumed where it goes on", message.response_id)
@@ -260,6 +249,8 @@ class WebSocketConnection(WSListener):
                 self._reader(message.response_id).pause(now)
             elif isinstance(message, ResponseContinue):
                 self._reader(message.response_id).resume(now)
+            elif isinstance(message, ResponseCredit):
+                self._add_credit(message, now)
             elif isinstance(message, ResponseCancel):
                 self._in_background(self._cancel(message, now), message)
             else:
@@ -269,7 +260,7 @@ class WebSocketConnection(WSListener):
 
     def _in_background(self, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
         """Do what may have to ask the store or another task, and refuse `message` when it fails."""
-        self._context.background.run(self._answered(work, message))
+        self.context.background.run(self._answered(work, message))
 
     async def _answered(self, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
         refusal: EvenflowError | None = None
@@ -284,12 +275,11 @@ class WebSocketConnection(WSListener):
             self._refuse(refusal, message)
 
     def _refuse(self, error: EvenflowError, message: ClientMessage) -> None:
-        message_id = message.message_id if isinstance(message, ChatMessageFrame) else None
-        response_id = None if isinstance(message, ChatMessageFrame) else message.response_id
+        message_id, response_id = ids_of(message)
         self.send(self.session.refuse(error, message_id=message_id, response_id=response_id))
 
     async def _submit(self, message: ChatMessageFrame) -> None:
-        context = self._context
+        context = self.context
         event = IngestEvent(
             self.channel,
             message.message_id,
@@ -302,84 +292,78 @@ class WebSocketConnection(WSListener):
             return  # the client left while its message was accepted: the answer waits for it
         if stream.response_id in self._readers:
             reader = self._readers[stream.response_id]
-            self.send(start_frame(stream, reader.next_index, duplicate, reader.number).to_json())
+            self.tell(start_frame(stream, reader.next_index, duplicate, reader.number))
         else:
-            self._read(stream, ResumePoint(0), duplicate)
+            self._read(stream, ResumePoint(0), duplicate, Pace(credit=message.credit))
 
     def _resume(self, message: ResponseResume, now: float) -> None:
-        stream = self._context.orchestrator.responses.here(message.response_id, self.channel)
+        stream = self.context.orchestrator.responses.here(message.response_id, self.channel)
         point = resume_point(stream.log, message.after, message.epoch) if stream is not None else None
         if stream is None or point is None:
             self._in_background(self._find_and_resume(message, now), message)
         else:
-            self._resume_at(Resumption(stream, point), now)
+            self._resume_at(Resumption(stream, point), now, Pace(credit=message.credit))
 
-    async def _find_and_resume(self, message: ResponseResume, now: float, *, keeps_pause: bool = False) -> None:
+    async def _find_and_resume(self, message: ResponseResume, now: float, *, keeps_pace: bool = False) -> None:
         found = await resume(
-            self._context, message.response_id, self.channel, message.after, message.epoch, param="after"
+            self.context, message.response_id, self.channel, message.after, message.epoch, param="after"
         )
         if self.session.state is not SessionState.CLOSED:
-            self._resume_at(found, now, keeps_pause=keeps_pause)
+            earlier = self._readers.get(found.stream.response_id)
+            asked = earlier.pace if keeps_pace and earlier is not None else Pace(credit=message.credit)
+            self._resume_at(found, now, asked)
 
-    def _resume_at(self, found: Resumption, now: float, *, keeps_pause: bool = False) -> None:
+    def _resume_at(self, found: Resumption, now: float, pace: Pace) -> None:
         earlier = self._readers.get(found.stream.response_id)
-        paused = keeps_pause and earlier is not None and earlier.paused
         if earlier is not None:
             self.leave(earlier)
-        self._read(found.stream, found.point, duplicate=True, paused=paused)
-        resumed = self._context.monotonic() - now
-        self._context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
+        self._read(found.stream, found.point, duplicate=True, pace=pace)
+        resumed = self.context.monotonic() - now
+        self.context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
 
-    def _read(self, stream: ResponseStream, point: ResumePoint, duplicate: bool, *, paused: bool = False) -> None:
-        if len(stream.readers) >= self._context.limits.readers_per_response:
+    def _read(self, stream: ResponseStream, point: ResumePoint, duplicate: bool, pace: Pace) -> None:
+        if len(stream.readers) >= self.context.limits.readers_per_response:
             raise RateLimited(
                 "this response has as many readers as it may; close one and resume",
                 code="response_readers",
                 retry_after_ms=1000,
             )
-        encoder: DeltaEncoder
-        number = None
-        if self._protocol == COMPACT:
-            number = self._streams
-            self._streams += 1
-            encoder = CompactEncoder(number)
-        else:
-            encoder = V1Encoder(self.channel.session, stream.response_id)
-        self.send(start_frame(stream, point.next_index, duplicate, number).to_json())
+        dialect = self.session.dialect
+        encoder = dialect.encoder(self.channel.session, stream.response_id, self._streams)
+        number = self._streams if dialect.numbers_responses else None
+        self._streams += 1
+        self.tell(start_frame(stream, point.next_index, duplicate, number))
         if point.restarted is not None:
-            self.send(restart_frame(stream, point.restarted, EVERYTHING).to_json())
+            self.tell(restart_frame(stream, point.restarted, EVERYTHING))
         if self.session.state is SessionState.CLOSED:
             return  # that frame was the one too many for a client that doesn't read
-        reader = WebSocketReader(self, stream, point.next_index, encoder, number, self._context.limits)
+        reader = WebSocketReader(self, stream, point.next_index, encoder, number, self.context.limits, pace)
         self._readers[stream.response_id] = reader
-        if paused:
-            reader.pause(self._context.monotonic())
+        if pace.paused:
+            reader.pause(self.context.monotonic())
         stream.attach(reader)
 
     async def _cancel(self, message: ResponseCancel, now: float) -> None:
-        orchestrator = self._context.orchestrator
+        orchestrator = self.context.orchestrator
         stream = await orchestrator.find(message.response_id, self.channel)
         reader = self._readers.get(message.response_id)
         if reader is not None:
-            # Who pauses and then cancels wants to hear the end.
-            reader.resume(now)
+            # Who pauses, or grants no more, and then cancels wants to hear the end.
+            reader.let_go(now)
         await orchestrator.cancel(stream)
 
     def _acknowledge(self, message: ResponseAck) -> None:
         reader = self._readers.get(message.response_id)
         stream = reader.stream if reader is not None else self._stream(message.response_id)
-        if message.index >= stream.log.next_index and (stream.epoch > 1 or stream.via != "owner"):
-            return  # what it had from an earlier owner is not all on record
-        if message.index >= stream.log.next_index:
-            raise InvalidRequest(
-                f"`index` is {message.index}, but the response's last index is {stream.log.next_index - 1}",
-                code="invalid_field",
-                param="index",
-            )
-        self.measures.acknowledged.value += stream.acknowledge(message.index)
+        self.context.measures.acknowledged.value += acknowledge(stream, message.index)
+
+    def _add_credit(self, message: ResponseCredit, now: float) -> None:
+        if message.response_id not in self._readers and self._stream(message.response_id).log.closed:
+            return  # it crossed the end on its way
+        self._reader(message.response_id).add_credit(message.n, now)
 
     def _stream(self, response_id: str) -> ResponseStream:
-        return self._context.orchestrator.responses.get(response_id, self.channel)
+        return self.context.orchestrator.responses.get(response_id, self.channel)
 
     def _reader(self, response_id: str) -> WebSocketReader:
         reader = self._readers.get(response_id)
@@ -393,7 +377,7 @@ class WebSocketConnection(WSListener):
     def _close(self, close: Close, *, linger: bool) -> None:
         if self.transport.is_close_frame_sent:
             return
-        self.outbox.flush()
+        self.context.outbox.flush()
         self.transport.send_close(cast("WSCloseCode", close.code), close.reason[:120])
         self._release()
         if linger:
@@ -403,6 +387,6 @@ class WebSocketConnection(WSListener):
 
     def _release(self) -> None:
         self.session.close()
-        self.registry.remove(self)
+        self.context.registry.remove(self)
         for reader in tuple(self._readers.values()):
             self.leave(reader)

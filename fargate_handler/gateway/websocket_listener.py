@@ -13,13 +13,19 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core.dialect import CompactDialect, Dialect
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
 from stream_core.http_contract import error_headers
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
+from stream_core.realtime import RealtimeDialect
 from stream_core.session import CloseCode, Session
 from stream_core.session_init import bearer
-from stream_core.subprotocols import SUBPROTOCOLS, V1
 
+# By path; a client that offers no subprotocol speaks the first one.
+_DIALECTS: dict[str, tuple[Dialect, ...]] = {
+    "/ws": (Dialect(), CompactDialect()),
+    "/v1/realtime": (RealtimeDialect(),),
+}
 # Bursts of thousands of connections wait here instead of a second on SYN retry.
 _BACKLOG = 8192
 # libuv accepts one connection from each listening socket in a turn of the loop. On a saturated node, where a turn takes
@@ -88,14 +94,16 @@ class WebSocketListener:
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
         path, _, query = request.path.decode("latin-1").partition("?")
-        if path != "/ws":
-            raise NotFound("there is no such path here; the WebSocket is at /ws", code="path_not_found")
+        dialects = _DIALECTS.get(path)
+        if dialects is None:
+            paths = " and ".join(_DIALECTS)
+            raise NotFound(f"there is no such path here; WebSockets are at {paths}", code="path_not_found")
         # The offer may be spread over several header lines.
         names = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
         offered = [name.strip() for name in names if name.strip()]
         now = context.wall_time()
         claims = context.tokens.verify(_token(request, offered), now)
-        protocol, answer_headers = _select(offered)
+        dialect, answer_headers = _select(offered, dialects)
         replaces = parse_qs(query).get("replace") == ["1"]
         if context.orchestrator.draining:
             raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
@@ -104,8 +112,9 @@ class WebSocketListener:
         if replaces:
             for older in context.registry.of(claims.channel):
                 older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")
-        session = Session(claims, context.limits, expires_in=claims.expires_at - now, now=asked_at)
-        connection = WebSocketConnection(context, session, protocol, asked_at)
+        expires_in = claims.expires_at - now
+        session = Session(claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect)
+        connection = WebSocketConnection(context, session, asked_at)
         answer_headers["Set-Cookie"] = sticky_cookie(context)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
 
@@ -125,15 +134,15 @@ def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
     return bearer(request.headers.get("Authorization"))
 
 
-def _select(offered: list[str]) -> tuple[str, dict[str, str]]:
-    """The first of the client's subprotocols that we speak; without any offer it is evenflow.v1, unsaid."""
-    named = [name for name in offered if not name.startswith(_BEARER)]
-    for name in named:
-        if name in SUBPROTOCOLS:
-            return name, {"Sec-WebSocket-Protocol": name}
+def _select(offered: list[str], dialects: tuple[Dialect, ...]) -> tuple[Dialect, dict[str, str]]:
+    """The first of the client's subprotocols that is spoken at this path; without any offer it is the path's first, unsaid."""
+    spoken = {dialect.name: dialect for dialect in dialects}
+    for name in offered:
+        if name in spoken:
+            return spoken[name], {"Sec-WebSocket-Protocol": name}
     if offered:
         raise InvalidRequest(
-            f"none of the subprotocols offered is spoken here; offer one of {', '.join(SUBPROTOCOLS)}",
+            f"none of the subprotocols offered is spoken here; offer one of {', '.join(spoken)}",
             code="unsupported_subprotocol",
         )
-    return V1, {}
+    return dialects[0], {}

@@ -8,7 +8,7 @@ from fargate_handler.gateway.outbox import send_text
 from stream_core.flow_control import FlowEvent, FlowState, ReaderFlow
 from stream_core.limits import Limits
 from stream_core.messages import LagNotice
-from stream_core.response_log import Cursor
+from stream_core.paced_cursor import Pace, PacedCursor
 from stream_core.response_stream import ResponseStream
 from stream_core.restart_frame import restart_frame
 from stream_core.subprotocols import DeltaEncoder
@@ -18,15 +18,21 @@ if TYPE_CHECKING:
     from fargate_handler.gateway.websocket_connection import WebSocketConnection
 
 
-class WebSocketReader(Cursor):
-    """Delivers a response to a connection: in its interval when the socket takes it, joined later when not.
+class WebSocketReader(PacedCursor):
+    """Delivers a response to a connection: in its interval when the socket takes it, joined later when not, and nothing
+    while its client pauses or has used up the credit that it granted.
 
     Args:
         next_index: the first index to deliver.
         number: what stands for the ids in the compact subprotocol.
+        pace: what the client asked for.
+
+    Raises:
+        InvalidRequest: more credit than may be granted.
     """
 
     __slots__ = (
+        "_asked_to_pause",
         "_connection",
         "_counted",
         "_encoder",
@@ -49,18 +55,23 @@ class WebSocketReader(Cursor):
         encoder: DeltaEncoder,
         number: int | None,
         limits: Limits,
+        pace: Pace,
     ) -> None:
-        super().__init__(stream.log, next_index, limits.frame_characters)
+        super().__init__(
+            stream.log, next_index, limits.frame_characters, credit=pace.credit, most_credit=limits.credit_window
+        )
         self.stream = stream
         self._connection = connection
         self._transport = connection.transport
         self._encoder = encoder
         self.number = number
         self._flow = ReaderFlow(limits)
-        self._flows = not connection.blocked  # the short form of: current, and the socket takes more
+        # The short form of: current, the socket takes more, and no credit is counted.
+        self._flows = not connection.blocked and pace.credit is None
+        self._asked_to_pause = False
         self._lost = False
-        self._measures = connection.measures
-        self._outbox = connection.outbox
+        self._measures = connection.context.measures
+        self._outbox = connection.context.outbox
         # How many deltas were counted as due. What came before it did is history, and due in no interval.
         self._counted = stream.log.next_index
         self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
@@ -108,9 +119,9 @@ class WebSocketReader(Cursor):
         self._flows = False
 
     @property
-    def paused(self) -> bool:
-        """Whether its client asked for a pause."""
-        return self._flow.state is FlowState.PAUSED
+    def pace(self) -> Pace:
+        """What its client asked for."""
+        return Pace(self._asked_to_pause, self.credit)
 
     @property
     def epoch(self) -> int:
@@ -125,16 +136,28 @@ class WebSocketReader(Cursor):
 
     def pause(self, now: float) -> None:
         """Hold the delivery to this reader."""
-        if self._flow.pause(now, self.stream.log.text_bytes):
-            self._flows = False
-            self.stream.paused_readers += 1
-            self.stream.hold_or_release()
-            self._connection.registry.slow.add(self._connection)
+        self._asked_to_pause = True
+        self._hold(now)
 
     def resume(self, now: float) -> None:
-        """Let the delivery go on."""
-        if self._end_pause():
-            self.deliver(now, None)
+        """Let the delivery go on, as far as the credit reaches."""
+        self._asked_to_pause = False
+        self._go_on(now)
+
+    def add_credit(self, credit: int, now: float) -> None:
+        """Let so many entries more be delivered; see `PacedCursor.grant`.
+
+        Raises:
+            InvalidRequest: that would be more ahead than may be; nothing was changed.
+        """
+        self.grant(credit)
+        self._flows = False
+        self._go_on(now)
+
+    def let_go(self, now: float) -> None:
+        """Deliver everything from now on: neither a pause nor credit holds it."""
+        self.lift()
+        self.resume(now)
 
     def leave(self) -> None:
         """The connection is done with this response."""
@@ -158,7 +181,7 @@ class WebSocketReader(Cursor):
                 behind_ms=int(lag.seconds * 1000),
                 last_index=self.next_index - 1,
             )
-            self._connection.send(notice.to_json())
+            self._connection.tell(notice)
         return event
 
     def _give_all(self) -> None:
@@ -168,7 +191,8 @@ class WebSocketReader(Cursor):
             if isinstance(taken, str):
                 send_text(self._transport, self._encoder.delta(taken, self.first, self.last))
             else:
-                send_text(self._transport, restart_frame(self.stream, taken, self.last).to_json())
+                told = restart_frame(self.stream, taken, self.last)
+                send_text(self._transport, self._connection.session.dialect.write(told))
             self._measures.frames.value += 1
             if self._connection.blocked:
                 return
@@ -177,6 +201,7 @@ class WebSocketReader(Cursor):
         """What came in doesn't go out in its own interval: wait for the socket, or catch up if it is ready now."""
         self._steady = False
         if self._lost or not self._flow.may_send:
+            self._finish_without_credit()
             return
         head = len(self._entries)
         new = head - max(self._counted, self.next_index)
@@ -186,18 +211,41 @@ class WebSocketReader(Cursor):
             self._measures.due.part += new
         else:
             self._give_all()
+        if self.starved and not self.at_end:
+            self._hold(now)
+            return
         if self.behind:
             self._fell_behind(now)
             return
         self._flow.caught_up()
-        self._flows = not self._connection.blocked
+        self._flows = not self._connection.blocked and self.credit is None
         if self._log.closed:
             self._finish()
 
     def _fell_behind(self, now: float) -> None:
         self._steady = self._flows = False
         self._flow.fell_behind(now, self._log.text_bytes)
-        self._connection.registry.slow.add(self._connection)
+        self._connection.context.registry.slow.add(self._connection)
+
+    def _hold(self, now: float) -> None:
+        # What is ahead of a reader that grants credit counts from where it stands: it may stop again with each grant.
+        unread = 0 if self.credit is None else self.unread_bytes
+        if self._flow.pause(now, self.stream.log.text_bytes - unread):
+            self._flows = False
+            self.stream.paused_readers += 1
+            self.stream.hold_or_release()
+            self._connection.context.registry.slow.add(self._connection)
+
+    def _go_on(self, now: float) -> None:
+        if self.starved:
+            self._finish_without_credit()
+        elif not self._asked_to_pause and self._end_pause():
+            self.deliver(now, None)
+
+    def _finish_without_credit(self) -> None:
+        """The end needs no credit; but who asked for a pause gets nothing."""
+        if self._flow.state is FlowState.PAUSED and self.at_end and not (self._lost or self._asked_to_pause):
+            self._finish()
 
     def _end_pause(self) -> bool:
         if not self._flow.resume():
@@ -207,5 +255,5 @@ class WebSocketReader(Cursor):
         return True
 
     def _finish(self) -> None:
-        self._connection.send(terminal_frame(self.stream).to_json())
+        self._connection.tell(terminal_frame(self.stream))
         self._connection.leave(self)

@@ -24,7 +24,7 @@ _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
 # `Cache-Control` says: one handshake refused by a full task would be everyone's.
 _ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
 # The path patterns are tried in this order. CloudFront chooses by path alone, not by method.
-_BALANCER_PATHS = HTTP_PATHS + WEBSOCKET_PATHS
+_BALANCER_PATHS = WEBSOCKET_PATHS + HTTP_PATHS
 
 
 class Edge(Construct):

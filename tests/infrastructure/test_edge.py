@@ -63,7 +63,7 @@ def test_each_path_has_its_origin(synthesis: Synthesis, path: str, origin: str) 
 
 
 @pytest.mark.parametrize(
-    "path", ["/session", "/chat/message", "/chat/message/r/events", "/chat/message/r", "/v1/x", "/ws"]
+    "path", ["/session", "/chat/message", "/chat/message/r/events", "/chat/message/r", "/v1/x", "/v1/realtime", "/ws"]
 )
 def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(synthesis: Synthesis, path: str) -> None:
     origin, behavior = _behavior(synthesis, path)

@@ -93,12 +93,16 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
         for name, group in synthesis.of_type("AWS::ElasticLoadBalancingV2::TargetGroup", "service").items()
     }
     routes: dict[str, int] = {}
-    for rule in synthesis.of_type("AWS::ElasticLoadBalancingV2::ListenerRule", "service").values():
+    rules = synthesis.of_type("AWS::ElasticLoadBalancingV2::ListenerRule", "service").values()
+    for rule in sorted(rules, key=lambda rule: int(rule["Properties"]["Priority"])):
         (condition,), (action,) = rule["Properties"]["Conditions"], rule["Properties"]["Actions"]
         for path in condition["PathPatternConfig"]["Values"]:
             routes[path] = names[action["TargetGroupArn"]["Ref"]]
+    order = list(routes)
+    assert order.index("/v1/realtime") < order.index("/v1/*"), "the first pattern that matches counts"
     assert routes == {
         "/ws": 8081,
+        "/v1/realtime": 8081,
         "/chat/message": 8080,
         "/chat/message/*/events": 8080,
         "/chat/message/*/cancel": 8080,

@@ -18,6 +18,7 @@ from stream_core.messages import (
     ResponseAck,
     ResponseCancel,
     ResponseContinue,
+    ResponseCredit,
     ResponseDelta,
     ResponsePause,
     ResponseResume,
@@ -45,6 +46,12 @@ FROM_CLIENT: list[tuple[dict[str, Any], type[BaseModel]]] = [
     ({"type": "response.continue", "response_id": "rsp_1"}, ResponseContinue),
     ({"type": "response.cancel", "response_id": "rsp_1"}, ResponseCancel),
     ({"type": "response.ack", "response_id": "rsp_1", "index": 7}, ResponseAck),
+    (
+        {"type": "chat.message", "message_id": "m1", "payload": {"text": "hi"}, "credit": 0},
+        ChatMessageFrame,
+    ),
+    ({"type": "response.resume", "response_id": "rsp_1", "after": 7, "credit": 5}, ResponseResume),
+    ({"type": "response.credit", "response_id": "rsp_1", "n": 5}, ResponseCredit),
 ]
 FROM_SERVER: list[dict[str, Any]] = [
     {
@@ -110,6 +117,7 @@ FROM_SERVER: list[dict[str, Any]] = [
     {"type": "lag", **OF_RESPONSE, "behind_deltas": 64, "behind_ms": 10_000, "last_index": 17},
     {"type": "throttle", "retry_after_ms": 5, "error": ERROR},
     {"type": "throttle", "retry_after_ms": 5, "message_id": "m1", "error": ERROR},
+    {"type": "throttle", "retry_after_ms": 5, "response_id": "rsp_1", "error": ERROR},
     {"type": "system.busy", "retry_after_ms": 2000, "message_id": "m1", "error": ERROR},
     {"type": "reconnect", "reason": "leaving", "after_ms": 0},
     {"type": "error", "error": ERROR},
@@ -191,6 +199,12 @@ def test_a_wrong_field_is_named_alike_over_http_and_websocket(body: str, param: 
 def test_an_index_is_a_whole_number_from_minus_one_on(kind: str, field: str, value: str) -> None:
     refused = refusal(f'{{"type":"{kind}","response_id":"r","{field}":{value}}}'.encode())
     assert (refused.code, refused.param) == ("invalid_field", field)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "9.99e99", '"1"', "null", "true"])
+def test_credit_is_a_whole_number_from_one_on(value: str) -> None:
+    refused = refusal(f'{{"type":"response.credit","response_id":"r","n":{value}}}'.encode())
+    assert (refused.code, refused.param) == ("invalid_field", "n")
 
 
 def test_an_unknown_type_is_told_the_known_ones() -> None:

@@ -218,6 +218,29 @@ def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later
     assert session.receive(MESSAGE, 1.0 + frame["retry_after_ms"] / 1000).event is not None
 
 
+def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
+    session = new_session()
+    frame = only_frame([session.receive(ACK, 1.0) for _ in range(41)][40])
+    assert (frame["type"], frame["response_id"], frame["error"]["code"]) == ("throttle", "rsp_1", "rate_limited")
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"type":"response.credit","response_id":"r","n":%d}', "n"),
+        (b'{"type":"response.resume","response_id":"r","after":1,"credit":%d}', "credit"),
+        (b'{"type":"chat.message","message_id":"m1","payload":{"text":"x"},"credit":%d}', "credit"),
+    ],
+)
+def test_credit_beyond_the_window_is_refused_before_anything_is_done(body: bytes, param: str) -> None:
+    session = new_session(Limits(credit_window=100))
+    assert session.receive(body % 100, 1.0).event is not None
+    for credit in (101, 10**40):
+        received = session.receive(body % credit, 1.0)
+        assert (received.event, received.close, refusal_code(received)) == (None, None, "invalid_field")
+        assert only_frame(received)["error"]["param"] == param
+
+
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.49, 0.5, 1.0, 20.0])
 def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
     session = new_session(Limits(messages_per_second=rate))

@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream_core.messages import ResponseDelta
-from stream_core.subprotocols import COMPACT, SUBPROTOCOLS, V1, CompactEncoder, V1Encoder
+from stream_core.realtime import Token
+from stream_core.subprotocols import COMPACT, REALTIME, V1, CompactEncoder, TokenEncoder, V1Encoder
 
 ANY_TEXT = st.text()
 INDEXES = st.tuples(st.integers(0, 10**6), st.integers(0, 100)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -45,6 +46,19 @@ def test_a_compact_delta_says_the_same(text: str, stream: int, indexes: tuple[in
     assert written == ([stream, last, text] if first == last else [stream, last, text, first])
 
 
+@given(ANY_TEXT, ANY_TEXT, INDEXES)
+@example(AWKWARD, AWKWARD, (0, 0))
+@example(AWKWARD, "rsp_1", (3, 9))
+def test_a_token_is_the_json_of_its_model(text: str, response_id: str, indexes: tuple[int, int]) -> None:
+    first, last = indexes
+    frame = TokenEncoder(response_id).delta(text, first, last)
+    fields = {"type": "token", "response_id": response_id, "index": last, "text": text}
+    if first != last:
+        fields["from"] = first
+    assert list(json.loads(frame).items()) == list(fields.items())
+    assert json.loads(frame) == json.loads(Token.model_validate(fields).to_json())
+
+
 @given(ANY_TEXT)
 def test_a_frame_is_one_line(text: str) -> None:
     """So that it can be the data of a server-sent event."""
@@ -62,7 +76,7 @@ def test_a_delta_is_exactly_as_the_contract_writes_it() -> None:
 
 
 def test_the_subprotocols_have_their_names() -> None:
-    assert SUBPROTOCOLS == (V1, COMPACT) == ("evenflow.v1", "evenflow.v1.compact")
+    assert (V1, COMPACT, REALTIME) == ("evenflow.v1", "evenflow.v1.compact", "evenflow.realtime.v1")
 
 
 @pytest.mark.parametrize("first", [0, 1])

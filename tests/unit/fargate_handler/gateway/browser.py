@@ -11,7 +11,6 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.channel import Channel
 from stream_core.session import Session
 from stream_core.session_token import SessionClaims
-from stream_core.subprotocols import V1
 from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
 from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
 
@@ -50,7 +49,7 @@ class Browser:
         claims = SessionClaims(self._channel, expires_at=2_000_000_000, issued_at=0)
         self._transport, self._seen = RecordingTransport(), 0
         self._connection = WebSocketConnection(
-            gateway.context, Session(claims, gateway.limits, expires_in=3600.0, now=now), V1, now
+            gateway.context, Session(claims, gateway.limits, expires_in=3600.0, now=now), now
         )
         self._connection.on_ws_connected(cast("WSTransport", self._transport))
         self.resume()

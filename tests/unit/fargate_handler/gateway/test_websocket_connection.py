@@ -20,8 +20,10 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
+from stream_core.dialect import CompactDialect, Dialect
 from stream_core.errors import UpstreamFailed
 from stream_core.limits import Limits
+from stream_core.realtime import RealtimeDialect
 from stream_core.response_stream import ResponseStream
 from stream_core.session import Session, SessionState
 from stream_core.session_token import SessionClaims, SessionTokens
@@ -32,6 +34,7 @@ from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 
 CHANNEL = Channel("public", "demo", "ses_1")
+_DIALECTS = {dialect.name: dialect for dialect in (Dialect(), CompactDialect(), RealtimeDialect())}
 
 
 class Gateway:
@@ -96,7 +99,8 @@ class Client:
         now = gateway.clock.now
         claims = SessionClaims(self.channel, expires_at=2_000_000_000, issued_at=0)
         session = Session(claims, gateway.limits, expires_in=3600.0, now=now)
-        self.connection = WebSocketConnection(gateway.context, session, protocol, now)
+        session = Session(claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol])
+        self.connection = WebSocketConnection(gateway.context, session, now)
         self.connection.on_ws_connected(cast("WSTransport", self.transport))
 
     @property
