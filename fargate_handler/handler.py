@@ -277,6 +277,7 @@ class Handler:
             ws_port=settings.ws_port,
             node_id=self._node_id,
             cookie_secure=settings.cookie_secure,
+            models=settings.served_models,
         )
 
 

@@ -71,6 +71,7 @@ class Gateway:
             ws_port=8081,
             node_id="node",
             cookie_secure=False,
+            models=("demo",),
         )
 
     def connect(self, protocol: str = V1) -> Client:
