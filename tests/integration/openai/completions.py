@@ -15,6 +15,8 @@ from tests.integration.chat_client import HttpAnswer, call
 from tests.integration.event_stream import read_events
 from tests.integration.server_process import ServerProcess
 
+_HEADERS = ("Idempotency_Key", "Last_Event_ID")
+
 
 @dataclass
 class Streamed:
@@ -88,7 +90,8 @@ class Completions:
     @asynccontextmanager
     async def open(self, text: str, /, **parameters: Any) -> AsyncIterator[aiohttp.ClientResponse]:
         """Open a stream."""
-        headers = {name: parameters.pop(name) for name in ("Idempotency_Key", "Last_Event_ID") if name in parameters}
+        names = [name for name in parameters if name in _HEADERS]
+        headers: dict[str, str] = {name: parameters.pop(name) for name in names}
         body = json.dumps(asking(text, stream=True, **parameters)).encode()
         url = f"{self._url}/chat/completions"
         async with self._http.post(url, data=body, headers=self._headers(headers)) as answer:

@@ -25,7 +25,9 @@ async def test_a_stream(completions: Completions) -> None:
     assert len({chunk["id"] for chunk in streamed.chunks}) == 1
     assert {chunk["model"] for chunk in streamed.chunks} == {"demo"}
     assert all("usage" not in chunk for chunk in streamed.chunks)
-    assert [chunk["choices"][0]["finish_reason"] for chunk in streamed.chunks[:-1]] == [None] * (len(streamed.chunks) - 1)
+    assert [chunk["choices"][0]["finish_reason"] for chunk in streamed.chunks[:-1]] == [None] * (
+        len(streamed.chunks) - 1
+    )
 
 
 async def test_the_usage_comes_last_and_only_when_it_is_asked_for(completions: Completions) -> None:
