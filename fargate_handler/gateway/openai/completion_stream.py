@@ -109,10 +109,12 @@ class CompletionStream:
                 return True
             elif reader.left_behind:
                 return False
-            elif not await reader.wait(min(heartbeat, self._deadline.left)):
+            elif not await reader.wait(patience := min(heartbeat, self._deadline.left)):
                 self._deadline.check()
-                await self._open(stream)
-                await self._send(b": still here\n\n")
+                # A timer may be early: who has nearly waited long enough isn't given a head, but a status.
+                if patience == heartbeat:
+                    await self._open(stream)
+                    await self._send(b": still here\n\n")
 
     def _take(self, stream: ResponseStream, text: AppendedText) -> bytes:
         """What is new, up to the size of a frame, as chunks."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from stream_core.errors import UpstreamTimeout
 
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
+# Longer than any model may take; what is beyond a float's range must not be counted with.
+_LONGEST_MS = 86_400_000
 
 
 class TimedOut(UpstreamTimeout):
@@ -25,7 +27,7 @@ class Deadline:
     def __init__(self, timeout_ms: int | None, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._timeout_ms = timeout_ms
-        self._at = math.inf if timeout_ms is None else monotonic() + timeout_ms / 1000
+        self._at = math.inf if timeout_ms is None else monotonic() + min(timeout_ms, _LONGEST_MS) / 1000
 
     @property
     def left(self) -> float:

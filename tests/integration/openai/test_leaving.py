@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import time
 
 import pytest
 
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
-from tests.integration.openai.completions import read_stream
+from tests.integration.openai.completions import asking, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.scripted_model import Reply, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
@@ -123,3 +125,16 @@ async def test_what_a_model_server_was_told_of_the_request(at: At, serve: Serve)
                 "stream_options": {"include_usage": True},
             }
         ]
+
+
+async def test_a_client_that_takes_nothing_is_cut_off_and_its_model_stopped(serve: Serve) -> None:
+    server = serve(lag_notice_seconds=0.5, lag_close_seconds=1, write_buffer_bytes=4096)
+    body = json.dumps(asking(demo(tokens=20_000, gap_ms=1), stream=True))
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.connect(("127.0.0.1", server.http_port))
+        client.sendall(
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        await server.until_metric("responses_cancelled_total", 1, 10)
+        assert await server.metric("generations_running") == 0

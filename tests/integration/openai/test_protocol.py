@@ -198,3 +198,27 @@ async def test_a_full_tenant_is_told_when_to_come_again(at: At, serve: Serve) ->
         refused = await completions.ask(_QUICK)
         assert (refused.status, refused.error["code"]) == (429, "tenant_in_flight")
         assert int(refused.headers["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"demo","messages":[{"role":"user","content":"\\ud800"}]}',
+        b'{"model":"demo","messages":[{"role":"user","content":"x"}],"temperature":NaN}',
+        b'{"model":"demo","messages":[{"role":"user","content":"x"}],"seed":' + b"9" * 5000 + b"}",
+        b'{"model":"demo","messages":' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"model":"demo","messages":[{"role":"user","content":"x"}],"stop":["\\udfff"]}',
+        b"[]",
+        b"",
+    ],
+)
+async def test_hostile_bodies(completions: Completions, body: bytes) -> None:
+    refused = await completions.post(body)
+    assert refused.status == 400
+    assert refused.error["code"] in ("invalid_json", "invalid_field")
+
+
+async def test_a_timeout_beyond_all_bounds_is_none(completions: Completions) -> None:
+    body = b'{"model":"demo","messages":[{"role":"user","content":"#demo tokens=2"}],"timeout_ms":1%b}' % (b"0" * 400)
+    assert (await completions.post(body)).status == 200
+    assert (await completions.post(asking("#demo tokens=2"), Evenflow_Timeout_Ms="9" * 400)).status == 200
