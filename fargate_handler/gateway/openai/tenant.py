@@ -11,7 +11,8 @@ from stream_core.session_token import tenant_key_matches
 def tenant_of(authorization: str | None, context: GatewayContext) -> str:
     """The tenant of a request with this `Authorization` header.
 
-    Where no tenant has a key, everybody is the open tenant: OpenAI's clients always send a key.
+    Where no tenant has a key, everybody is the open tenant: OpenAI's clients always send a key. Where this task doesn't know
+    the tenants' keys, a session's token is needed.
 
     Raises:
         AuthenticationFailed: tenants have keys, and this is none of them; or a session's token has expired.
@@ -26,7 +27,7 @@ def tenant_of(authorization: str | None, context: GatewayContext) -> str:
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
-    if not context.tenant_keys:
+    if context.open_to_all:
         return OPEN_TENANT
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; nothing was generated",

@@ -8,6 +8,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
+from tests.integration.conftest import OpenSession
 from tests.integration.deployment import Deployment
 from tests.integration.openai.completions import Completions, Streamed, read_stream
 from tests.integration.openai.conftest import At
@@ -29,27 +30,31 @@ async def _followed(
         await read_stream(answer, streamed, until_index)
 
 
-async def test_a_stream_goes_on_at_another_task(deployment: Deployment, at: At) -> None:
+async def test_a_stream_goes_on_at_another_task(deployment: Deployment, at: At, opened: OpenSession) -> None:
     first, second = await deployment.handlers(2)
+    token = (await opened(first)).token
     streamed = Streamed()
     for task, until_index in ((first, 10), (second, 20), (first, 30), (second, None)):
-        await _followed(at(task), "moves", streamed, until_index, _QUICK)
+        await _followed(at(task, token), "moves", streamed, until_index, _QUICK)
     assert (streamed.text, streamed.finish_reason) == (_TEXT, "length")
-    whole = await at(second).ask(_QUICK, key="moves", **_BOUND)
+    whole = await at(second, token).ask(_QUICK, key="moves", **_BOUND)
     assert whole.json["choices"][0]["message"]["content"] == _TEXT
     assert await first.metric("responses_completed_total") == 1
     assert await second.metric("responses_completed_total") == 0
 
 
-async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(deployment: Deployment, at: At) -> None:
+async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(
+    deployment: Deployment, at: At, opened: OpenSession
+) -> None:
     owner, other = await deployment.handlers(2)
+    token = (await opened(owner)).token
     staying, back = Streamed(), Streamed()
-    await _followed(at(owner), "lost", back, 10)
-    reading = asyncio.create_task(_followed(at(other), "lost", staying))
-    whole = asyncio.create_task(at(other).ask(_LONG, key="lost", **_BOUND))
+    await _followed(at(owner, token), "lost", back, 10)
+    reading = asyncio.create_task(_followed(at(other, token), "lost", staying))
+    whole = asyncio.create_task(at(other, token).ask(_LONG, key="lost", **_BOUND))
     await asyncio.sleep(1)
     owner.kill()
-    await _followed(at(other), "lost", back)
+    await _followed(at(other, token), "lost", back)
     await reading
     for streamed in (staying, back):
         assert (streamed.text, streamed.finish_reason, streamed.error) == (_TEXT, "length", None)
@@ -59,11 +64,20 @@ async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(deploym
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
-async def test_a_leaving_task_finishes_what_a_client_without_a_key_waits_for(deployment: Deployment, at: At) -> None:
+async def test_a_leaving_task_finishes_what_a_client_without_a_key_waits_for(
+    deployment: Deployment, at: At, opened: OpenSession
+) -> None:
     leaving = await deployment.handler(drain_seconds=20)
-    async with at(leaving).open(_QUICK, **_BOUND) as answer:
+    token = (await opened(leaving)).token
+    async with at(leaving, token).open(_QUICK, **_BOUND) as answer:
         streamed = await read_stream(answer, until_index=5)
         leaving.send_signal()
         await read_stream(answer, streamed)
     assert (streamed.text, streamed.finish_reason) == (_TEXT, "length")
     assert await leaving.ended(20) == 0
+
+
+async def test_where_the_tenants_keys_are_not_known_a_session_s_token_is_needed(deployment: Deployment, at: At) -> None:
+    server = await deployment.handler()
+    refused = await at(server).ask(_QUICK)
+    assert (refused.status, refused.error["code"]) == (401, "invalid_api_key")

@@ -72,6 +72,7 @@ class Gateway:
             node_id="node",
             cookie_secure=False,
             models=("demo",),
+            open_to_all=True,
         )
 
     def connect(self, protocol: str = V1) -> Client:
