@@ -277,6 +277,9 @@ class Handler:
             ws_port=settings.ws_port,
             node_id=self._node_id,
             cookie_secure=settings.cookie_secure,
+            models=settings.served_models,
+            # Where the functions open the sessions, they alone know the tenants' keys.
+            open_to_all=not settings.tenant_keys and settings.token_keys_secret is None,
         )
 
 

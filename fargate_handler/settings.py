@@ -70,6 +70,11 @@ class HandlerSettings(Limits, BaseSettings):
         "lost is continued and not begun again (model=openai; vLLM does)",
     )
     model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
+    model_aliases: str = Field(
+        "",
+        description="further names by which clients of /v1/chat/completions may ask for the model, separated by commas: the "
+        "ones that their code has already",
+    )
     fallback_text: str = Field(
         "The model cannot be reached at the moment. Your message is kept; please ask again in a minute.",
         description="the answer, marked degraded, when every attempt failed; empty for an error instead",
@@ -170,6 +175,13 @@ class HandlerSettings(Limits, BaseSettings):
     def uses_aws(self) -> bool:
         """Whether anything but the model is AWS'."""
         return self.store == "dynamodb" or self.metrics == "cloudwatch" or self.token_keys_secret is not None
+
+    @property
+    def served_models(self) -> tuple[str, ...]:
+        """The names of the model for OpenAI's clients, its own first."""
+        own = self.model if self.model_name == "default" else self.model_name
+        aliases = (alias.strip() for alias in self.model_aliases.split(","))
+        return tuple(dict.fromkeys([own, *filter(None, aliases)]))
 
     @property
     def signing_keys(self) -> dict[str, bytes]:

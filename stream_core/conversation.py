@@ -14,7 +14,7 @@ from stream_core.token_bucket import TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One line of a conversation; `role` is `user` or `assistant`."""
+    """One line of a conversation; `role` is `user` or `assistant`, or `system` where a request brings its conversation."""
 
     role: str
     text: str

@@ -11,7 +11,8 @@ from stream_core.errors import AuthenticationFailed
 from stream_core.messages import SessionRequest
 from stream_core.session_token import SessionTokens, tenant_key_matches
 
-_OPEN_TENANT = "public"
+OPEN_TENANT = "public"
+"""Whoever names no tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def open_session(
         AuthenticationFailed: the tenant needs a key, and this is not it.
     """
     expected = tenant_keys.get(request.tenant)
-    unknown = expected is None and bool(tenant_keys) and request.tenant != _OPEN_TENANT
+    unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
     if unknown or (expected is not None and not tenant_key_matches(given_key, expected)):
         raise AuthenticationFailed(
             f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no session was opened",

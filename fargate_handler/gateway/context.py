@@ -23,7 +23,8 @@ class GatewayContext:
 
     `monotonic` and `wall_time` are in seconds. `tenant_keys`: the tenants that need a key. `ws_url` is set when the
     public WebSocket address isn't simply `ws_port` of the host that the client called. `node_id` names this task in the
-    cookie by which a load balancer sends a client back to it.
+    cookie by which a load balancer sends a client back to it. `models`: the names of the model for
+    OpenAI's clients. `open_to_all`: whether these need no key, since no tenant has one.
     """
 
     limits: Limits
@@ -44,3 +45,5 @@ class GatewayContext:
     ws_port: int
     node_id: str
     cookie_secure: bool
+    models: tuple[str, ...]
+    open_to_all: bool

@@ -13,6 +13,8 @@ from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.http_answers import Handler, errors_in_shape, expectation, json_answer
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
+from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
+from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
@@ -73,12 +75,16 @@ class HttpListener:
 
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
+        models = ModelsEndpoint(self._context)
         return [
             web.post("/session", SessionEndpoint(self._context).post, expect_handler=expectation),
             web.post("/chat/message", messages.post, expect_handler=expectation),
             web.get("/chat/message/{response_id}", messages.poll),
             web.post("/chat/message/{response_id}/cancel", messages.cancel, expect_handler=expectation),
             web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
+            web.post("/v1/chat/completions", ChatCompletionsEndpoint(self._context).post, expect_handler=expectation),
+            web.get("/v1/models", models.list),
+            web.get("/v1/models/{model:.+}", models.get),
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
             web.post("/drain", self._drain),

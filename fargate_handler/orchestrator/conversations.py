@@ -44,6 +44,10 @@ class Conversations:
         self._known.move_to_end(channel)
         return conversation
 
+    def forget(self, channel: Channel) -> None:
+        """The channel's conversation is over: nothing of it will be asked for."""
+        self._known.pop(channel, None)
+
     def sweep(self, now: float) -> None:
         """Forget conversations that were idle for as long as a session token lives."""
         while self._known:

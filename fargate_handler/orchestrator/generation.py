@@ -7,8 +7,8 @@ import logging
 import random
 from collections.abc import Callable
 
+from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
-from stream_core.conversation import Turn
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
     EvenflowError,
@@ -35,7 +35,7 @@ class Generation:
 
     Args:
         stream: where the tokens go; closed when the generation has ended.
-        turns: what the model sees.
+        asked: what the model sees.
         grace_seconds: without a reader for so long, the model is cancelled.
         fallback_text: the answer when every attempt failed; empty for an error instead.
         in_force: whether this task may say how the response ends; while it may not, the end waits.
@@ -47,7 +47,7 @@ class Generation:
         self,
         *,
         stream: ResponseStream,
-        turns: tuple[Turn, ...],
+        asked: WholeRequest,
         source: TokenSource,
         clock: DeliveryClock,
         limits: Limits,
@@ -60,7 +60,7 @@ class Generation:
     ) -> None:
         self.stream = stream
         self.started_at: float | None = None
-        self._turns = turns
+        self._asked = asked
         self._source = source
         self._clock = clock
         self._limits = limits
@@ -184,7 +184,9 @@ class Generation:
         self._overdue = None
         stream = self.stream
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
-        request = ModelRequest(stream.channel.agent, self._turns, stream.attempt, self._prefix, key)
+        request = ModelRequest(
+            stream.channel.agent, self._asked.turns, stream.attempt, self._prefix, key, self._asked.options
+        )
         self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, self.stream))
         self._look_slot = self._clock.put_after(self, self._next_look(now))
         try:

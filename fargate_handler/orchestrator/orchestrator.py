@@ -17,6 +17,7 @@ from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Inheritance, Succession
+from fargate_handler.orchestrator.whole_request import asked_in, brings_conversation, comes_once
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
@@ -210,12 +211,13 @@ class Orchestrator:
         self.responses.add(stream)
         generation = Generation(
             stream=stream,
-            turns=turns,
+            asked=asked_in(stream.channel, turns),
             source=self._source,
             clock=self._clock,
             limits=self._limits,
             grace_seconds=grace_seconds,
-            fallback_text=self._fallback_text,
+            # A program would take a ready-made answer for the model's.
+            fallback_text="" if brings_conversation(stream.channel) else self._fallback_text,
             monotonic=self._monotonic,
             in_force=self._in_force,
             on_attempt=self._attempted_again,
@@ -357,6 +359,8 @@ class Orchestrator:
             answered = stream.state is ResponseState.COMPLETED and not stream.degraded
             conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
             conversation.stale |= not stream.state.terminal
+            if comes_once(stream.channel):
+                self._conversations.forget(stream.channel)
         # Another copy may have taken its place.
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)

@@ -9,11 +9,12 @@ from stream_core.conversation import Turn
 
 
 def alternating_turns(turns: Sequence[Turn]) -> list[tuple[str, list[str]]]:
-    """Roles and their texts, the last one the user's message.
+    """Roles and their texts, the last one the message to answer; system turns stand apart (`system_texts`).
 
     Two messages of one role follow each other after an answer that was cancelled before its first token. A blank turn
     is left out: it would have every later message refused. The last one stays, whatever it is.
     """
-    said = [turn for turn in turns[:-1] if turn.text.strip()] + [turns[-1]]
+    talk = [turn for turn in turns if turn.role != "system"]
+    said = [turn for turn in talk[:-1] if turn.text.strip()] + talk[-1:]
     by_role = groupby(dropwhile(lambda turn: turn.role != "user", said), key=lambda turn: turn.role)
     return [(role, [turn.text for turn in group]) for role, group in by_role]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fargate_handler.token_sources.alternating_turns import alternating_turns
 from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.holding import while_held
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest, TokenSink
+from fargate_handler.token_sources.system_texts import system_texts
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (a model or an inference profile of this region), AWS_REGION, the credentials and their permission "
@@ -24,7 +27,8 @@ class BedrockModel:
     """
 
     def __init__(self, model: str, max_tokens: int | None, most_calls: int) -> None:
-        self._call = {"modelId": model, "inferenceConfig": {} if max_tokens is None else {"maxTokens": max_tokens}}
+        self._model = model
+        self._max_tokens = max_tokens
         self._client = AwsClient("bedrock-runtime", most_calls, _CHECK)
 
     @property
@@ -38,8 +42,15 @@ class BedrockModel:
             {"role": role, "content": [{"text": text} for text in texts]}
             for role, texts in alternating_turns(request.turns)
         ]
+        call: dict[str, Any] = {
+            "modelId": self._model,
+            "inferenceConfig": _inference(request.options.within(self._max_tokens)),
+            "messages": messages,
+        }
+        if instructions := system_texts(request.turns):
+            call["system"] = [{"text": text} for text in instructions]
         reply = BedrockAnswer(sink)
-        answer = await self._client.call("converse_stream", messages=messages, **self._call)
+        answer = await self._client.call("converse_stream", **call)
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 reply.take(event)
@@ -49,3 +60,14 @@ class BedrockModel:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def _inference(options: ModelOptions) -> dict[str, Any]:
+    """Bedrock has no seed."""
+    config = {
+        "maxTokens": options.longest,
+        "temperature": options.temperature,
+        "topP": options.top_p,
+        "stopSequences": list(options.stop) or None,
+    }
+    return {name: value for name, value in config.items() if value is not None}

@@ -81,6 +81,7 @@ class OpenAIModel:
             "messages": [{"role": turn.role, "content": turn.text} for turn in turns],
             "stream": True,
             "stream_options": {"include_usage": True},
+            **request.options.given(),
             **body,
         }
 

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
 
 from stream_core.conversation import Turn
 from stream_core.messages import Usage
 
 
 @dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What a request says about the answer, by OpenAI's names; None or empty: the model's own default.
+
+    A source passes on what its model takes, and leaves out what it doesn't. `longest` is the bound, whichever of its two
+    names was used.
+    """
+
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+    @property
+    def longest(self) -> int | None:
+        """The longest answer, in the model's tokens."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    def within(self, most: int | None) -> ModelOptions:
+        """The same with an answer of at most `most` tokens; None for no bound."""
+        if most is None or (self.longest is not None and self.longest <= most):
+            return self
+        if self.max_completion_tokens is None:
+            return replace(self, max_tokens=most)
+        return replace(self, max_completion_tokens=most)
+
+    def given(self) -> dict[str, Any]:
+        """Those that were given, by name."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What the model is asked. `turns` ends with the user's message; `attempt` counts from 1.
+    """What the model is asked. `turns` ends with the message to answer; `attempt` counts from 1.
 
     `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, and it
     pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
@@ -22,6 +55,7 @@ class ModelRequest:
     attempt: int
     prefix: str = ""
     key: str = ""
+    options: ModelOptions = ModelOptions()
 
 
 @dataclass(frozen=True, slots=True)

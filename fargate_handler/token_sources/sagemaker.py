@@ -14,6 +14,7 @@ from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
+from fargate_handler.token_sources.system_texts import system_texts
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials and their permission "
@@ -33,8 +34,7 @@ class SageMakerModel:
     def __init__(self, endpoint: str, max_tokens: int | None, most_calls: int) -> None:
         self._endpoint = endpoint
         self._options = {"stream": True, "stream_options": {"include_usage": True}}
-        if max_tokens is not None:
-            self._options["max_tokens"] = max_tokens
+        self._max_tokens = max_tokens
         self._client = AwsClient("sagemaker-runtime", most_calls, _CHECK)
 
     @property
@@ -46,11 +46,15 @@ class SageMakerModel:
         """See `TokenSource.generate`."""
         # Many chat templates insist on alternation, and take one text a turn.
         messages = [{"role": role, "content": "\n\n".join(texts)} for role, texts in alternating_turns(request.turns)]
+        if instructions := system_texts(request.turns):
+            messages.insert(0, {"role": "system", "content": "\n\n".join(instructions)})
         answer = await self._client.call(
             "invoke_endpoint_with_response_stream",
             EndpointName=self._endpoint,
             ContentType="application/json",
-            Body=orjson.dumps({"messages": messages, **self._options}),
+            Body=orjson.dumps(
+                {"messages": messages, **self._options, **request.options.within(self._max_tokens).given()}
+            ),
         )
         reply, decoder = OpenAIAnswer(sink), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:

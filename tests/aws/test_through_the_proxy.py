@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from http.cookies import SimpleCookie
 
 import aiohttp
+import openai
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
@@ -153,6 +154,22 @@ async def test_a_client_stays_with_its_handler_over_http_and_websocket(
         async with session.connect(additional_headers={"Cookie": f"WSID={cookie}"}) as connection:
             handlers.add(_handler_of(connection))
     assert len(handlers) == 1
+
+
+async def test_openai_s_client_is_answered_by_either_handler(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    session = await open_session(http, system.url)
+    async with openai.AsyncOpenAI(base_url=f"{system.url}/v1", api_key=session.token, max_retries=0) as client:
+        (model,) = [model.id async for model in client.models.list()]
+        for turn in range(4):
+            stream = await client.chat.completions.create(
+                model=model, messages=[{"role": "user", "content": demo(tokens=9, gap_ms=1, seed=turn)}], stream=True
+            )
+            text = [choice.delta.content or "" async for chunk in stream for choice in chunk.choices]
+            assert "".join(text) == "".join(demo_tokens(turn, 9))
+    nobody = await call(http, "GET", f"{system.url}/v1/models")
+    assert (nobody.status, nobody.error["code"]) == (401, "invalid_api_key")
 
 
 async def test_the_page_loads(system: RunningSystem, http: aiohttp.ClientSession) -> None:

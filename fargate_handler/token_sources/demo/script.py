@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from random import Random
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -45,7 +45,7 @@ class Directives(BaseModel):
 class Script:
     """Tokens and their timing for one attempt.
 
-    After `stops_after` tokens (None: all) the model fails with `failure`, hangs, or has finished.
+    After `stops_after` tokens (None: all) the model fails with `failure`, hangs, or has finished, for this `reason`.
     """
 
     tokens: list[str]
@@ -54,6 +54,21 @@ class Script:
     stops_after: int | None = None
     failure: UpstreamFailed | None = None
     hangs: bool = False
+    reason: Literal["stop", "length"] = "stop"
+
+    def bounded(self, longest: int | None, stops: Sequence[str]) -> Script:
+        """It as a model gives it that ends after `longest` tokens (None: no bound), or before the first of the texts `stops`."""
+        tokens = self.tokens[:longest]
+        text = "".join(tokens)
+        found = [place for stop in stops if (place := text.find(stop)) >= 0]
+        if not found and len(tokens) == len(self.tokens):
+            return self
+        bounded = replace(self, tokens=tokens, reason="length")
+        if found:
+            bounded = replace(self, tokens=_first_characters(tokens, min(found)))
+        if self.stops_after is not None and self.stops_after < len(bounded.tokens):
+            return bounded
+        return replace(bounded, stops_after=None, failure=None, hangs=False)
 
     def behind(self, prefix: str) -> Script:
         """What of it comes after `prefix`, which it begins with.
@@ -126,6 +141,17 @@ def directed_script(text: str, attempt: int) -> Script:
 def answer_script(answer: str, random: Random) -> Script:
     """`answer` with a real model's timing."""
     return Script(split_tokens(answer), random.uniform(250, 600), _real_gaps(random))
+
+
+def _first_characters(tokens: list[str], count: int) -> list[str]:
+    """The tokens of the first `count` characters; the last one may be cut."""
+    kept: list[str] = []
+    for token in tokens:
+        if count <= 0:
+            break
+        kept.append(token[:count])
+        count -= len(token)
+    return kept
 
 
 def _ending(asked: Directives, attempt: int) -> _Ending:

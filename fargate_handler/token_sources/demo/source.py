@@ -42,6 +42,7 @@ class DemoModel:
         else:
             seed = self._seed ^ crc32(question.encode())
             script = answer_script(self._passages.answer(question), Random(seed))
+        script = script.bounded(request.options.longest, request.options.stop)
         if request.prefix:
             script = script.behind(request.prefix)
         playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
@@ -50,7 +51,7 @@ class DemoModel:
         finally:
             playback.stop()
         prompt = sum(len(turn.text.split()) for turn in request.turns)
-        return ModelFinish("stop", Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
+        return ModelFinish(script.reason, Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
 
     async def close(self) -> None:
         """Nothing to release."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.token_sources.bedrock import BedrockModel
-from fargate_handler.token_sources.port import ModelRequest
+from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from stream_core.conversation import Turn
 from tests.integration.aws_models.events import json_event
 from tests.integration.aws_models.model_server import ModelServer
@@ -47,6 +47,37 @@ async def test_bedrock_is_asked_in_its_own_way(model: ModelServer, opened: Opene
             {"role": "assistant", "content": [{"text": "yes"}]},
             {"role": "user", "content": [{"text": "then"}]},
         ],
+    }
+
+
+_SYSTEM = (Turn("system", "be brief"), Turn("user", "hello"))
+
+
+async def test_bedrock_is_told_how_to_answer(model: ModelServer, opened: Opened) -> None:
+    model.will(sends(*BEDROCK.answer(TEXTS)))
+    options = ModelOptions(max_completion_tokens=5000, temperature=0, top_p=0.5, stop=("x",), seed=7)
+    await opened(BEDROCK).generate(ModelRequest("demo", _SYSTEM, 1, options=options), RecordingSink())
+    assert model.requests[0] == {
+        "name": "eu.a-model-v1:0",
+        "inferenceConfig": {"maxTokens": 1000, "temperature": 0, "topP": 0.5, "stopSequences": ["x"]},
+        "system": [{"text": "be brief"}],
+        "messages": [{"role": "user", "content": [{"text": "hello"}]}],
+    }
+
+
+async def test_sagemaker_is_told_how_to_answer(model: ModelServer, opened: Opened) -> None:
+    model.will(sends(*SAGEMAKER_VLLM.answer(TEXTS), headers=SAGEMAKER_VLLM.headers))
+    options = ModelOptions(max_tokens=7, temperature=0.5, stop=("x", "y"), seed=7)
+    await opened(SAGEMAKER_VLLM).generate(ModelRequest("demo", _SYSTEM, 1, options=options), RecordingSink())
+    assert model.requests[0] == {
+        "name": "an-endpoint",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 7,
+        "temperature": 0.5,
+        "stop": ["x", "y"],
+        "seed": 7,
+        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}],
     }
 
 

@@ -74,6 +74,8 @@ class Gateway:
             ws_port=8081,
             node_id="node",
             cookie_secure=False,
+            models=("demo",),
+            open_to_all=True,
         )
 
     def connect(self, protocol: str = V1) -> Client:

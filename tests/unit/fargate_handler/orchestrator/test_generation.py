@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
@@ -60,7 +61,7 @@ class Bench:
             self.stream.take_up(self.entries, 2, None, continues=self.source.continues)
         self.generation = Generation(
             stream=self.stream,
-            turns=TURNS,
+            asked=WholeRequest(TURNS),
             source=self.source,
             clock=self.clock.delivery,
             limits=self.limits,

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fargate_handler.token_sources.alternating_turns import alternating_turns
+from fargate_handler.token_sources.system_texts import system_texts
 from stream_core.conversation import Turn
 
 TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant"]), st.sampled_from(["", " \n", "a", "b"])))
@@ -43,3 +44,10 @@ def test_roles_alternate_from_user_to_user_and_nothing_said_between_is_lost(befo
     texts = [text for _, group in told for text in group][:-1]
     first = next((place for place, turn in enumerate(before) if turn.role == "user" and turn.text.strip()), len(before))
     assert texts == [turn.text for turn in before[first:] if turn.text.strip()]
+
+
+def test_system_turns_stand_apart() -> None:
+    said = [Turn("system", "a"), *turns("u:x"), Turn("system", " "), Turn("system", "b")]
+    assert alternating_turns(said) == [("user", ["x"])]
+    assert system_texts(said) == ["a", "b"]
+    assert alternating_turns([Turn("system", "a")]) == []

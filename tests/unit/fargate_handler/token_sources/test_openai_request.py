@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import ModelRequest
+from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from stream_core.conversation import Turn
 
 TURNS = (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
@@ -33,4 +33,13 @@ async def test_a_beginning_stands_last_as_the_assistant_s_and_is_to_be_continued
     assert body["messages"][-1] == {"role": "assistant", "content": "Two is "}
     assert len(body["messages"]) == 4
     assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+    await model.close()
+
+
+async def test_the_options_go_along() -> None:
+    model = OpenAIModel("http://model/v1/", "m", None)
+    options = ModelOptions(max_tokens=5, temperature=0, stop=("a", "b"), seed=0)
+    body = model._body(ModelRequest("demo", TURNS, 1, options=options))
+    assert (body["max_tokens"], body["temperature"], body["stop"], body["seed"]) == (5, 0, ("a", "b"), 0)
+    assert not {"top_p", "max_completion_tokens"} & body.keys()
     await model.close()

@@ -159,3 +159,30 @@ def test_a_beginning_that_is_another_answer_s_is_not_continued() -> None:
     for prefix in ("something else", "".join(script.tokens) + " and more"):
         with pytest.raises(UpstreamFailed):
             script.behind(prefix)
+
+
+def test_a_bound_ends_it_as_a_model_ends() -> None:
+    script = directed_script("#demo tokens=9 seed=5", 1)
+    tokens = demo_tokens(5, 9)
+    assert script.bounded(None, ()) is script
+    assert script.bounded(9, ()) is script
+    shorter = script.bounded(4, ())
+    assert (shorter.tokens, shorter.reason) == (tokens[:4], "length")
+    assert shorter.behind("".join(tokens[:3])).tokens == tokens[3:4]
+
+
+def test_it_ends_before_the_first_stop_text() -> None:
+    script = directed_script("#demo tokens=9 seed=5", 1)
+    text = "".join(script.tokens)
+    stopped = script.bounded(None, (text[20:25], text[11:16]))
+    assert ("".join(stopped.tokens), stopped.reason) == (text[: text.index(text[11:16])], "stop")
+    assert script.bounded(None, (text[:3],)).tokens == []
+    assert script.bounded(2, ("nowhere",)).reason == "length"
+
+
+def test_a_failure_comes_only_where_the_bound_does_not_come_before() -> None:
+    script = directed_script("#demo tokens=9 fail_after=5", 1)
+    assert script.bounded(4, ()).failure is None
+    assert script.bounded(5, ()).failure is None
+    assert script.bounded(6, ()).failure is not None
+    assert directed_script("#demo tokens=9 hang_after=5", 1).bounded(5, ()).hangs is False

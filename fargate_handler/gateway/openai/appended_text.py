@@ -1,0 +1,81 @@
+"""What of a response can be given to a client that only ever appends."""
+
+from __future__ import annotations
+
+from fargate_handler.gateway.resumption import Resumption
+from stream_core.errors import UpstreamFailed
+from stream_core.response_log import Cursor, ResponseLog, Restart, slice_of
+
+
+class AppendedText:
+    """A cursor for a client that can't take text back.
+
+    Behind a restart, what the client has is compared with what comes in its place. As long as that says the same, nothing
+    is given; where it goes further, the client goes on with it.
+
+    Args:
+        log: the log to read.
+        next_index: where to begin.
+        most: characters of text in one piece; a single delta may be longer.
+        ahead: what the client has beyond the text that stands in the log before `next_index`.
+    """
+
+    def __init__(self, log: ResponseLog, next_index: int, most: int, ahead: str = "") -> None:
+        self.cursor = Cursor(log, next_index, most)
+        self._log = log
+        self._most = most
+        self._ahead = ahead
+
+    def check_whole(self) -> None:
+        """Whether, at the end, the client has the answer and nothing beyond it.
+
+        Raises:
+            UpstreamFailed: the model began again, and said less.
+        """
+        if self._ahead:
+            raise _replaced()
+
+    def take(self) -> str | None:
+        """The next piece to append; None when there is nothing new.
+
+        Raises:
+            UpstreamFailed: the model began again, and says something else.
+        """
+        while (taken := self.cursor.take()) is not None:
+            if isinstance(taken, Restart):
+                self._go_back(self.cursor.last)
+            elif text := self._beyond(taken):
+                return text
+        return None
+
+    def going_on(self, found: Resumption) -> AppendedText:
+        """The same in another copy of the response, for a reader that resumes there."""
+        log, point = found.stream.log, found.point
+        if point.restarted is None:
+            return AppendedText(log, point.next_index, self._most, self._ahead)
+        has = slice_of(self._log.entries[: self.cursor.next_index], 0).text + self._ahead
+        return AppendedText(log, point.next_index, self._most, has)
+
+    def _go_back(self, marker: int) -> None:
+        entries = self._log.entries
+        has = slice_of(entries[:marker], 0).text + self._ahead
+        kept = slice_of(entries[: marker + 1], 0).text
+        self._ahead = has[len(kept) :]
+
+    def _beyond(self, text: str) -> str:
+        ahead = self._ahead
+        if ahead.startswith(text):
+            self._ahead = ahead[len(text) :]
+            return ""
+        if not text.startswith(ahead):
+            raise _replaced()
+        self._ahead = ""
+        return text[len(ahead) :]
+
+
+def _replaced() -> UpstreamFailed:
+    return UpstreamFailed(
+        "the model failed and began again, and its new answer does not begin as the one did of which you have a part; "
+        "drop that, and ask again",
+        code="response_restarted",
+    )

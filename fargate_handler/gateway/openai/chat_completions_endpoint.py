@@ -1,0 +1,70 @@
+"""`POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import VIA_HEADER, error_answer, json_answer
+from fargate_handler.gateway.openai.completion_objects import CompletionObjects
+from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
+from fargate_handler.gateway.openai.completion_stream import CompletionStream
+from fargate_handler.gateway.openai.deadline import TIMEOUT_HEADER, Deadline, TimedOut
+from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, last_event
+from fargate_handler.gateway.openai.models_endpoint import check_model
+from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, cancel_response, checked_key, submit_request
+from fargate_handler.gateway.openai.tenant import tenant_of
+from fargate_handler.gateway.openai.whole_completion import whole_response
+from stream_core.http_contract import whole_number
+from stream_core.response_stream import ResponseStream
+
+_REQUEST_ID = "x-request-id"
+# OpenAI's clients repeat what failed; who didn't want to wait any longer doesn't want that.
+_NOT_AGAIN = {"x-should-retry": "false"}
+
+
+class ChatCompletionsEndpoint:
+    """Answers a conversation that the request brings whole."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """The answer as one object, or as a stream of chunks."""
+        context = self._context
+        tenant = tenant_of(request.headers.get("Authorization"), context)
+        call = read_call(await request.read())
+        check_model(call.model, context)
+        key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
+        deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+        stream = await submit_request(context, tenant, key, call.asked)
+        try:
+            return await self._answer(request, call, stream, last, deadline)
+        except TimedOut as late:
+            answer = error_answer(late)
+            answer.headers.update(_NOT_AGAIN)
+            return answer
+        finally:
+            if key is None and not stream.log.closed:
+                # Nobody can come back for it.
+                context.background.run(cancel_response(context, stream))
+
+    async def _answer(
+        self, request: web.Request, call: CompletionCall, stream: ResponseStream, last: LastEvent, deadline: Deadline
+    ) -> web.StreamResponse:
+        context = self._context
+        created = int(context.wall_time() - (context.monotonic() - stream.created_at))
+        objects = CompletionObjects(stream.response_id, created, call.model, include_usage=call.include_usage)
+        headers = {_REQUEST_ID: stream.response_id}
+        if call.stream:
+            return await CompletionStream(context, request, objects, deadline, headers).write(stream, last)
+        ended = await whole_response(context, stream, deadline)
+        return json_answer(objects.whole(ended), headers=headers | {VIA_HEADER: ended.via})
+
+
+def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:
+    header = request.headers.get(TIMEOUT_HEADER)
+    if call.timeout_ms is not None or header is None:
+        return call.timeout_ms
+    return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)

@@ -1,0 +1,51 @@
+"""`GET /v1/models`, and one of them by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.openai.tenant import tenant_of
+from stream_core.errors import NotFound
+
+_OWNER = "evenflow"
+
+
+class ModelsEndpoint:
+    """The names by which clients may ask for the model."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+        self._created = int(context.wall_time())
+
+    async def list(self, request: web.Request) -> web.Response:
+        """All of them."""
+        tenant_of(request.headers.get("Authorization"), self._context)
+        return json_answer({"object": "list", "data": [self._object(name) for name in self._context.models]})
+
+    async def get(self, request: web.Request) -> web.Response:
+        """The one that the path names."""
+        tenant_of(request.headers.get("Authorization"), self._context)
+        name = request.match_info["model"]
+        check_model(name, self._context)
+        return json_answer(self._object(name))
+
+    def _object(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._created, "owned_by": _OWNER}
+
+
+def check_model(name: str, context: GatewayContext) -> None:
+    """Whether this is a name of the model.
+
+    Raises:
+        NotFound: it isn't.
+    """
+    if name not in context.models:
+        raise NotFound(
+            f"there is no model {name[:100]!r}; GET /v1/models names what there is",
+            code="model_not_found",
+            param="model",
+        )

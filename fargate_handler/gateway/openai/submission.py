@@ -1,0 +1,86 @@
+"""A request as a message of a session of its own, so that all that messages have works for it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.orchestrator import Submission
+from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
+from stream_core.errors import Conflict, Gone, InvalidRequest
+from stream_core.response_stream import ResponseStream
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_LONGEST_KEY = 255
+# Its reader comes right behind the acceptance: a loop that is late isn't a client that has left.
+_SINGLE_GRACE_SECONDS = 1.0
+
+
+async def submit_request(context: GatewayContext, tenant: str, key: str | None, asked: WholeRequest) -> ResponseStream:
+    """The response to a request; with a key that the tenant used before, the one that there is.
+
+    Raises:
+        InvalidRequest: the key is none, or was used for another request.
+        Gone: the key's response is no longer held.
+        RateLimited, Overloaded: see `Orchestrator.submit`.
+    """
+    text = asked.to_text()
+    channel = single_channel(tenant, secrets.token_hex(16)) if key is None else repeatable_channel(tenant, _digest(key))
+    grace = _SINGLE_GRACE_SECONDS if key is None else context.limits.grace_seconds
+    accepting = context.background.run(
+        context.orchestrator.submit(IngestEvent(channel, _digest(text), None, text, grace))
+    )
+    try:
+        return (await asyncio.shield(accepting)).stream
+    except asyncio.CancelledError:
+        if key is None:
+            context.background.run(_cancel_when_accepted(context, accepting))
+        raise
+    except Conflict:
+        raise InvalidRequest(
+            "this Idempotency-Key was used for a request that asked something else; nothing was generated, use another one",
+            code="idempotency_key_reused",
+            param=IDEMPOTENCY_KEY,
+        ) from None
+    except Gone as gone:
+        raise Gone(
+            "the answer of this Idempotency-Key is no longer held; nothing was generated, ask again with another one",
+            code=gone.code,
+            param=IDEMPOTENCY_KEY,
+        ) from gone
+
+
+def checked_key(key: str | None) -> str | None:
+    """The `Idempotency-Key` of a request, where there is one.
+
+    Raises:
+        InvalidRequest: it is empty, or too long.
+    """
+    if key is not None and not 0 < len(key) <= _LONGEST_KEY:
+        raise InvalidRequest(
+            f"{IDEMPOTENCY_KEY} must have 1 to {_LONGEST_KEY} characters; nothing was generated",
+            code="invalid_field",
+            param=IDEMPOTENCY_KEY,
+        )
+    return key
+
+
+async def cancel_response(context: GatewayContext, stream: ResponseStream) -> None:
+    """Stop the model, whichever task has it by now.
+
+    Raises:
+        EvenflowError: the response can't be found, or its task not be told.
+    """
+    held = await context.orchestrator.find(stream.response_id, stream.channel)
+    await context.orchestrator.cancel(held)
+
+
+async def _cancel_when_accepted(context: GatewayContext, accepting: asyncio.Task[Submission]) -> None:
+    await cancel_response(context, (await accepting).stream)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]

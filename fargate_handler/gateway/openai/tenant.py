@@ -1,0 +1,35 @@
+"""Whose request it is: by a tenant's key, or by a session's token."""
+
+from __future__ import annotations
+
+from fargate_handler.gateway.context import GatewayContext
+from stream_core.errors import AuthenticationFailed
+from stream_core.session_init import OPEN_TENANT, bearer
+from stream_core.session_token import tenant_key_matches
+
+
+def tenant_of(authorization: str | None, context: GatewayContext) -> str:
+    """The tenant of a request with this `Authorization` header.
+
+    Where no tenant has a key, everybody is the open tenant: OpenAI's clients always send a key. Where this task doesn't know
+    the tenants' keys, a session's token is needed.
+
+    Raises:
+        AuthenticationFailed: tenants have keys, and this is none of them; or a session's token has expired.
+    """
+    given = bearer(authorization)
+    # Each is looked at, so that the time says nothing of which one it is.
+    matching = [tenant for tenant, key in context.tenant_keys.items() if tenant_key_matches(given, key)]
+    if matching:
+        return matching[0]
+    try:
+        return context.tokens.verify(given, context.wall_time()).channel.tenant
+    except AuthenticationFailed as refused:
+        if refused.code == "token_expired":
+            raise
+    if context.open_to_all:
+        return OPEN_TENANT
+    raise AuthenticationFailed(
+        "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; nothing was generated",
+        code="invalid_api_key",
+    )

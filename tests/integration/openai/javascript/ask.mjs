@@ -1,0 +1,47 @@
+// Asks with the stock client, and prints what came as one line of JSON.
+import OpenAI from "openai";
+
+const { baseURL, apiKey, action, body, options } = JSON.parse(process.argv[2]);
+const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+
+const actions = {
+  async whole() {
+    return await client.chat.completions.create(body, options);
+  },
+  async stream() {
+    const told = { text: "", finish_reason: null, usage: null };
+    for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) {
+      told.text += chunk.choices[0]?.delta.content ?? "";
+      told.finish_reason = chunk.choices[0]?.finish_reason ?? told.finish_reason;
+      told.usage = chunk.usage ?? told.usage;
+    }
+    return told;
+  },
+  async helper() {
+    const runner = client.chat.completions.stream(body, options);
+    return { text: await runner.finalContent() };
+  },
+  async abort() {
+    const stream = await client.chat.completions.create({ ...body, stream: true }, options);
+    let text = "";
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? "";
+      if (text.length > 20) stream.controller.abort();
+    }
+    return { text };
+  },
+  async models() {
+    const ids = [];
+    for await (const model of client.models.list()) ids.push(model.id);
+    return { ids };
+  },
+};
+
+try {
+  console.log(JSON.stringify(await actions[action]()));
+} catch (error) {
+  const { status, code, type, param, message } = error;
+  console.log(JSON.stringify({ error: { class: error.constructor.name, status, code, type, param, message } }));
+}
+// Whoever is still connected is gone with the process; an abort must have told the server before.
+await new Promise((resolve) => process.stdin.on("end", resolve).resume());

@@ -1,0 +1,131 @@
+"""The stock OpenAI client for JavaScript, unmodified."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.integration.answer import Frame
+from tests.integration.chat_client import demo
+from tests.integration.conftest import Serve
+from tests.integration.openai.completions import asking
+from tests.integration.server_process import ServerProcess
+
+_FOLDER = Path(__file__).parent / "javascript"
+_QUICK = demo(tokens=30, gap_ms=2, seed=5)
+_TEXT = "".join(demo_tokens(5, 30))
+_KEY = "acme-key-0123456789"
+
+Ask = Callable[..., Coroutine[Any, Any, Frame]]
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve) -> ServerProcess:
+    return serve_module(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=1)
+
+
+@pytest.fixture(scope="module")
+def _client() -> None:
+    if shutil.which("npm") is None:
+        pytest.fail("these tests need Node.js 20 or newer with npm; nothing was tested")
+    if not (_FOLDER / "node_modules" / "openai").is_dir():
+        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_FOLDER, check=True, timeout=50)
+
+
+@pytest.fixture
+def ask(server: ServerProcess, _client: None) -> Ask:
+    """Run the client; `meanwhile` is awaited when it has printed, before its process ends."""
+
+    async def ask(
+        action: str, body: Frame, key: str = _KEY, meanwhile: Callable[[], Awaitable[Any]] | None = None, **options: Any
+    ) -> Frame:
+        call = {"baseURL": f"{server.http_url}/v1", "apiKey": key, "action": action, "body": body, "options": options}
+        process = await asyncio.create_subprocess_exec(
+            "node",
+            "ask.mjs",
+            json.dumps(call),
+            cwd=_FOLDER,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), 20)
+            if meanwhile is not None:
+                await meanwhile()
+        finally:
+            process.stdin.close()
+            await asyncio.wait_for(process.wait(), 10)
+        told: Frame = json.loads(line)
+        return told
+
+    return ask
+
+
+async def test_a_stream(ask: Ask) -> None:
+    told = await ask("stream", asking(_QUICK, stream_options={"include_usage": True}))
+    usage = {"prompt_tokens": 4, "completion_tokens": 30, "total_tokens": 34}
+    assert told == {"text": _TEXT, "finish_reason": "stop", "usage": usage}
+
+
+async def test_its_own_reading_of_a_stream(ask: Ask) -> None:
+    assert await ask("helper", asking(_QUICK)) == {"text": _TEXT}
+
+
+async def test_a_whole_answer(ask: Ask) -> None:
+    told = await ask("whole", asking(_QUICK, max_tokens=5))
+    (choice,) = told["choices"]
+    assert choice["message"]["content"] == "".join(demo_tokens(5, 5))
+    assert (choice["finish_reason"], told["usage"]["total_tokens"]) == ("length", 9)
+
+
+async def test_the_models(ask: Ask) -> None:
+    assert await ask("models", {}) == {"ids": ["demo"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "expected"),
+    [
+        (asking("x"), "sk-wrong", ("AuthenticationError", 401, "invalid_api_key")),
+        (asking("x", model="gpt-x"), _KEY, ("NotFoundError", 404, "model_not_found")),
+        (asking("x", n=2), _KEY, ("BadRequestError", 400, "unsupported_value")),
+        (asking(demo(refuse="true")), _KEY, ("UnprocessableEntityError", 422, "model_refused")),
+        (asking(demo(fail_after=0, fail_attempts=3)), _KEY, ("InternalServerError", 502, "upstream_failed")),
+    ],
+)
+async def test_errors(ask: Ask, body: Frame, key: str, expected: tuple[str, int, str]) -> None:
+    for action in ("whole", "stream"):
+        error = (await ask(action, body, key))["error"]
+        assert (error["class"], error["status"], error["code"]) == expected
+
+
+async def test_an_error_in_the_middle_of_a_stream(ask: Ask) -> None:
+    error = (await ask("stream", asking(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9))))["error"]
+    assert (error["class"], error["code"], error["type"]) == ("APIError", "upstream_failed", "upstream_error")
+
+
+async def test_an_abort_stops_the_model(ask: Ask, server: ServerProcess) -> None:
+    async def stopped() -> None:
+        assert await server.until_metric("generations_running", 0) < 1
+        assert await server.metric("responses_cancelled_total") == before + 1
+
+    before = await server.metric("responses_cancelled_total")
+    told = await ask("abort", asking(demo(tokens=5000, gap_ms=20)), meanwhile=stopped)
+    assert len(told["text"]) > 20
+
+
+async def test_a_full_tenant(ask: Ask, server: ServerProcess) -> None:
+    first = asyncio.create_task(ask("whole", asking(demo(tokens=300, gap_ms=20))))
+    await server.until_metric("generations_running", 1, 10)
+    error = (await ask("whole", asking("x")))["error"]
+    assert (error["class"], error["status"], error["code"]) == ("RateLimitError", 429, "tenant_in_flight")
+    assert "choices" in await first

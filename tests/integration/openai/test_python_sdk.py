@@ -1,0 +1,186 @@
+"""The stock OpenAI client for Python, unmodified."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.integration.chat_client import demo
+from tests.integration.conftest import Serve
+from tests.integration.server_process import ServerProcess
+
+_QUICK = demo(tokens=30, gap_ms=2, seed=5)
+_LONG = demo(tokens=5000, gap_ms=20)
+_TEXT = "".join(demo_tokens(5, 30))
+_KEY = "acme-key-0123456789"
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve) -> ServerProcess:
+    return serve_module(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=2)
+
+
+@pytest.fixture
+async def client(server: ServerProcess) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY, max_retries=0) as client:
+        yield client
+
+
+def _ask(text: str) -> list[ChatCompletionMessageParam]:
+    return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}]
+
+
+async def _read(stream: openai.AsyncStream[ChatCompletionChunk], pieces: list[str]) -> None:
+    async for chunk in stream:
+        pieces += [choice.delta.content or "" for choice in chunk.choices]
+
+
+async def test_a_stream(client: openai.AsyncOpenAI) -> None:
+    text, reasons, usage = "", [], None
+    stream = await client.chat.completions.create(
+        model="demo", messages=_ask(_QUICK), stream=True, stream_options={"include_usage": True}
+    )
+    async for chunk in stream:
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            reasons.append(choice.finish_reason)
+        usage = chunk.usage or usage
+    assert text == _TEXT
+    assert reasons[-1] == "stop"
+    assert set(reasons[:-1]) == {None}
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (6, 30, 36)
+
+
+async def test_its_own_reading_of_a_stream(client: openai.AsyncOpenAI) -> None:
+    async with client.chat.completions.stream(model="demo", messages=_ask(_QUICK)) as stream:
+        completion = await stream.get_final_completion()
+    assert completion.choices[0].message.content == _TEXT
+    assert completion.choices[0].finish_reason == "stop"
+
+
+async def test_a_whole_answer_and_a_second_message(client: openai.AsyncOpenAI) -> None:
+    messages = _ask(_QUICK)
+    first = await client.chat.completions.create(model="demo", messages=messages, temperature=0, max_tokens=5)
+    (choice,) = first.choices
+    assert (choice.message.content, choice.finish_reason) == ("".join(demo_tokens(5, 5)), "length")
+    assert first.usage is not None
+    assert first.usage.completion_tokens == 5
+    again = await client.chat.completions.create(
+        model="demo",
+        messages=[*messages, choice.message.to_dict(), {"role": "user", "content": _QUICK}],  # type: ignore[list-item]
+    )
+    assert again.choices[0].message.content == _TEXT
+
+
+def test_the_client_that_blocks(server: ServerProcess) -> None:
+    with openai.OpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY) as client:
+        stream = client.chat.completions.create(model="demo", messages=_ask(_QUICK), stream=True)
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == _TEXT
+
+
+async def test_the_models(client: openai.AsyncOpenAI) -> None:
+    assert [model.id async for model in client.models.list()] == ["demo"]
+    assert (await client.models.retrieve("demo")).owned_by == "evenflow"
+    with pytest.raises(openai.NotFoundError):
+        await client.models.retrieve("gpt-x")
+
+
+async def test_a_wrong_key(server: ServerProcess) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            await client.chat.completions.create(model="demo", messages=_ask("x"))
+    assert refused.value.code == "invalid_api_key"
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "raised", "code"),
+    [
+        ("x", "gpt-x", openai.NotFoundError, "model_not_found"),
+        (demo(refuse="true"), "demo", openai.UnprocessableEntityError, "model_refused"),
+        (demo(fail_after=0, fail_attempts=3), "demo", openai.InternalServerError, "upstream_failed"),
+        ("x" * 70_000, "demo", openai.APIStatusError, "message_too_large"),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_errors(
+    client: openai.AsyncOpenAI, text: str, model: str, raised: type[openai.APIStatusError], code: str, stream: bool
+) -> None:
+    with pytest.raises(raised) as told:
+        await client.chat.completions.create(model=model, messages=_ask(text), stream=stream)
+    assert told.value.code == code
+
+
+async def test_what_is_not_supported(client: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as told:
+        await client.chat.completions.create(model="demo", messages=_ask("x"), n=2)
+    assert (told.value.code, told.value.param) == ("unsupported_value", "n")
+    with pytest.raises(openai.BadRequestError) as told:
+        await client.chat.completions.create(
+            model="demo", messages=_ask("x"), tools=[{"type": "function", "function": {"name": "f"}}]
+        )
+    assert (told.value.code, told.value.param) == ("unsupported_parameter", "tools")
+
+
+async def test_an_error_in_the_middle_of_a_stream(client: openai.AsyncOpenAI) -> None:
+    pieces: list[str] = []
+    stream = await client.chat.completions.create(
+        model="demo", messages=_ask(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9, seed=5)), stream=True
+    )
+    with pytest.raises(openai.APIError, match="was told to fail") as told:
+        await _read(stream, pieces)
+    assert ("".join(pieces), told.value.code) == ("".join(demo_tokens(5, 5)), "upstream_failed")
+
+
+async def test_an_abort_stops_the_model(client: openai.AsyncOpenAI, server: ServerProcess) -> None:
+    async with await client.chat.completions.create(model="demo", messages=_ask(_LONG), stream=True) as stream:
+        await anext(stream)
+        assert await server.metric("generations_running") == 1
+    assert await server.until_metric("generations_running", 0) < 1
+
+
+async def test_a_client_that_waits_no_longer_stops_the_model(client: openai.AsyncOpenAI, server: ServerProcess) -> None:
+    with pytest.raises(openai.APITimeoutError):
+        await client.with_options(timeout=0.5).chat.completions.create(model="demo", messages=_ask(_LONG))
+    assert await server.until_metric("generations_running", 0) < 1
+
+
+async def test_our_timeout_is_not_tried_again(client: openai.AsyncOpenAI, server: ServerProcess) -> None:
+    before = await server.metric("responses_cancelled_total")
+    with pytest.raises(openai.InternalServerError) as told:
+        await client.with_options(max_retries=2).chat.completions.create(
+            model="demo", messages=_ask(_LONG), extra_body={"timeout_ms": 300}
+        )
+    assert told.value.code == "timeout"
+    await server.until_metric("generations_running", 0)
+    assert await server.metric("responses_cancelled_total") == before + 1
+
+
+async def test_a_full_tenant_is_tried_again_when_the_server_says(
+    client: openai.AsyncOpenAI, server: ServerProcess
+) -> None:
+    create = client.chat.completions.create
+    running = [asyncio.create_task(create(model="demo", messages=_ask(demo(tokens=40, gap_ms=20)))) for _ in range(2)]
+    await server.until_metric("generations_running", 2)
+    with pytest.raises(openai.RateLimitError) as told:
+        await create(model="demo", messages=_ask(_QUICK))
+    assert told.value.code == "tenant_in_flight"
+    assert told.value.response.headers["Retry-After"] == "1"
+    patient = client.with_options(max_retries=2).chat.completions
+    answer = await patient.create(model="demo", messages=_ask(_QUICK))
+    assert answer.choices[0].message.content == _TEXT
+    await asyncio.gather(*running)
+
+
+async def test_what_is_repeated_with_a_key_is_generated_once(client: openai.AsyncOpenAI) -> None:
+    key = {"Idempotency-Key": "from the SDK"}
+    one, two = [
+        await client.chat.completions.create(model="demo", messages=_ask(_QUICK), extra_headers=key) for _ in range(2)
+    ]
+    assert one.id == two.id

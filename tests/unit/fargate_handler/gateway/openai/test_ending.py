@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.gateway.openai.ending import check_completed
+from fargate_handler.orchestrator.whole_request import single_channel
+from stream_core.errors import (
+    EvenflowError,
+    Gone,
+    InternalError,
+    ModelRefused,
+    Overloaded,
+    RateLimited,
+    UpstreamFailed,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from stream_core.limits import Limits
+from stream_core.response_stream import ResponseStream
+from tests.unit.hand_turned_clock import HandTurnedClock
+
+
+def stream() -> ResponseStream:
+    clock = HandTurnedClock()
+    made = ResponseStream(
+        response_id="rsp_1",
+        message_id="m1",
+        channel=single_channel("acme", "1"),
+        clock=clock.delivery,
+        limits=Limits(),
+        monotonic=clock.monotonic,
+    )
+    made.start()
+    return made
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UpstreamFailed("m", code="upstream_failed"),
+        UpstreamRejected("m", code="upstream_failed"),
+        UpstreamTimeout("m", code="model_timeout"),
+        UpstreamTimeout("m", code="first_token_timeout"),
+        ModelRefused("m", code="model_refused"),
+        Overloaded("m", code="draining", retry_after_ms=1000),
+        RateLimited("m", code="queue_full", retry_after_ms=2000),
+        InternalError("m", code="attempts_exhausted"),
+    ],
+)
+def test_an_error_in_the_log_has_its_status_again(error: EvenflowError) -> None:
+    failed = stream()
+    failed.fail(error.to_object())
+    with pytest.raises(EvenflowError) as told:
+        check_completed(failed)
+    assert told.value.status == error.status
+    assert told.value.to_object() == error.to_object()
+
+
+def test_what_was_cancelled_is_gone() -> None:
+    cancelled = stream()
+    cancelled.cancel()
+    with pytest.raises(Gone) as told:
+        check_completed(cancelled)
+    assert told.value.code == "response_cancelled"
+
+
+def test_what_was_completed_is_an_answer() -> None:
+    completed = stream()
+    completed.push("yes")
+    completed.complete("stop", None)
+    check_completed(completed)

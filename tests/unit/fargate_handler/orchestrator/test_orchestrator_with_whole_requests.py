@@ -1,0 +1,83 @@
+"""Messages that bring their conversation: what the model is asked, and what is remembered of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
+from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
+from fargate_handler.token_sources.port import ModelOptions, ModelRequest
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.errors import UpstreamFailed
+from stream_core.limits import Limits
+from stream_core.response_state import ResponseState
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
+
+pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
+
+_REQUEST = WholeRequest(
+    (Turn("system", "s"), Turn("user", "a"), Turn("assistant", "b"), Turn("user", "c" * 50_000)),
+    ModelOptions(max_tokens=5, stop=("x",)),
+)
+_AGAIN = repeatable_channel("acme", "key")
+_ONCE = single_channel("acme", "unique")
+
+
+class Node:
+    def __init__(self) -> None:
+        self.clock = HandTurnedClock()
+        self.source = ControlledSource()
+        self.orchestrator = Orchestrator(
+            source=self.source,
+            clock=self.clock.delivery,
+            limits=Limits(),
+            metrics=Metrics(),
+            fallback_text="The model is away.",
+            monotonic=self.clock.monotonic,
+        )
+
+    async def send(self, channel: Channel) -> Submission:
+        submission = await self.orchestrator.submit(IngestEvent(channel, "m", None, _REQUEST.to_text(), 30.0))
+        await settle()
+        return submission
+
+
+@pytest.mark.parametrize("channel", [_AGAIN, _ONCE])
+async def test_the_model_is_asked_what_the_request_says(channel: Channel) -> None:
+    node = Node()
+    stream = (await node.send(channel)).stream
+    (call,) = node.source.calls
+    key = f"{stream.response_id}:1:1"
+    # Longer than the history that a session may have: it is not cut.
+    assert call.request == ModelRequest(channel.agent, _REQUEST.turns, 1, "", key, _REQUEST.options)
+    call.finish()
+    await settle()
+    assert stream.state is ResponseState.COMPLETED
+
+
+async def test_a_program_is_given_no_ready_made_answer() -> None:
+    node = Node()
+    stream = (await node.send(_ONCE)).stream
+    for attempt in range(2):
+        node.source.calls[attempt].fail(UpstreamFailed("it broke", code="upstream_failed"))
+        await settle()
+    assert (stream.state, stream.log.text, stream.degraded) == (ResponseState.ERROR, "", False)
+
+
+async def test_what_can_come_again_is_known_again_and_what_cannot_is_forgotten() -> None:
+    node = Node()
+    streams = []
+    for channel in (_AGAIN, _ONCE):
+        streams.append((await node.send(channel)).stream)
+        assert node.orchestrator.last_message_id(channel) == "m"
+        node.source.calls[-1].push("yes")
+        node.source.calls[-1].finish()
+        await settle()
+    assert await node.send(_AGAIN) == Submission(streams[0], duplicate=True)
+    assert node.orchestrator.last_message_id(_ONCE) is None
+    assert streams[1].log.text == "yes"
