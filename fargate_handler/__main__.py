@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import resource
 import signal
 import sys
@@ -46,8 +47,12 @@ def main() -> int:
         # At info picows announces each connection, and the AWS SDK where it found its settings: that helps nobody.
         for library in ("picows", "aiobotocore", "botocore"):
             logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
-        # aiohttp logs a traceback for every malformed request; what fails in our code is logged by us.
-        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+        # gRPC's core writes past our log, of what its callers are told as well.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is cancelled as it comes in; what
+        # fails in our code is logged by us.
+        for library in ("aiohttp.server", "grpc._cython.cygrpc"):
+            logging.getLogger(library).setLevel(logging.CRITICAL)
         uvloop.run(serve(settings))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)

@@ -19,6 +19,8 @@ from stream_core.response_stream import ResponseFull
 
 _logger = logging.getLogger(__name__)
 
+_IDLE_LOOK_SECONDS = 0.02
+
 _Context = grpc.aio.ServicerContext[wire.StreamRequest, wire.StreamEvent]
 _DescribeContext = grpc.aio.ServicerContext[wire.DescribeRequest, wire.DescribeResponse]
 
@@ -56,6 +58,11 @@ class InferenceService(InferenceServicer):
             tokens_taken=self._taken_of_ended + sum(buffer.taken for buffer in self._buffers),
             tokens_waiting=sum(map(len, self._buffers)),
         )
+
+    async def idle(self) -> None:
+        """Return when no answer is being generated."""
+        while self._buffers:  # noqa: ASYNC110 - once, as the process ends
+            await asyncio.sleep(_IDLE_LOOK_SECONDS)
 
     async def _outcome(
         self, request: wire.StreamRequest, buffer: TokenBuffer, context: _Context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -17,6 +18,7 @@ from fargate_handler.token_sources.chosen_source import chosen_source
 from fargate_handler.worker.inference_service import InferenceService
 from stream_core.delivery_clock import DeliveryClock
 
+_STOP_SECONDS = 5.0
 _SERVICE = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
 
 
@@ -36,7 +38,8 @@ class Worker:
         self._source = chosen_source(settings, clock)
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=worker_options(settings))
-        add_InferenceServicer_to_server(InferenceService(self._source, settings), self._server)
+        self._service = InferenceService(self._source, settings)
+        add_InferenceServicer_to_server(self._service, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
 
     @property
@@ -69,6 +72,9 @@ class Worker:
     async def stop(self) -> None:
         """Close everything."""
         await self._server.stop(0)
+        # gRPC has cancelled what was left, and doesn't wait for it.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._service.idle(), _STOP_SECONDS)
         await self._source.close()
         self._driver.stop()
 
