@@ -25,11 +25,12 @@ Opened = Callable[..., GrpcWorkers]
 class LocalWorker:
     """A worker in this loop."""
 
-    def __init__(self, source: TokenSource, limits: Limits) -> None:
+    def __init__(self, source: TokenSource, limits: Limits, address: str) -> None:
         self.server = grpc.aio.server(options=worker_options(limits))
         self.service = InferenceService(source, limits)
         add_InferenceServicer_to_server(self.service, self.server)
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        port = self.server.add_insecure_port(address)
+        self.address = f"{address.partition(':')[0]}:{port}"
 
     async def stop(self) -> None:
         """Leave at once."""
@@ -37,7 +38,7 @@ class LocalWorker:
 
 
 Serving = Callable[..., Awaitable[LocalWorker]]
-"""Starts a worker in this loop: `await serving(source)`; keyword arguments are limits."""
+"""Starts a worker in this loop: `await serving(source)`, at an `address` where that matters; other keywords are limits."""
 
 
 @pytest.fixture
@@ -45,8 +46,8 @@ async def serving() -> AsyncIterator[Serving]:
     """Start workers, and end them."""
     started: list[LocalWorker] = []
 
-    async def serve(source: TokenSource, **limits: float) -> LocalWorker:
-        worker = LocalWorker(source, Limits.model_validate(limits))
+    async def serve(source: TokenSource, address: str = "127.0.0.1:0", **limits: float) -> LocalWorker:
+        worker = LocalWorker(source, Limits.model_validate(limits), address)
         started.append(worker)
         await worker.server.start()
         return worker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 
@@ -252,22 +253,16 @@ async def test_without_any_worker_it_fails_in_time(opened: Opened) -> None:
 
 async def test_a_worker_that_comes_back_is_asked_again(serving: Serving, opened: Opened) -> None:
     model = ScriptedSource(says("x"))
-    port = free_port()
-    source = opened([f"127.0.0.1:{port}"])
+    address = f"127.0.0.1:{free_port()}"
+    source = opened([address])
     await _failure(source)
-    worker = LocalWorker(model, source._limits)
-    worker.server.add_insecure_port(f"127.0.0.1:{port}")
-    await worker.server.start()
-    try:
-        async with asyncio.timeout(8):
-            while True:
-                try:
-                    assert await source.generate(_QUESTION, RecordingSink()) == FINISH
-                    return
-                except UpstreamFailed:
-                    await asyncio.sleep(0.1)
-    finally:
-        await worker.stop()
+    await serving(model, address=address)
+    async with asyncio.timeout(8):
+        while not model.requests:
+            try:
+                assert await source.generate(_QUESTION, RecordingSink()) == FINISH
+            except UpstreamFailed:
+                await asyncio.sleep(0.1)
 
 
 async def test_answers_spread_over_the_workers(serving: Serving, opened: Opened) -> None:
@@ -287,3 +282,33 @@ async def test_a_conversation_as_long_as_may_be_arrives(serving: Serving, opened
     turns = (Turn("user", "流" * 11_000), Turn("user", "x" * 65_536))
     await source.generate(ModelRequest("demo", turns, 1, "y" * 1_048_576), RecordingSink())
     assert model.requests[0].turns == turns
+
+
+async def test_a_name_stands_for_several_workers_and_later_for_others(
+    serving: Serving, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [ScriptedSource(is_silent), ScriptedSource(is_silent)]
+    port = free_port()
+    for host, model in zip(("127.0.0.1", "127.0.0.2"), models, strict=True):
+        await serving(model, address=f"{host}:{port}")
+    hosts = ["127.0.0.1", "127.0.0.2"]
+
+    async def look_up(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        assert host == "workers.internal"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in hosts]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+    source = opened([f"workers.internal:{port}"])
+    calls = [asyncio.ensure_future(source.generate(_QUESTION, RecordingSink())) for _ in range(4)]
+    for model in models:
+        await model.until_running(2)
+    hosts.remove("127.0.0.1")
+    await _until(lambda: len(source._pool.workers) == 1)
+    calls += [asyncio.ensure_future(source.generate(_QUESTION, RecordingSink())) for _ in range(4)]
+    await models[1].until_running(6)
+    assert models[0].running == 2, "what it had goes on"
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    for model in models:
+        await model.until_running(0)
