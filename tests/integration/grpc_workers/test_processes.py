@@ -164,6 +164,22 @@ async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opene
     await worker.until_streams(0, 1.0)
 
 
+async def test_a_handler_that_is_gone_or_silent_stops_the_worker(
+    serve: Serve, workers: Workers, opened: OpenSession
+) -> None:
+    worker = workers()
+    lost, silent = (_in_front_of(serve, [worker]) for _ in range(2))
+    for server in (lost, silent):
+        session = await opened(server)
+        await session.post("m1", None, demo(tokens=5000, gap_ms=20))
+    await worker.until_streams(2)
+    lost.kill()
+    await worker.until_streams(1, 2.0)
+    with silent.suspended():
+        await worker.until_streams(0, 9.0)
+    await silent.until_metric("generations_running", 1, 5)
+
+
 async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
     serve: Serve, workers: Workers, opened: OpenSession
 ) -> None:
