@@ -14,7 +14,7 @@ LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-inde
 IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-infra test-aws check lint types web-check e2e chaos chaos-short bench synth deploy redrive docs docs-check lock clean
+.PHONY: help run run-aws test test-infra test-aws check lint types web-check e2e chaos chaos-short bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -78,6 +78,9 @@ redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIM
 
 docs: .venv/.runtime ## write the pages that are generated from the code
 	$(PY) -m docs.generate
+
+proto: .venv/.dev ## write the messages of proto/ (fargate_handler/llm_v1)
+	$(PY) -m grpc_tools.protoc -Ifargate_handler/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. fargate_handler/llm_v1/inference.proto
 
 docs-check: .venv/.runtime
 	$(PY) -m docs.generate --check

@@ -1,14 +1,16 @@
-"""`python -m fargate_handler`: serve until told to leave."""
+"""`python -m fargate_handler`: serve until told to leave. With `--role worker` it serves a model to handlers, over gRPC."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
+import os
 import resource
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 import uvloop
 
@@ -21,17 +23,37 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings, load_s
 _logger = logging.getLogger("evenflow")
 
 
+class _Serving(Protocol):
+    """A `Handler` or a `Worker`."""
+
+    @property
+    def serves(self) -> str: ...
+
+    async def start(self) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 def main() -> int:
     """Run; returns the exit status: 0 left in order, 2 wrong configuration."""
+    parser = argparse.ArgumentParser(prog="python -m fargate_handler", description="Serve until told to leave.")
+    parser.add_argument("--role", choices=("handler", "worker"), default="handler", help="default: %(default)s")
+    serve = _serve_model if parser.parse_args().role == "worker" else _serve
     try:
         settings = load_settings()
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         # At info picows announces each connection, and the AWS SDK where it found its settings: that helps nobody.
         for library in ("picows", "aiobotocore", "botocore"):
             logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
-        # aiohttp logs a traceback for every malformed request; what fails in our code is logged by us.
-        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
-        uvloop.run(_serve(settings))
+        # gRPC's core writes past our log, of what its callers are told as well.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is cancelled as it comes in; what
+        # fails in our code is logged by us.
+        for library in ("aiohttp.server", "grpc._cython.cygrpc"):
+            logging.getLogger(library).setLevel(logging.CRITICAL)
+        uvloop.run(serve(settings))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return 2
@@ -49,14 +71,19 @@ async def _serve(settings: HandlerSettings) -> None:
         await _run(settings, Handler(settings, loop, metrics, adapters, leave.ask), leave)
 
 
-async def _run(settings: HandlerSettings, handler: Handler, leave: _Leave) -> None:
+async def _serve_model(settings: HandlerSettings) -> None:
+    # gRPC is not loaded where it isn't used.
+    from fargate_handler.worker.worker import Worker  # noqa: PLC0415
+
+    loop = asyncio.get_running_loop()
+    await _run(settings, Worker(settings, loop), _Leave(loop))
+
+
+async def _run(settings: HandlerSettings, handler: _Serving, leave: _Leave) -> None:
     loop = asyncio.get_running_loop()
     try:
         await handler.start()
-        _logger.info(
-            "serving http://%s:%d (WebSocket ws://%s:%d/ws), model %s; Ctrl-C leaves",
-            settings.http_host, settings.http_port, settings.ws_host, settings.ws_port, settings.model,
-        )  # fmt: skip
+        _logger.info("serving %s, model %s; Ctrl-C leaves", handler.serves, settings.model)
         await leave.asked.wait()
         _logger.info(
             "leaving: running answers finish within %g s; a second signal leaves at once", settings.drain_seconds

@@ -29,10 +29,7 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
-from fargate_handler.token_sources.demo.passages import Passages
-from fargate_handler.token_sources.demo.source import DemoModel
-from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import TokenSource
+from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core import metric_catalogue as catalogue
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Overloaded
@@ -86,7 +83,7 @@ class Handler:
         self._measures = DeliveryMeasures(self._metrics)
         self._outbox = Outbox(loop.call_soon, self._measures)
         self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
-        self._source = _token_source(settings, self._clock)
+        self._source = chosen_source(settings, self._clock)
         self._background = Background()
         self._tokens = SessionTokens(adapters.signing_keys)
         self._membership = self._make_membership(adapters.stores) if adapters.stores else None
@@ -115,6 +112,13 @@ class Handler:
         self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
         self._metrics.gauge(catalogue.CLOCK_INTERVAL, lambda: self._clock.interval * 1000)
         self._metrics.gauge(catalogue.CLOCK_LATENESS, lambda: self._clock.lateness * 1000)
+
+    @property
+    def serves(self) -> str:
+        """What it serves, for the log."""
+        settings = self._settings
+        http, websocket = f"{settings.http_host}:{settings.http_port}", f"{settings.ws_host}:{settings.ws_port}"
+        return f"http://{http} (WebSocket ws://{websocket}/ws)"
 
     async def start(self) -> None:
         """Listen on both ports.
@@ -281,22 +285,6 @@ class Handler:
             # Where the functions open the sessions, they alone know the tenants' keys.
             open_to_all=not settings.tenant_keys and settings.token_keys_secret is None,
         )
-
-
-def _token_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
-    if settings.model == "openai":
-        key = settings.model_api_key
-        secret = key.get_secret_value() if key else None
-        return OpenAIModel(str(settings.model_url), settings.model_name, secret, continues=settings.model_continues)
-    if settings.model == "bedrock":
-        from fargate_handler.token_sources.bedrock import BedrockModel  # noqa: PLC0415 - the AWS SDK, only where it is used
-
-        return BedrockModel(settings.model_name, settings.model_max_tokens, settings.generations_per_node)
-    if settings.model == "sagemaker":
-        from fargate_handler.token_sources.sagemaker import SageMakerModel  # noqa: PLC0415 - likewise
-
-        return SageMakerModel(settings.model_name, settings.model_max_tokens, settings.generations_per_node)
-    return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)
 
 
 def _minute_of(wall_time: float) -> int:

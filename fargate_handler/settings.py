@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from fargate_handler.token_sources.worker_addresses import split_address
 from stream_core.channel import NAME_PATTERN
 from stream_core.limits import Limits
 
@@ -53,7 +54,9 @@ class HandlerSettings(Limits, BaseSettings):
     public_ws_url: AnyUrl | None = Field(
         None, description="the WebSocket's public address, when it isn't ws_port of the host"
     )
-    model: Literal["demo", "openai", "bedrock", "sagemaker"] = Field("demo", description="where tokens come from")
+    model: Literal["demo", "openai", "bedrock", "sagemaker", "grpc"] = Field(
+        "demo", description="where tokens come from"
+    )
     model_url: AnyHttpUrl | None = Field(
         None, description="base of an OpenAI-compatible server, up to /v1 (model=openai)"
     )
@@ -69,6 +72,12 @@ class HandlerSettings(Limits, BaseSettings):
         description="whether the server goes on from an assistant's turn that stands last, so that an answer whose task was "
         "lost is continued and not begun again (model=openai; vLLM does)",
     )
+    workers: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="where the workers are, `host:port,host:port`; a name may stand for several of them (model=grpc)",
+    )
+    worker_host: str = Field("127.0.0.1", description="address on which a worker serves gRPC (--role worker)")
+    worker_port: int = Field(50051, ge=1, le=65535, description="port of a worker (--role worker)")
     model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
     model_aliases: str = Field(
         "",
@@ -132,8 +141,24 @@ class HandlerSettings(Limits, BaseSettings):
                 raise ValueError(f"must be kid:secret,kid:secret with secrets of {_SHORTEST_SECRET} characters or more")
         return keys
 
+    @field_validator("workers", mode="before")
+    @classmethod
+    def _separate_workers(cls, workers: object) -> object:
+        return tuple(filter(None, map(str.strip, workers.split(",")))) if isinstance(workers, str) else workers
+
+    @field_validator("workers")
+    @classmethod
+    def _reachable_workers(cls, workers: tuple[str, ...]) -> tuple[str, ...]:
+        for address in workers:
+            split_address(address)
+        if len(set(workers)) < len(workers):
+            raise ValueError("names a worker twice")
+        return workers
+
     @model_validator(mode="after")
     def _model_can_be_called(self) -> Self:
+        if self.model == "grpc" and not self.workers:
+            raise ValueError("workers must be set when model is grpc, e.g. 127.0.0.1:50051")
         if self.model == "openai" and self.model_url is None:
             raise ValueError("model_url must be set when model is openai, e.g. http://127.0.0.1:8000/v1")
         if self.model in ("bedrock", "sagemaker") and self.model_name == "default":

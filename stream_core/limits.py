@@ -63,6 +63,15 @@ class Limits(BaseModel):
     )
     queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
     generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
+    worker_buffer_tokens: int = _limit(
+        256, 1, 100_000, "a worker holds its model: tokens of one answer that its handler has not read yet"
+    )
+    worker_window_bytes: int = _limit(
+        4_096, 1_024, 1_048_576, "HTTP/2 holds a worker's stream: text on its way to a handler that doesn't read"
+    )
+    worker_rest_seconds: float = _limit(
+        5, 0.1, 3_600, "a worker that could not be reached is asked again after so long, sooner when there is no other"
+    )
     first_token_deadline_seconds: float = _limit(10, 0.1, 3_600, "retry, then fallback answer, else error")
     model_deadline_seconds: float = _limit(60, 0.1, 86_400, "retry, then fallback answer, else error")
     model_retries: int = _limit(1, 0, 10, "fallback answer marked degraded, or the error")

@@ -134,6 +134,19 @@ def test_an_openai_model_needs_its_address(environment: Environment) -> None:
     assert load_settings().model_name == "m"
 
 
+def test_a_grpc_model_needs_its_workers(environment: Environment) -> None:
+    environment(MODEL="grpc")
+    assert "EVENFLOW_WORKERS must be set" in refusal()
+    environment(WORKERS="10.0.0.1:50051, workers.internal:50051,")
+    assert load_settings().workers == ("10.0.0.1:50051", "workers.internal:50051")
+
+
+@pytest.mark.parametrize("workers", ["10.0.0.1", "a:1,b", "http://a:1/", "a:0", "a:1,a:1"])
+def test_workers_that_cannot_be_asked_are_refused(environment: Environment, workers: str) -> None:
+    environment(MODEL="grpc", WORKERS=workers)
+    assert "EVENFLOW_WORKERS" in refusal()
+
+
 def test_signing_keys_keep_their_order_and_may_hold_colons(environment: Environment) -> None:
     environment(TOKEN_KEYS=f"new:{KEY}:more,old:{KEY}")
     assert list(load_settings().signing_keys.items()) == [("new", f"{KEY}:more".encode()), ("old", KEY.encode())]

@@ -1,0 +1,32 @@
+"""The token source that the settings name. What only one of them needs is imported only for it."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from fargate_handler.settings import HandlerSettings
+from fargate_handler.token_sources.demo.passages import Passages
+from fargate_handler.token_sources.demo.source import DemoModel
+from fargate_handler.token_sources.openai import OpenAIModel
+from fargate_handler.token_sources.port import TokenSource
+from stream_core.delivery_clock import DeliveryClock
+
+
+def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
+    """A source in the running loop. `clock`: whose wheel the demo model's timers stand on."""
+    if settings.model == "openai":
+        key = settings.model_api_key
+        secret = key.get_secret_value() if key else None
+        return OpenAIModel(str(settings.model_url), settings.model_name, secret, continues=settings.model_continues)
+    if settings.model == "grpc":
+        from fargate_handler.token_sources.grpc_worker import GrpcWorkers
+
+        return GrpcWorkers(settings.workers, settings)
+    if settings.model == "bedrock":
+        from fargate_handler.token_sources.bedrock import BedrockModel
+
+        return BedrockModel(settings.model_name, settings.model_max_tokens, settings.generations_per_node)
+    if settings.model == "sagemaker":
+        from fargate_handler.token_sources.sagemaker import SageMakerModel
+
+        return SageMakerModel(settings.model_name, settings.model_max_tokens, settings.generations_per_node)
+    return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)

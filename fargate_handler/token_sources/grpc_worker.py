@@ -1,0 +1,191 @@
+"""Workers on other machines as a token source: `llm.v1.Inference` over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import grpc
+
+from fargate_handler.channel_options import handler_options
+from fargate_handler.inference_errors import error_of
+from fargate_handler.llm_v1 import inference_pb2 as wire
+from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
+from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from fargate_handler.token_sources.worker_addresses import resolve
+from fargate_handler.token_sources.worker_pool import KnownWorker, WorkerPool
+from stream_core.errors import UpstreamFailed
+from stream_core.limits import Limits
+from stream_core.messages import Usage
+
+_logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 2.0
+_DESCRIBE_SECONDS = 1.0
+
+_Gone = grpc.StatusCode.UNAVAILABLE
+
+
+class _Connection:
+    """The channel to one worker."""
+
+    def __init__(self, target: str, options: list[tuple[str, int | str]]) -> None:
+        self.target = target
+        self.channel = grpc.aio.insecure_channel(target, options)
+        self.stub = InferenceStub(self.channel)
+
+
+_Worker = KnownWorker[_Connection]
+
+
+class GrpcWorkers:
+    """Asks the least busy worker; see `TokenSource`.
+
+    Args:
+        addresses: `host:port` of each; a name may stand for several, and is looked up again every few seconds.
+    """
+
+    def __init__(self, addresses: Sequence[str], limits: Limits) -> None:
+        self._addresses = addresses
+        self._limits = limits
+        # The orchestrator ends a call in time; this ends it where its word doesn't arrive. A pause stops the clock, there
+        # and so here.
+        self._seconds = limits.model_deadline_seconds + limits.pause_seconds
+        self._pool = WorkerPool(self._connect, limits.worker_rest_seconds)
+        self._looked_up = asyncio.Event()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    @property
+    def continues(self) -> bool:
+        """See `TokenSource.continues`: what the workers said."""
+        return self._pool.continue_answers
+
+    async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`. A worker that is gone before its first word is replaced by another one."""
+        await self._looked_up.wait()
+        message = _message(request)
+        tried: list[_Worker] = []
+        failure: grpc.aio.AioRpcError | None = None
+        while (worker := self._pool.pick(time.monotonic(), tried)) is not None:
+            tried.append(worker)
+            answer = _Answer(sink)
+            try:
+                return await self._ask(worker, message, answer)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not _Gone:
+                    raise error_of(error) from error
+                self._gone(worker, error)
+                failure = error
+                if answer.begun:
+                    break
+        raise UpstreamFailed(
+            "no worker can be reached" if failure is None else "the worker is gone; what it had sent was kept",
+            code="upstream_failed",
+        ) from failure
+
+    async def _ask(self, worker: _Worker, message: wire.StreamRequest, answer: _Answer) -> ModelFinish:
+        worker.outstanding += 1
+        call = worker.connection.stub.Stream(message, timeout=self._seconds)
+        try:
+            async for event in call:
+                answer.take(event)
+                await while_held(answer.sink)
+            return answer.finish()
+        finally:
+            call.cancel()  # which is what stops the model; of a call that has ended, nothing
+            worker.outstanding -= 1
+            if worker.left and not worker.outstanding:
+                await worker.connection.channel.close()
+
+    def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
+        _logger.warning("the worker %s is gone or full (%s)", worker.connection.target, error.details())
+        self._pool.rest(worker, time.monotonic())
+
+    async def close(self) -> None:
+        """Close the connections to the workers."""
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        await _close(self._pool.update({}))
+
+    # -- who is there ------------------------------------------------------------------------------------------------
+
+    def _connect(self, target: str, address: str) -> _Connection:
+        return _Connection(target, handler_options(self._limits, address))
+
+    async def _watch(self) -> None:
+        """Look the names up again, and ask those who have not said what they can, or could not be reached."""
+        while True:
+            try:
+                targets = await resolve(self._addresses)
+                if targets:
+                    await _close(self._pool.update(targets))
+                self._looked_up.set()
+                silent = [worker for worker in self._pool.workers if worker.continues is None]
+                await asyncio.gather(*map(self._describe, silent))
+            except Exception:
+                _logger.exception("looking for workers failed; those that are known stay")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _describe(self, worker: _Worker) -> None:
+        try:
+            said = await worker.connection.stub.Describe(wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # somebody else's worker
+                self._pool.wake(worker, continues=False)
+            else:
+                self._pool.rest(worker, time.monotonic())
+        else:
+            self._pool.wake(worker, continues=said.continues)
+
+
+class _Answer:
+    """What the events of one call add up to."""
+
+    def __init__(self, sink: TokenSink) -> None:
+        self.sink = sink
+        self.begun = False
+        self._finish: wire.Finish | None = None
+
+    def take(self, event: wire.StreamEvent) -> None:
+        self.begun = True
+        if event.HasField("finish"):
+            self._finish = event.finish
+        for token in event.tokens.text:
+            self.sink.push(token)
+
+    def finish(self) -> ModelFinish:
+        """The end of the stream.
+
+        Raises:
+            UpstreamFailed: it ended before the model had.
+        """
+        if self._finish is None:
+            raise UpstreamFailed(
+                "the worker broke off in the middle of its answer; what came before was kept", code="upstream_failed"
+            )
+        reason: Literal["stop", "length"] = "length" if self._finish.reason == "length" else "stop"
+        if not self._finish.HasField("usage"):
+            return ModelFinish(reason, None)
+        counted = self._finish.usage
+        return ModelFinish(
+            reason, Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens)
+        )
+
+
+def _message(request: ModelRequest) -> wire.StreamRequest:
+    return wire.StreamRequest(
+        agent=request.agent,
+        turns=[wire.Turn(role=turn.role, text=turn.text) for turn in request.turns],
+        attempt=request.attempt,
+        prefix=request.prefix,
+        key=request.key,
+    )
+
+
+async def _close(connections: Sequence[_Connection]) -> None:
+    for connection in connections:
+        await connection.channel.close()

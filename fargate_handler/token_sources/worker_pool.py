@@ -1,0 +1,75 @@
+"""Which worker is asked next: of those that are not resting, one with the fewest answers under way from here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Connection = TypeVar("Connection")
+
+
+@dataclass(slots=True, eq=False)
+class KnownWorker(Generic[Connection]):
+    """One of them. `continues` is None until it has said so itself; `left`: no address names it any more."""
+
+    connection: Connection
+    outstanding: int = 0
+    rests_until: float = 0.0
+    continues: bool | None = None
+    left: bool = False
+
+
+class WorkerPool(Generic[Connection]):
+    """The workers that there are.
+
+    Args:
+        connect: makes the connection to a target that an address named.
+        rest_seconds: one that failed isn't asked for so long, while there is another.
+    """
+
+    def __init__(self, connect: Callable[[str, str], Connection], rest_seconds: float) -> None:
+        self._connect = connect
+        self._rest_seconds = rest_seconds
+        self._workers: dict[str, KnownWorker[Connection]] = {}
+
+    @property
+    def workers(self) -> Collection[KnownWorker[Connection]]:
+        """All that may be asked."""
+        return self._workers.values()
+
+    @property
+    def continue_answers(self) -> bool:
+        """Whether all of them, as far as they have said, go on from the middle of an answer; without any, no."""
+        return bool(self._workers) and all(worker.continues for worker in self._workers.values())
+
+    def update(self, targets: Mapping[str, str]) -> list[Connection]:
+        """These are the workers now (target → the address that named it); returns the connections to close."""
+        for target, address in targets.items():
+            if target not in self._workers:
+                self._workers[target] = KnownWorker(self._connect(target, address))
+        gone = [self._workers.pop(target) for target in tuple(self._workers) if target not in targets]
+        for worker in gone:
+            worker.left = True
+        return [worker.connection for worker in gone if not worker.outstanding]
+
+    def pick(self, now: float, but: Collection[KnownWorker[Connection]] = ()) -> KnownWorker[Connection] | None:
+        """The one to ask; None when there is none `but` those. When all rest, the one that has rested longest."""
+        there = [worker for worker in self._workers.values() if worker not in but]
+        awake = [worker for worker in there if worker.rests_until <= now]
+        if not awake:
+            return min(there, key=lambda worker: worker.rests_until, default=None)
+        fewest = min(worker.outstanding for worker in awake)
+        # By chance among equals: other handlers count their own answers, and shall not all begin with the same worker.
+        return random.choice([worker for worker in awake if worker.outstanding == fewest])
+
+    def rest(self, worker: KnownWorker[Connection], now: float) -> None:
+        """It could not be reached. What comes back may be another one: what this one said is forgotten."""
+        worker.rests_until = now + self._rest_seconds
+        worker.continues = None
+
+    def wake(self, worker: KnownWorker[Connection], *, continues: bool) -> None:
+        """It is there, and said this."""
+        worker.rests_until = 0.0
+        worker.continues = continues

@@ -1,0 +1,1 @@
+"""`python -m fargate_handler --role worker`: a model behind gRPC, for handlers on other machines."""

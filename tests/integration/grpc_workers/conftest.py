@@ -1,0 +1,92 @@
+"""Workers in the test's own loop, with a model that does what the test says; and worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+
+import grpc
+import pytest
+
+from fargate_handler.channel_options import worker_options
+from fargate_handler.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
+from fargate_handler.token_sources.grpc_worker import GrpcWorkers
+from fargate_handler.token_sources.port import TokenSource
+from fargate_handler.worker.inference_service import InferenceService
+from stream_core.limits import Limits
+from tests.integration.grpc_workers.worker_process import WorkerProcess
+
+Workers = Callable[..., WorkerProcess]
+"""Starts a worker process; keyword `drain_seconds=1` is the variable `EVENFLOW_DRAIN_SECONDS=1`."""
+
+Opened = Callable[..., GrpcWorkers]
+"""Opens a source at these workers (their addresses); keyword arguments are limits."""
+
+
+class LocalWorker:
+    """A worker in this loop."""
+
+    def __init__(self, source: TokenSource, limits: Limits, address: str) -> None:
+        self.server = grpc.aio.server(options=worker_options(limits))
+        self.service = InferenceService(source, limits)
+        add_InferenceServicer_to_server(self.service, self.server)
+        port = self.server.add_insecure_port(address)
+        self.address = f"{address.partition(':')[0]}:{port}"
+
+    async def stop(self) -> None:
+        """Leave at once."""
+        await self.server.stop(0)
+
+
+Serving = Callable[..., Awaitable[LocalWorker]]
+"""Starts a worker in this loop: `await serving(source)`, at an `address` where that matters; other keywords are limits."""
+
+
+@pytest.fixture
+async def serving() -> AsyncIterator[Serving]:
+    """Start workers, and end them."""
+    started: list[LocalWorker] = []
+
+    async def serve(source: TokenSource, address: str = "127.0.0.1:0", **limits: float) -> LocalWorker:
+        worker = LocalWorker(source, Limits.model_validate(limits), address)
+        started.append(worker)
+        await worker.server.start()
+        return worker
+
+    yield serve
+    for worker in started:
+        await worker.stop()
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Opened]:
+    """Opens sources, and closes them."""
+    sources: list[GrpcWorkers] = []
+
+    def open_source(addresses: Sequence[str], **limits: float) -> GrpcWorkers:
+        sources.append(GrpcWorkers(addresses, Limits.model_validate(limits)))
+        return sources[-1]
+
+    yield open_source
+    for source in sources:
+        await source.close()
+
+
+@pytest.fixture
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """Start worker processes for one test."""
+    started: list[WorkerProcess] = []
+
+    def start(**settings: object) -> WorkerProcess:
+        variables = {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
+        worker = WorkerProcess(tmp_path_factory.mktemp("worker") / "worker.log", variables)
+        started.append(worker)
+        return worker.wait_until_serving()
+
+    yield start
+    failures = []
+    for worker in started:
+        try:
+            worker.stop()
+        except AssertionError as failure:
+            failures.append(str(failure))
+    assert not failures, "\n".join(failures)

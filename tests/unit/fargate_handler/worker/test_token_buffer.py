@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fargate_handler.worker.token_buffer import TokenBuffer
+from stream_core.response_stream import ResponseFull
+from tests.unit.settle import settle
+
+
+async def test_tokens_come_out_as_they_went_in_and_the_end_behind_them() -> None:
+    buffer = TokenBuffer(10, 1000)
+    for token in ("a", "b", "Größe"):
+        buffer.push(token)
+    buffer.end()
+    assert await buffer.take() == ["a", "b", "Größe"]
+    assert await buffer.take() == []
+    assert await buffer.take() == [], "the end stays"
+
+
+async def test_who_takes_waits_for_a_token() -> None:
+    buffer = TokenBuffer(10, 1000)
+    taking = asyncio.ensure_future(buffer.take())
+    await settle()
+    assert not taking.done()
+    buffer.push("a")
+    assert await taking == ["a"]
+
+
+async def test_who_takes_is_woken_by_the_end() -> None:
+    buffer = TokenBuffer(10, 1000)
+    taking = asyncio.ensure_future(buffer.take())
+    await settle()
+    buffer.end()
+    assert await taking == []
+
+
+async def test_the_model_is_held_while_as_many_wait_as_may() -> None:
+    buffer = TokenBuffer(3, 1000)
+    held = []
+    for token in "abcd":
+        buffer.push(token)
+        held.append(buffer.held)
+    assert held == [False, False, True, True]
+    assert await buffer.take() == ["a", "b", "c"]
+    assert (buffer.held, len(buffer), buffer.taken) == (False, 1, 4)
+
+
+async def test_a_model_that_gives_all_at_once_is_stopped_at_the_longest_answer() -> None:
+    buffer = TokenBuffer(3, 10)
+    for _ in range(3):  # the third begins below the limit
+        buffer.push("word")
+    with pytest.raises(ResponseFull):
+        buffer.push("word")
+    await buffer.take()
+    buffer.push("word")
+    assert buffer.taken == 4
