@@ -6,12 +6,14 @@ the two.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 
 from stream_core.channel import NAME_PATTERN
+from stream_core.error_body import ErrorFields
 from stream_core.errors import InvalidRequest
+from stream_core.response_state import ResponseState
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
@@ -34,6 +36,12 @@ class ChatMessage(_FromClient):
     message_id: Identifier
     previous_message_id: Identifier | None = None
     payload: MessagePayload
+
+
+class PostedMessage(ChatMessage):
+    """`ChatMessage` over HTTP. With `cookie` the answer sets one that opens this response's events, for an `EventSource`."""
+
+    cookie: bool = False
 
 
 class ChatMessageFrame(ChatMessage):
@@ -86,6 +94,7 @@ ClientMessage = Annotated[
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
 CHAT_MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
+POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 
 class SessionRequest(_FromClient):
@@ -108,6 +117,7 @@ class _FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
+FinishReason = Literal["stop", "length", "cancelled"]
 
 
 class Usage(BaseModel):
@@ -132,8 +142,15 @@ class ResponseSummary(BaseModel):
 
     response_id: str
     message_id: str
-    status: str
+    status: ResponseState
     next_index: int
+
+
+class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
+    """`ResponseDelta` of the subprotocol `evenflow.v1.compact`: stream, index, text, and where it joins several the first index.
+
+    What `stream` stands for was said in `chat.response.start`.
+    """
 
 
 class SessionReady(_FromServer):
@@ -159,7 +176,7 @@ class ResponseStart(_FromServer):
     session_id: str
     response_id: str
     message_id: str
-    status: str
+    status: ResponseState
     next_index: int
     duplicate: bool
     stream: int | None = None
@@ -200,7 +217,7 @@ class ResponseCompleted(_FromServer):
     session_id: str
     response_id: str
     message_id: str
-    finish_reason: Literal["stop", "length", "cancelled"]
+    finish_reason: FinishReason
     last_index: int
     usage: Usage | None
     degraded: bool
@@ -214,7 +231,7 @@ class ResponseFailed(_FromServer):
     response_id: str
     message_id: str
     last_index: int
-    error: dict[str, Any]
+    error: ErrorFields
 
 
 class LagNotice(_FromServer):
@@ -234,7 +251,7 @@ class Throttle(_FromServer):
     type: Literal["throttle"]
     retry_after_ms: int
     message_id: str | None = None
-    error: dict[str, Any]
+    error: ErrorFields
 
 
 class SystemBusy(_FromServer):
@@ -243,7 +260,7 @@ class SystemBusy(_FromServer):
     type: Literal["system.busy"]
     retry_after_ms: int
     message_id: str | None = None
-    error: dict[str, Any]
+    error: ErrorFields
 
 
 class Reconnect(_FromServer):
@@ -258,7 +275,7 @@ class ErrorFrame(_FromServer):
     """A frame was refused; the connection stays."""
 
     type: Literal["error"]
-    error: dict[str, Any]
+    error: ErrorFields
     message_id: str | None = None
     response_id: str | None = None
 
