@@ -78,6 +78,8 @@ def test_every_call_answers_as_the_document_says(
 
 
 @schema.include(path_regex="response_id").parametrize()
-def test_calls_about_a_response_that_there_is(case: schemathesis.Case[Any], server: ServerProcess, reader: Reader) -> None:
+def test_calls_about_a_response_that_there_is(
+    case: schemathesis.Case[Any], server: ServerProcess, reader: Reader
+) -> None:
     case.path_parameters = {"response_id": reader.response_id}
     case.call_and_validate(server.http_url, headers=reader.headers, timeout=20)
