@@ -21,7 +21,7 @@ from tests.integration.server_process import ServerProcess
 
 OpenPage = Callable[[str], Page]
 
-_TOKENS, _SEED = 200, 97
+_TOKENS, _SEED = 300, 97
 _QUESTION = demo(tokens=_TOKENS, gap_ms=20, seed=_SEED)
 _TEXT = "".join(demo_tokens(_SEED, _TOKENS))
 _WHOLE_SECONDS = 30
