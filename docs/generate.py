@@ -1,7 +1,10 @@
-"""Writes docs/limits.md, docs/metrics.md and docs/states.md from the code. `--check` fails when a page is out of date."""
+"""Writes what is generated in docs/: limits.md, metrics.md, states.md, openapi.json and asyncapi.json. `--check` fails when one
+is out of date.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -10,6 +13,8 @@ from typing import TypeVar
 
 from docs import memory_bound as memory
 from fargate_handler.settings import HandlerSettings
+from stream_core.api_documents.asyncapi import asyncapi_document
+from stream_core.api_documents.openapi import openapi_document
 from stream_core.flow_control import FLOW_TRANSITIONS
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import CATALOGUE
@@ -132,6 +137,20 @@ def states_page() -> str:
     return "\n".join(parts)
 
 
+def openapi_page() -> str:
+    """The HTTP calls, of a server with the default limits."""
+    return _document(openapi_document(Limits()))
+
+
+def asyncapi_page() -> str:
+    """The WebSockets, likewise."""
+    return _document(asyncapi_document(Limits()))
+
+
+def _document(document: Mapping[str, object]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
 def _setting_row(name: str) -> str:
     field = HandlerSettings.model_fields[name]
     if field.default_factory is not None:
@@ -156,7 +175,13 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"limits.md": limits_page, "metrics.md": metrics_page, "states.md": states_page}
+PAGES = {
+    "limits.md": limits_page,
+    "metrics.md": metrics_page,
+    "states.md": states_page,
+    "openapi.json": openapi_page,
+    "asyncapi.json": asyncapi_page,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -110,7 +110,7 @@ class HandlerSettings(Limits, BaseSettings):
         "local", min_length=1, max_length=64, description="the dimension Environment of what CloudWatch is given"
     )
     cookie_secure: bool = Field(
-        False, description="whether the cookie WSID is for HTTPS only; true wherever clients come by HTTPS"
+        False, description="whether the cookies are for HTTPS only; true wherever clients come by HTTPS"
     )
     token_keys_secret: str | None = Field(
         None,

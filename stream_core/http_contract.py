@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
 
 NEVER_CACHED = {"Cache-Control": "no-store"}
+EVENT_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?(\.end)?$"
+"""Index, epoch and end of an event's id: "12" in the first epoch, "12.3" in the third; an ended response without any entry
+has "-1.end"."""
 
 
 def error_headers(error: EvenflowError) -> dict[str, str]:

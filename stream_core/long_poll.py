@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream_core.errors import InvalidRequest
+from stream_core.http_bodies import PollAnswer, PollMetadata, TextReplaced
+from stream_core.messages import Usage
 from stream_core.response_log import LogSlice
 from stream_core.response_state import ResponseState
 
@@ -107,24 +109,22 @@ class Polled:
     def to_body(self) -> dict[str, Any]:
         """The contract's answer to a poll."""
         restarted = self.part.restarted
-        metadata: dict[str, Any] = {
-            "message_id": self.message_id,
-            "next_index": self.part.last_index + 1,
-            "finish_reason": self.finish_reason,
-            "degraded": self.degraded,
-            "epoch": self.epoch,
-            "usage": self.usage,
-            "restarted": {"from_index": restarted.from_index, "attempt": restarted.attempt} if restarted else None,
-        }
-        if self.error is not None:
-            metadata["error"] = self.error
-        body: dict[str, Any] = {
-            "response_id": self.response_id,
-            "new_text": self.part.text,
-            "chunk_index": self.part.last_index,
-            "status": self.status,
-            "metadata": metadata,
-        }
-        if self.full_text is not None:
-            body["full_text"] = self.full_text
-        return body
+        metadata = PollMetadata(
+            message_id=self.message_id,
+            next_index=self.part.last_index + 1,
+            finish_reason=self.finish_reason,
+            degraded=self.degraded,
+            epoch=self.epoch,
+            usage=Usage.model_validate(self.usage) if self.usage is not None else None,
+            restarted=TextReplaced(from_index=restarted.from_index, attempt=restarted.attempt) if restarted else None,
+            error=dict(self.error) if self.error is not None else None,
+        )
+        body = PollAnswer(
+            response_id=self.response_id,
+            new_text=self.part.text,
+            chunk_index=self.part.last_index,
+            status=self.status,
+            metadata=metadata,
+            full_text=self.full_text,
+        )
+        return body.model_dump(exclude_defaults=True)

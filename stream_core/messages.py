@@ -6,12 +6,14 @@ the two.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 
 from stream_core.channel import NAME_PATTERN
+from stream_core.error_body import ErrorFields
 from stream_core.errors import InvalidRequest
+from stream_core.response_state import ResponseState
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
@@ -38,6 +40,12 @@ class ChatMessage(FromClient):
     message_id: Identifier
     previous_message_id: Identifier | None = None
     payload: MessagePayload
+
+
+class PostedMessage(ChatMessage):
+    """`ChatMessage` over HTTP. With `cookie` the answer sets one that opens this response's events, for an `EventSource`."""
+
+    cookie: bool = False
 
 
 class ChatMessageFrame(ChatMessage):
@@ -109,6 +117,7 @@ ClientMessage = Annotated[
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
 CHAT_MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
+POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 
 class SessionRequest(FromClient):
@@ -133,6 +142,7 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
+FinishReason = Literal["stop", "length", "cancelled"]
 
 
 class Usage(BaseModel):
@@ -157,8 +167,15 @@ class ResponseSummary(BaseModel):
 
     response_id: str
     message_id: str
-    status: str
+    status: ResponseState
     next_index: int
+
+
+class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
+    """`ResponseDelta` of the subprotocol `evenflow.v1.compact`: stream, index, text, and where it joins several the first index.
+
+    What `stream` stands for was said in `chat.response.start`.
+    """
 
 
 class SessionReady(FromServer):
@@ -184,7 +201,7 @@ class ResponseStart(FromServer):
     session_id: str
     response_id: str
     message_id: str
-    status: str
+    status: ResponseState
     next_index: int
     duplicate: bool
     stream: int | None = None
@@ -225,7 +242,7 @@ class ResponseCompleted(FromServer):
     session_id: str
     response_id: str
     message_id: str
-    finish_reason: Literal["stop", "length", "cancelled"]
+    finish_reason: FinishReason
     last_index: int
     usage: Usage | None
     degraded: bool
@@ -239,7 +256,7 @@ class ResponseFailed(FromServer):
     response_id: str
     message_id: str
     last_index: int
-    error: dict[str, Any]
+    error: ErrorFields
 
 
 class LagNotice(FromServer):
@@ -260,7 +277,7 @@ class Throttle(FromServer):
     retry_after_ms: int
     message_id: str | None = None
     response_id: str | None = None
-    error: dict[str, Any]
+    error: ErrorFields
 
 
 class SystemBusy(FromServer):
@@ -269,7 +286,7 @@ class SystemBusy(FromServer):
     type: Literal["system.busy"]
     retry_after_ms: int
     message_id: str | None = None
-    error: dict[str, Any]
+    error: ErrorFields
 
 
 class Reconnect(FromServer):
@@ -284,7 +301,7 @@ class ErrorFrame(FromServer):
     """A frame was refused; the connection stays."""
 
     type: Literal["error"]
-    error: dict[str, Any]
+    error: ErrorFields
     message_id: str | None = None
     response_id: str | None = None
 

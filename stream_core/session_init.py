@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from stream_core.channel import Channel
 from stream_core.errors import AuthenticationFailed
+from stream_core.http_bodies import SessionOpened
 from stream_core.messages import SessionRequest
 from stream_core.session_token import SessionTokens, tenant_key_matches
 
@@ -22,6 +24,16 @@ class OpenedSession:
     session_id: str
     token: str
     expires_at: str
+
+    def to_body(self, *, ws_url: str, http_url: str) -> dict[str, Any]:
+        """The contract's answer: the session, and the addresses at which its client goes on."""
+        return SessionOpened(
+            session_id=self.session_id,
+            token=self.token,
+            expires_at=self.expires_at,
+            ws_url=ws_url,
+            http_url=http_url,
+        ).model_dump()
 
 
 def open_session(

@@ -58,10 +58,14 @@ class SessionTokens:
         self._keys = keys
         self._signing_kid = next(iter(keys))
 
-    def issue(self, channel: Channel, now: float, ttl_seconds: int) -> tuple[str, int]:
-        """A token for `channel` and the second (since the epoch) at which it expires; `now` likewise."""
+    def issue(self, channel: Channel, now: float, ttl_seconds: int, *, only_for: str | None = None) -> tuple[str, int]:
+        """A token for `channel` and the second (since the epoch) at which it expires; `now` likewise.
+
+        Args:
+            only_for: what alone it opens, instead of everything of the session.
+        """
         expires_at = int(now) + ttl_seconds
-        claims = {
+        claims: dict[str, str | int] = {
             "iss": _ISSUER,
             "sub": channel.session,
             "tenant": channel.tenant,
@@ -69,18 +73,23 @@ class SessionTokens:
             "iat": int(now),
             "exp": expires_at,
         }
+        if only_for is not None:
+            claims["aud"] = only_for
         token = jwt.encode(claims, self._keys[self._signing_kid], _ALGORITHM, headers={"kid": self._signing_kid})
         return token, expires_at
 
-    def verify(self, token: str | None, now: float) -> SessionClaims:
+    def verify(self, token: str | None, now: float, *, only_for: str | None = None) -> SessionClaims:
         """The claims of a token; `now` in seconds since the epoch.
+
+        Args:
+            only_for: a token that was issued for this alone is wanted; else only one that was issued for everything will do.
 
         Raises:
             AuthenticationFailed: no token, not one of ours, or expired.
         """
         if not token:
             raise AuthenticationFailed("a session token is needed: POST /session gives one", code="token_missing")
-        claims = self._decode(token)
+        claims = self._decode(token, only_for)
         if claims.expires_at <= now:
             raise AuthenticationFailed(
                 "the session token has expired; POST /session with the same session_id gives a new one",
@@ -88,12 +97,13 @@ class SessionTokens:
             )
         return claims
 
-    def _decode(self, token: str) -> SessionClaims:
+    def _decode(self, token: str, only_for: str | None) -> SessionClaims:
         # The expiry is checked by the caller's clock, after the signature.
         options: Options = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False}
         try:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
-            claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, options=options)
+            # PyJWT refuses a token with an audience where none is named, and one without where one is.
+            claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, audience=only_for, options=options)
             return _CLAIMS.validate_python(claims).to_session_claims()
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise AuthenticationFailed(

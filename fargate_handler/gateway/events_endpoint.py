@@ -9,10 +9,19 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import VIA_HEADER, epoch_of_query, number_of_query, requested_resumption
+from fargate_handler.gateway.events_cookie import NAME as EVENTS_COOKIE
+from fargate_handler.gateway.http_answers import (
+    VIA_HEADER,
+    authenticated,
+    epoch_of_query,
+    number_of_query,
+    requested_resumption,
+)
 from fargate_handler.gateway.resumption import Resumption, resume
 from fargate_handler.gateway.waking_reader import WakingReader, reading
+from stream_core.channel import Channel
 from stream_core.errors import EvenflowError, InvalidRequest
+from stream_core.http_contract import EVENT_ID_PATTERN
 from stream_core.response_log import Cursor
 from stream_core.response_stream import ResponseStream
 from stream_core.restart_frame import restart_frame
@@ -30,8 +39,7 @@ NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 _END = ".end"
 # How soon an EventSource comes back, in milliseconds; by itself it would wait for seconds.
 _RETRY = b"retry: 500\n\n"
-# "12" in the first epoch, "12.3" in the third; an ended response without any entry has "-1.end".
-_EVENT_ID = re.compile(r"(?P<index>-1|[0-9]{1,15})(\.(?P<epoch>[0-9]{1,9}))?(?P<end>\.end)?", re.ASCII)
+_EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
 class EventsEndpoint:
@@ -44,7 +52,14 @@ class EventsEndpoint:
         """The events after the last one that the client has."""
         last = _last_event(request)
         joined = number_of_query(request, "joined", 1) > 0
-        stream, point = await requested_resumption(request, self._context, last.last_index, last.epoch, "Last-Event-ID")
+        stream, point = await requested_resumption(
+            request,
+            self._context,
+            last.last_index,
+            last.epoch,
+            "Last-Event-ID",
+            channel=_reader(request, self._context),
+        )
         if stream.log.closed and last.ended and point.next_index == stream.log.next_index:
             # It has everything. 204 is how an EventSource is told not to come again.
             return web.Response(status=204)
@@ -112,6 +127,14 @@ class EventsEndpoint:
                 return
 
 
+def _reader(request: web.Request, context: GatewayContext) -> Channel:
+    """Whose request it is: by the token, else by the cookie that `EventSource` sends, which opens this one response."""
+    ticket = request.cookies.get(EVENTS_COOKIE)
+    if ticket is None or "Authorization" in request.headers:
+        return authenticated(request, context)
+    return context.tokens.verify(ticket, context.wall_time(), only_for=request.match_info["response_id"]).channel
+
+
 async def _open(answer: web.StreamResponse, request: web.Request) -> None:
     await answer.prepare(request)
     if request.transport is not None:
@@ -172,10 +195,11 @@ def _event(kind: str, event_id: str, data: bytes) -> bytes:
 
 
 def _last_event(request: web.Request) -> _LastEvent:
-    """From the header `Last-Event-ID`, the id of an event; else from the query."""
+    """From the header `Last-Event-ID`, the id of an event; else from the query, which must be right in any case."""
+    of_query = _LastEvent(number_of_query(request, "after", -1, lowest=-1), epoch_of_query(request), False)
     event_id = request.headers.get("Last-Event-ID", "")
     if not event_id:
-        return _LastEvent(number_of_query(request, "after", -1, lowest=-1), epoch_of_query(request), False)
+        return of_query
     found = _EVENT_ID.fullmatch(event_id)
     if found is None:
         raise InvalidRequest(
@@ -183,4 +207,5 @@ def _last_event(request: web.Request) -> _LastEvent:
             code="invalid_field",
             param="Last-Event-ID",
         )
-    return _LastEvent(int(found["index"]), int(found["epoch"] or 1), found["end"] is not None)
+    index, epoch, end = found.groups()
+    return _LastEvent(int(index), int(epoch or 1), end is not None)

@@ -25,6 +25,7 @@ from stream_core.http_contract import (
 )
 from stream_core.response_stream import ResponseStream
 from stream_core.session_init import bearer
+from stream_core.session_token import SessionClaims
 
 _logger = logging.getLogger(__name__)
 
@@ -102,14 +103,22 @@ def number_of_query(request: web.Request, name: str, default: int, lowest: int =
     return whole_number(name, request.query.get(name), default, lowest)
 
 
+def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
+    """What the request's token says.
+
+    Raises:
+        AuthenticationFailed: no token, or not a valid one.
+    """
+    return context.tokens.verify(bearer(request.headers.get("Authorization")), context.wall_time())
+
+
 def authenticated(request: web.Request, context: GatewayContext) -> Channel:
     """Whose request it is.
 
     Raises:
         AuthenticationFailed: no token, or not a valid one.
     """
-    token = bearer(request.headers.get("Authorization"))
-    return context.tokens.verify(token, context.wall_time()).channel
+    return claims_of(request, context).channel
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
@@ -129,11 +138,16 @@ async def requested_resumption(
     epoch: int | None,
     param: str,
     patience: float = PATIENCE_SECONDS,
+    *,
+    channel: Channel | None = None,
 ) -> Resumption:
     """The same, and where its reader goes on.
+
+    Args:
+        channel: whose request it is, where that is known already.
 
     Raises:
         AuthenticationFailed, NotFound, Gone, Overloaded, InvalidRequest: see there.
     """
-    channel = authenticated(request, context)
+    channel = channel or authenticated(request, context)
     return await resume(context, request.match_info["response_id"], channel, after, epoch, param, patience)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.documents_endpoint import PATHS as DOCUMENTS
+from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.http_answers import Handler, errors_in_shape, expectation, json_answer
 from fargate_handler.gateway.listening_socket import listening_socket
@@ -18,6 +21,7 @@ from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
+from stream_core.http_bodies import Health
 from stream_core.http_contract import path_not_found
 
 _BACKLOG = 4096
@@ -85,6 +89,7 @@ class HttpListener:
             web.post("/v1/chat/completions", ChatCompletionsEndpoint(self._context).post, expect_handler=expectation),
             web.get("/v1/models", models.list),
             web.get("/v1/models/{model:.+}", models.get),
+            *(web.get(path, DocumentsEndpoint(self._context.limits).get) for path in DOCUMENTS),
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
             web.post("/drain", self._drain),
@@ -110,7 +115,7 @@ class HttpListener:
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context
-        if request.path in _NOT_FOR_CLIENTS:
+        if request.path in _NOT_FOR_CLIENTS or request.path in DOCUMENTS:
             return
         stays = not (context.orchestrator.draining or context.registry.full)
         answer.headers.add("Set-Cookie", sticky_cookie(context) if stays else released_cookie(context))
@@ -118,11 +123,12 @@ class HttpListener:
     async def _health(self, request: web.Request) -> web.Response:
         context = self._context
         draining, full = context.orchestrator.draining, context.registry.full
-        status = "draining" if draining else "full" if full else "serving"
+        status: Literal["draining", "full", "serving"] = "draining" if draining else "full" if full else "serving"
         # ECS kills what its load balancer calls unhealthy: to that one a full or leaving task is alive, and no more is asked.
         for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
         refuses = (draining or full) and not for_life
-        return json_answer({"status": status, "connections": len(context.registry)}, 503 if refuses else 200)
+        health = Health(status=status, connections=len(context.registry))
+        return json_answer(health.model_dump(), 503 if refuses else 200)
 
     async def _drain(self, request: web.Request) -> web.Response:
         """For this machine's own use: the task leaves as it does after SIGTERM."""

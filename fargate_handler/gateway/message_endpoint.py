@@ -8,9 +8,10 @@ from dataclasses import replace
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.events_cookie import events_cookie
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
-    authenticated,
+    claims_of,
     epoch_of_query,
     json_answer,
     number_of_query,
@@ -20,8 +21,9 @@ from fargate_handler.gateway.http_answers import (
 from fargate_handler.gateway.waking_reader import reading
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
+from stream_core.http_bodies import MessageAccepted, ResponseStatus
 from stream_core.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
-from stream_core.messages import CHAT_MESSAGE, parse
+from stream_core.messages import POSTED_MESSAGE, parse
 from stream_core.response_stream import ResponseStream
 from stream_core.resume_point import ResumePoint
 
@@ -35,22 +37,28 @@ class MessageEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """202 as soon as the message is accepted."""
         context = self._context
-        channel = authenticated(request, context)
-        message = parse(CHAT_MESSAGE, await request.read())
+        claims = claims_of(request, context)
+        message = parse(POSTED_MESSAGE, await request.read())
         event = IngestEvent(
-            channel, message.message_id, message.previous_message_id, message.payload.text, context.limits.grace_seconds
+            claims.channel,
+            message.message_id,
+            message.previous_message_id,
+            message.payload.text,
+            context.limits.grace_seconds,
         )
         # A client that hangs up now has sent its message all the same.
         stream, _ = await asyncio.shield(context.background.run(context.orchestrator.submit(event)))
-        return json_answer(
-            {"response_id": stream.response_id, "message_id": stream.message_id, "status": stream.state}, status=202
-        )
+        body = MessageAccepted(response_id=stream.response_id, message_id=stream.message_id, status=stream.state)
+        answer = json_answer(body.model_dump(), status=202)
+        if message.cookie:
+            answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
+        return answer
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Stop the model at once."""
         stream = await requested_stream(request, self._context)
         status = await self._context.orchestrator.cancel(stream)
-        return json_answer({"response_id": stream.response_id, "status": status})
+        return json_answer(ResponseStatus(response_id=stream.response_id, status=status).model_dump())
 
     async def poll(self, request: web.Request) -> web.Response:
         """The text from `from_index` on, when the rules of `stream_core.long_poll` say so."""

@@ -31,13 +31,6 @@ class SessionEndpoint:
         host = request.url.host or "127.0.0.1"
         if ":" in host:
             host = f"[{host}]"
-        return json_answer(
-            {
-                "session_id": opened.session_id,
-                "token": opened.token,
-                "expires_at": opened.expires_at,
-                "ws_url": context.ws_url or f"ws://{host}:{context.ws_port}/ws",
-                "http_url": context.http_url or str(request.url.origin()),
-            },
-            status=201,
-        )
+        ws_url = context.ws_url or f"ws://{host}:{context.ws_port}/ws"
+        http_url = context.http_url or str(request.url.origin())
+        return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)

@@ -54,16 +54,7 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
     )
     _note(Channel(wanted.tenant, wanted.agent, opened.session_id), now)
     address = public_address(request)
-    return json_answer(
-        {
-            "session_id": opened.session_id,
-            "token": opened.token,
-            "expires_at": opened.expires_at,
-            "ws_url": address.ws_url,
-            "http_url": address.http_url,
-        },
-        status=201,
-    )
+    return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
 
 
 def _note(channel: Channel, now: float) -> None:

@@ -13,7 +13,8 @@ from infra.settings import EnvironmentSettings
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 WEBSOCKET_PATHS = ("/ws", "/v1/realtime")  # looked at first: HTTP_PATHS' /v1/* matches the latter too
-HTTP_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*")
+# A rule takes five at most. The last one is openapi.json and asyncapi.json.
+HTTP_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*", "/*api.json")
 
 
 class LoadBalancer(Construct):
@@ -86,7 +87,7 @@ class LoadBalancer(Construct):
             default_action=elbv2.ListenerAction.fixed_response(
                 404,
                 content_type="application/json",
-                message_body='{"error":{"type":"not_found","code":"path_not_found","message":"there is nothing here"}}',
+                message_body='{"error":{"type":"not_found_error","code":"path_not_found","message":"there is nothing here"}}',
             ),
         )
         for priority, name, paths, group in (

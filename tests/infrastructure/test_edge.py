@@ -53,6 +53,8 @@ def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
         ("/chat/message/r-1/cancel", "balancer"),
         ("/v1/chat/completions", "balancer"),
         ("/v1/realtime", "balancer"),
+        ("/openapi.json", "balancer"),
+        ("/asyncapi.json", "balancer"),
         ("/ws", "balancer"),
         ("/metrics", "page"),  # where there is no such thing: 404
         ("/health", "page"),

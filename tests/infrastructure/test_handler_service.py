@@ -107,6 +107,7 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
         "/chat/message/*/events": 8080,
         "/chat/message/*/cancel": 8080,
         "/v1/*": 8080,
+        "/*api.json": 8080,
     }
     (default,) = synthesis.only("AWS::ElasticLoadBalancingV2::Listener", "service")["DefaultActions"]
     assert default["Type"] == "fixed-response"

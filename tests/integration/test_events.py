@@ -91,6 +91,15 @@ async def test_a_wrong_after(opened: OpenSession, after: str) -> None:
     assert (answer.status, answer.error["code"]) == (400, "invalid_field")
 
 
+@pytest.mark.parametrize("query", ["after=x", "epoch=null", "joined=x"])
+async def test_a_wrong_query_is_refused_beside_a_right_header(opened: OpenSession, query: str) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    path = f"/chat/message/{response_id}/events?{query}"
+    answer = await session.call("GET", path, headers={"Last-Event-ID": "-1"})
+    assert (answer.status, answer.error["param"]) == (400, query.partition("=")[0])
+
+
 async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve) -> None:
     session = await opened(serve(sse_heartbeat_seconds=0.2))
     text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)

@@ -175,3 +175,13 @@ def test_a_key_rotation_logs_nobody_out() -> None:
 def test_a_tenant_key_matches_only_itself(given_key: str | None, expected: str, matches: bool) -> None:
     """Bytes of a header that are no UTF-8 arrive as lone surrogates."""
     assert tenant_key_matches(given_key, expected) is matches
+
+
+def test_a_token_for_one_thing_opens_only_that() -> None:
+    token, expires_at = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1")
+    assert TOKENS.verify(token, 2000.0, only_for="rsp_1") == SessionClaims(CHANNEL, expires_at, 1000)
+    assert refused(token) == "token_invalid"
+    for wrong, thing in ((token, "rsp_2"), (TOKENS.issue(CHANNEL, 1000.0, 3600)[0], "rsp_1")):
+        with pytest.raises(AuthenticationFailed) as refusal:
+            TOKENS.verify(wrong, 2000.0, only_for=thing)
+        assert refusal.value.code == "token_invalid"

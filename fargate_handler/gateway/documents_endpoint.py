@@ -1,0 +1,25 @@
+"""`GET /openapi.json` and `GET /asyncapi.json`: the contract for machines, with this task's limits."""
+
+from __future__ import annotations
+
+import orjson
+from aiohttp import web
+
+from stream_core.api_documents.asyncapi import asyncapi_document
+from stream_core.api_documents.openapi import openapi_document
+from stream_core.limits import Limits
+
+PATHS = ("/openapi.json", "/asyncapi.json")
+_HEADERS = {"Cache-Control": "public, max-age=3600"}
+
+
+class DocumentsEndpoint:
+    """Both documents, written when the task starts."""
+
+    def __init__(self, limits: Limits) -> None:
+        documents = (openapi_document(limits), asyncapi_document(limits))
+        self._bodies = dict(zip(PATHS, map(orjson.dumps, documents), strict=True))
+
+    async def get(self, request: web.Request) -> web.Response:
+        """The one that the path names."""
+        return web.Response(body=self._bodies[request.path], headers=_HEADERS, content_type="application/json")

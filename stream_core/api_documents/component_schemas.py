@@ -1,0 +1,68 @@
+"""Models as the JSON schemas of a document's `components`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core.core_schema import WithDefaultSchema
+
+Model = type[BaseModel]
+
+
+class _AsSent(GenerateJsonSchema):
+    """What we send leaves a field out where it is None by default: it is never null then."""
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        inner = schema["schema"]
+        if self.mode == "serialization" and schema.get("default", ...) is None and inner["type"] == "nullable":
+            return self.generate_inner(inner["schema"])
+        return super().default_schema(schema)
+
+
+def component_schemas(received: Iterable[Model], sent: Iterable[Model]) -> dict[str, Any]:
+    """Name → schema of these models and of all that is in them.
+
+    Args:
+        received: what clients send: a field with a default may be left out, or be what the default is.
+        sent: what they are sent.
+    """
+    modes: dict[Model, JsonSchemaMode] = {
+        **dict.fromkeys(received, "validation"),
+        **dict.fromkeys(sent, "serialization"),
+    }
+    inputs = [(model, mode, model.__pydantic_core_schema__) for model, mode in modes.items()]
+    generator = _AsSent(by_alias=True, ref_template="#/components/schemas/{model}")
+    _, definitions = generator.generate_definitions(inputs)
+    return {name: _tidy(schema) for name, schema in definitions.items()}
+
+
+def reference(model: Model) -> dict[str, str]:
+    """Where a document has the model's schema."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def frame_name(model: Model) -> str:
+    """The `type` that the model's frames have; the class' name where they have none."""
+    field = model.model_fields.get("type")
+    return str(get_args(field.annotation)[0]) if field is not None else model.__name__
+
+
+def first_line(model: Model) -> str:
+    """What the model is, in a line."""
+    return (model.__doc__ or "").strip().partition("\n")[0]
+
+
+def _tidy(schema: Any) -> Any:
+    """Without the titles that pydantic makes of field names, which say nothing that the name doesn't."""
+    if isinstance(schema, list):
+        return [_tidy(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: _tidy(value) for key, value in inner.items()} if name == "properties" else _tidy(inner)
+        for name, inner in schema.items()
+        if name != "title" or not isinstance(inner, str)
+    }

@@ -1,0 +1,157 @@
+"""The OpenAPI document: what `http_operations` lists, written as OpenAPI 3.1 wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stream_core.api_documents.client_limits import client_limits
+from stream_core.api_documents.component_schemas import Model, component_schemas, frame_name, reference
+from stream_core.api_documents.http_operations import OPERATIONS, RECEIVED, SENT
+from stream_core.api_documents.operation import Answer, Operation, Parameter
+from stream_core.error_body import ErrorBody
+from stream_core.limits import Limits
+
+_TEXT = {"type": "string"}
+
+HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Evenflow-Via": (
+        "Where the task has the response from: it generates it, follows who does, or follows what is on record.",
+        {"type": "string", "enum": ["owner", "peer", "store"]},
+    ),
+    "Evenflow-Next-Index": ("How many entries there were when the stream began.", {"type": "integer", "minimum": 0}),
+    "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}),
+    "WWW-Authenticate": ("`Bearer`.", _TEXT),
+    "Sec-WebSocket-Protocol": ("The subprotocol that was chosen; never the token.", _TEXT),
+    "Set-Cookie": (
+        "`WSID` names the task that answered, for the load balancer; `evenflow-events` opens one response's event stream.",
+        _TEXT,
+    ),
+    "Upgrade": ("`websocket`.", _TEXT),
+}
+_WITH_STATUS = {401: ("WWW-Authenticate",), 426: ("Upgrade",), 429: ("Retry-After",), 503: ("Retry-After",)}
+
+SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
+    "session": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "The token that `POST /session` gives.",
+    },
+    "tenantKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The tenant's key, where it has one: for its backend, never for a browser.",
+    },
+    "eventsCookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "evenflow-events",
+        "description": "Set by `POST /chat/message` with `cookie: true`: opens that response's event stream and nothing else.",
+    },
+}
+
+
+def openapi_document(limits: Limits) -> dict[str, Any]:
+    """The document of a server with these limits."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Evenflow",
+            "version": "1",
+            "description": "Numbered logs of what a language model says, read over HTTP, server-sent events and WebSockets. "
+            "Every error has one shape; beside those listed, a path that is nobody's is answered 404 `path_not_found` and a "
+            "method that a path doesn't take 405 `method_not_allowed` with `Allow`.",
+        },
+        "servers": [{"url": "/"}],
+        "paths": _paths(),
+        "components": {
+            "schemas": component_schemas(RECEIVED, SENT),
+            "securitySchemes": SECURITY_SCHEMES,
+            "headers": {
+                name: {"description": meaning, "schema": schema} for name, (meaning, schema) in HEADERS.items()
+            },
+        },
+        "x-limits": client_limits(limits),
+    }
+
+
+def _paths() -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
+    return paths
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "security": [{name: []} if name else {} for name in operation.security],
+        "responses": dict(_responses(operation)),
+    }
+    if operation.parameters:
+        written["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+    if operation.body is not None:
+        content = {"application/json": {"schema": reference(operation.body)}}
+        written["requestBody"] = {"required": operation.body_required, "content": content}
+    return written
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.where,
+        "required": parameter.where == "path",
+        "description": parameter.meaning,
+        "schema": dict(parameter.schema),
+    }
+
+
+def _responses(operation: Operation) -> Iterator[tuple[str, dict[str, Any]]]:
+    for answer in operation.answers:
+        yield str(answer.status), _answer(answer)
+    for status, codes in operation.refusals.items():
+        yield str(status), _refusal(status, codes)
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    written: dict[str, Any] = {"description": answer.meaning}
+    if answer.headers:
+        written["headers"] = _headers(answer.headers)
+    if answer.content_type:
+        written["content"] = {answer.content_type: {"schema": _content(answer)}}
+    return written
+
+
+def _content(answer: Answer) -> dict[str, Any]:
+    if answer.body is not None:
+        return reference(answer.body)
+    if answer.events:
+        # Of each event, as it is customary before OpenAPI 3.2.
+        return {"oneOf": [_event(model) for model in answer.events]}
+    return {"type": "object" if answer.content_type == "application/json" else "string"}
+
+
+def _event(model: Model) -> dict[str, Any]:
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": reference(model)}
+    return {
+        "type": "object",
+        "required": ["event", "id", "data"],
+        "properties": {"event": {"const": frame_name(model)}, "id": {"type": "string"}, "data": data},
+    }
+
+
+def _refusal(status: int, codes: tuple[str, ...]) -> dict[str, Any]:
+    these = {"properties": {"error": {"properties": {"code": {"enum": list(codes)}}}}}
+    written: dict[str, Any] = {
+        "description": ", ".join(f"`{code}`" for code in codes),
+        "content": {"application/json": {"schema": {"allOf": [reference(ErrorBody), these]}}},
+    }
+    if status in _WITH_STATUS:
+        written["headers"] = _headers(_WITH_STATUS[status])
+    return written
+
+
+def _headers(names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

@@ -1,0 +1,65 @@
+"""What an HTTP call is made of, as far as clients see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stream_core.api_documents.component_schemas import Model
+
+Codes = Mapping[int, tuple[str, ...]]
+"""Status → the error codes that come with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What stands in the path, the query or a header; `schema` is a JSON schema."""
+
+    name: str
+    where: Literal["path", "query", "header"]
+    meaning: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that refuses nothing. `headers` are names of `openapi.HEADERS`; `events` are those of an event stream."""
+
+    status: int
+    meaning: str
+    body: Model | None = None
+    content_type: str = "application/json"
+    headers: tuple[str, ...] = ()
+    events: tuple[Model, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path.
+
+    Args:
+        refusals: what it may be refused with, in the contract's error shape.
+        body: of the request.
+        security: names of `openapi.SECURITY_SCHEMES`, of which one is needed; "" stands for none.
+    """
+
+    method: Literal["get", "post"]
+    path: str
+    name: str
+    summary: str
+    answers: tuple[Answer, ...]
+    refusals: Codes
+    parameters: tuple[Parameter, ...] = ()
+    body: Model | None = None
+    body_required: bool = True
+    security: tuple[str, ...] = ("session",)
+
+
+def refusals(*parts: Codes) -> dict[int, tuple[str, ...]]:
+    """All of these together."""
+    merged: dict[int, tuple[str, ...]] = {}
+    for part in parts:
+        for status, codes in part.items():
+            merged[status] = tuple(dict.fromkeys((*merged.get(status, ()), *codes)))
+    return dict(sorted(merged.items()))

@@ -1,0 +1,116 @@
+"""The OpenAPI and AsyncAPI documents: what is served is valid by the standards' own schemas, and names all that there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, get_args
+
+import aiohttp
+import pytest
+from aiohttp import web
+from jsonschema import Draft7Validator
+from openapi_spec_validator import validate
+
+from fargate_handler.gateway.http_listener import HttpListener
+from stream_core.api_documents.asyncapi import asyncapi_document
+from stream_core.api_documents.http_operations import OPERATIONS
+from stream_core.api_documents.openapi import openapi_document
+from stream_core.api_documents.websocket_channels import CLOSE_CODES
+from stream_core.error_body import ErrorType
+from stream_core.limits import Limits
+from stream_core.session import CloseCode
+from tests.integration.chat_client import call
+from tests.integration.conftest import Serve
+from tests.integration.server_process import ROOT, ServerProcess
+from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
+
+_SPECS = Path(__file__).parent / "asyncapi_specs"
+# The page is no part of the contract, and the last one is for the task's own machine.
+_NOT_DESCRIBED = {"/", "/assets/{name}", "/drain"}
+
+
+@pytest.fixture(scope="module")
+def asyncapi_schema() -> dict[str, Any]:
+    """AsyncAPI 3.0's own."""
+    path = _SPECS / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"
+    if not path.is_file():
+        assert shutil.which("npm"), "this test needs Node.js with npm; nothing was tested"
+        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_SPECS, check=True, timeout=50)
+    schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return schema
+
+
+async def document(http: aiohttp.ClientSession, server: ServerProcess, name: str) -> dict[str, Any]:
+    answer = await call(http, "GET", f"{server.http_url}/{name}.json")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+    assert answer.headers["Cache-Control"] == "public, max-age=3600"
+    assert "Set-Cookie" not in answer.headers, "what may be cached is the same for everybody"
+    return answer.json
+
+
+async def test_the_openapi_document_is_valid(http: aiohttp.ClientSession, shared_server: ServerProcess) -> None:
+    served = await document(http, shared_server, "openapi")
+    validate(served)
+    assert served == json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
+
+
+async def test_the_asyncapi_document_is_valid(
+    http: aiohttp.ClientSession, shared_server: ServerProcess, asyncapi_schema: dict[str, Any]
+) -> None:
+    served = await document(http, shared_server, "asyncapi")
+    assert list(Draft7Validator(asyncapi_schema).iter_errors(served)) == []
+    assert served == json.loads((ROOT / "docs" / "asyncapi.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("spoil", ["channels", "operations", "info"])
+def test_the_standards_schema_does_refuse(asyncapi_schema: dict[str, Any], spoil: str) -> None:
+    assert not Draft7Validator(asyncapi_schema).is_valid({**asyncapi_document(Limits()), spoil: []})
+
+
+@pytest.mark.parametrize("made", [openapi_document, asyncapi_document])
+def test_every_reference_leads_somewhere(made: Any) -> None:
+    whole = made(Limits())
+    references = re.findall(r'"\$ref": "#/([^"]*)"', json.dumps(whole))
+    assert references
+    for reference in references:
+        place = whole
+        for name in reference.split("/"):
+            place = place[name]
+
+
+def test_every_route_is_described(tmp_path: Path) -> None:
+    async def routes() -> set[tuple[str, str]]:
+        listener = HttpListener(Gateway().context, tmp_path, lambda: None)
+        return {(route.method.lower(), route.path) for route in listener._routes() if isinstance(route, web.RouteDef)}
+
+    there = {(method, path) for method, path in asyncio.run(routes()) if path not in _NOT_DESCRIBED}
+    described = openapi_document(Limits())["paths"]
+    assert there == {(method, path) for path, methods in described.items() for method in methods}
+
+
+def test_every_error_code_of_the_protocol_is_described() -> None:
+    """Those that HTTP answers with; the others come in frames only, or as the end of a response."""
+    section = (ROOT / "docs" / "protocol.md").read_text("utf-8").partition("## 6. Errors")[2]
+    listed = {code for row in section.splitlines() if row.startswith("|") for code in re.findall(r"`([a-z_]+)`", row)}
+    no_codes = {"retry_after_ms", *get_args(ErrorType)} - {"internal_error"}
+    in_frames_only = {"unknown_type", "attempts_exhausted", "model_refused", "upstream_failed", "upstream_throttled",
+                      "first_token_timeout", "model_timeout"}  # fmt: skip
+    described = {code for operation in OPERATIONS for codes in operation.refusals.values() for code in codes}
+    assert described | {"method_not_allowed"} == listed - no_codes - in_frames_only
+
+
+def test_every_close_code_is_described() -> None:
+    named = {value for name, value in vars(CloseCode).items() if name.isupper()} | {1011}
+    table = (ROOT / "docs" / "protocol.md").read_text("utf-8").partition("### Close codes")[2].partition("###")[0]
+    assert set(CLOSE_CODES) == named == {int(code) for code in re.findall(r"^\| (\d{4}) ", table, re.MULTILINE)}
+
+
+async def test_the_documents_say_the_limits_in_force(http: aiohttp.ClientSession, serve: Serve) -> None:
+    server = serve(message_bytes=1000)
+    for name in ("openapi", "asyncapi"):
+        assert (await document(http, server, name))["x-limits"]["message_bytes"]["value"] == 1000
