@@ -4,6 +4,13 @@ import type { FinishReason, Usage } from "./frames.ts";
 /** The ways by which an answer can travel, best first. */
 export type TransportName = "websocket" | "sse" | "long-poll";
 
+/** The part of the browser's `Storage` that the client uses. */
+export interface ClientStorage {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
+
 export interface ConnectOptions {
   /** Where the server is, without a slash at the end: `https://chat.example.com`. The page's own origin by default. */
   readonly url?: string;
@@ -17,7 +24,7 @@ export interface ConnectOptions {
    * Where the session and the answer under way are kept, so that a reload goes on with them. The tab's `sessionStorage`
    * by default; `null` to keep nothing.
    */
-  readonly storage?: Storage | null;
+  readonly storage?: ClientStorage | null;
 }
 
 /**

@@ -8,6 +8,7 @@ export type {
   AnswerState,
   Client,
   ClientEvents,
+  ClientStorage,
   ConnectionState,
   ConnectOptions,
   Throttle,
