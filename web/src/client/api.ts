@@ -1,5 +1,4 @@
 import type { EvenflowError } from "./errors.ts";
-import type { FinishReason, Usage } from "./frames.ts";
 
 /** The ways by which an answer can travel, best first. */
 export type TransportName = "websocket" | "sse" | "long-poll";
@@ -72,6 +71,15 @@ export interface Client {
  * `completed`, `stopped` by the reader, `failed`.
  */
 export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
+
+/** Why an answer ended. */
+export type FinishReason = "stop" | "length" | "cancelled";
+
+/** Tokens that an answer cost. */
+export interface Usage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+}
 
 /** How an answer ended. */
 export interface AnswerResult {

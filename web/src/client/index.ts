@@ -1,4 +1,5 @@
 import type { Client, ConnectOptions } from "./api.ts";
+import { EvenflowClient } from "./client.ts";
 
 export type {
   Answer,
@@ -11,21 +12,27 @@ export type {
   ClientStorage,
   ConnectionState,
   ConnectOptions,
+  FinishReason,
   Throttle,
   TransportName,
+  Usage,
 } from "./api.ts";
-export type { ErrorBody } from "./error-body.ts";
 export {
   AnswerError,
   BusyError,
+  ClosedError,
   ConnectionError,
+  type ErrorBody,
   type EvenflowError,
   isEvenflowError,
   ProtocolError,
   RefusedError,
   ReplacedError,
 } from "./errors.ts";
-export type { FinishReason, Usage } from "./frames.ts";
 
-/** Begins a conversation: opens the connection ahead of the first question. */
-export declare function connect(options?: ConnectOptions): Client;
+/** Begins a conversation, or goes on with the one before a reload; the connection is opened ahead of the first question. */
+export function connect(options: ConnectOptions = {}): Client {
+  const client = new EvenflowClient(options);
+  void client.open();
+  return client;
+}

@@ -1,9 +1,7 @@
-import type { Socket } from "../../src/client/environment.ts";
-
 export type Frame = Record<string, unknown>;
 
 /** Both ends of a WebSocket that never leaves the process: the client holds it, the test plays the server. */
-export class FakeSocket implements Socket {
+export class FakeSocket {
   readonly url: string;
   readonly protocols: readonly string[];
   readonly sent: Frame[] = [];
