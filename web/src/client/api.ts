@@ -7,7 +7,6 @@ export type TransportName = "websocket" | "sse" | "long-poll";
 export interface ClientStorage {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
-  removeItem(key: string): void;
 }
 
 export interface ConnectOptions {
@@ -21,7 +20,7 @@ export interface ConnectOptions {
   readonly transports?: readonly TransportName[];
   /**
    * Where the session and the answer under way are kept, so that a reload goes on with them. The tab's `sessionStorage`
-   * by default; `null` to keep nothing.
+   * by default; `null` to keep nothing. What is kept opens the session: let users who share a tab not share it.
    */
   readonly storage?: ClientStorage | null;
 }
@@ -120,8 +119,8 @@ export type AnswerListeners = {
 } & { readonly state: AnswerState; readonly error: EvenflowError };
 
 /**
- * One answer. It is delivered whether or not anybody iterates it; an iteration that begins late is first given the text so
- * far as one `delta`. An iteration ends with `completed`, or throws the `EvenflowError` that ended the answer.
+ * One answer. It is delivered whether or not anybody iterates it, and every iteration is given all of its events, however
+ * late it begins. It ends with `completed`, or throws the `EvenflowError` that ended the answer.
  */
 export interface Answer extends AsyncIterable<AnswerEvent> {
   readonly question: string;

@@ -104,10 +104,12 @@ export class EvenflowClient implements Client {
     this.#current = current;
     if (this.resumable !== current.answer) this.resumable = null;
     this.#memory.keep({ asked });
+    let completed: AnswerEvent | undefined;
     try {
       for await (const event of delivery.run()) {
         this.#note(event, asked);
-        yield event;
+        if (event.type === "completed") completed = event;
+        else yield event;
       }
     } finally {
       // A client that was closed may have a successor, to which the answer is left.
@@ -115,6 +117,8 @@ export class EvenflowClient implements Client {
       this.#current = undefined;
       this.resumable = null;
     }
+    // Who hears of the end may ask at once.
+    if (completed !== undefined) yield completed;
   }
 
   #note(event: AnswerEvent, asked: Asked): void {

@@ -1,4 +1,4 @@
-import type { AnswerEvent, TransportName } from "./api.ts";
+import type { AnswerEvent } from "./api.ts";
 import { retryDelayMs } from "./backoff.ts";
 import { delay } from "./delay.ts";
 import { online } from "./environment.ts";
@@ -120,19 +120,17 @@ export class Delivery {
 
   async *#afterLoss(error: ConnectionError): AsyncGenerator<AnswerEvent, void, void> {
     this.#failures += 1;
-    const below = this.#transport && this.#below(this.#transport.name, error);
+    const { stopped } = this.#inquiry;
+    const from = this.#transport?.name ?? "long-poll";
+    const most = from === "websocket" ? LIMITS.websocketFailures : LIMITS.sseFailures;
+    const isHeldBack = error instanceof HeldBackError;
+    const below = isHeldBack || this.#failures >= most ? this.#choice.fallBack(from, isHeldBack) : undefined;
     if (below !== undefined) return yield* this.#changeTo(below);
     if (this.#failures > LIMITS.lastFailures) throw error;
     const delayMs = retryDelayMs(error, this.#failures);
     yield { type: "reconnecting", delayMs };
-    await delay(delayMs, this.#inquiry.stopped);
-    await online(this.#inquiry.stopped);
-    this.#inquiry.stopped.throwIfAborted();
-  }
-
-  #below(name: TransportName, error: ConnectionError): Choice | undefined {
-    const isHeldBack = error instanceof HeldBackError;
-    const most = name === "websocket" ? LIMITS.websocketFailures : LIMITS.sseFailures;
-    return isHeldBack || this.#failures >= most ? this.#choice.fallBack(name, isHeldBack) : undefined;
+    await delay(delayMs, stopped);
+    await online(stopped);
+    stopped.throwIfAborted();
   }
 }

@@ -58,7 +58,7 @@ export class Session {
   }
 
   get #url(): string {
-    return this.#options.url ?? globalThis.location.origin;
+    return this.#options.url ?? location.origin;
   }
 
   /** A token for the same session other than `refused`, which the server does not accept any more. */

@@ -75,7 +75,7 @@ export class TransportChoice {
       if (transport.name === from) return undefined;
       if (transport.isOpen && (transport.name === "websocket" || !isResting(rung))) return this.#chosen(rung);
       if (isResting(rung)) continue;
-      rung.restsUntil = Number.POSITIVE_INFINITY;
+      rung.restsUntil = Infinity;
       transport.connect?.(LIMITS.openAttemptMs).then(
         () => this.#rested(rung),
         () => this.#rest(rung),
