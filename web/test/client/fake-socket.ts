@@ -5,7 +5,7 @@ export class FakeSocket {
   readonly url: string;
   readonly protocols: readonly string[];
   readonly sent: Frame[] = [];
-  closedByClient = false;
+  #closedByClient = false;
   /** Called with each frame that the client sends. */
   onSend: (frame: Frame) => void = () => {};
   readonly #onMessage: ((event: { data: unknown }) => void)[] = [];
@@ -30,7 +30,11 @@ export class FakeSocket {
   }
 
   close(): void {
-    this.closedByClient = true;
+    this.#closedByClient = true;
+  }
+
+  get closedByClient(): boolean {
+    return this.#closedByClient;
   }
 
   /** The server sends `data` as it is. */
