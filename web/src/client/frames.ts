@@ -1,10 +1,10 @@
-import type { FinishReason } from "./api.ts";
+import type { FinishReason, Usage } from "./api.ts";
 import { errorBody } from "./error-body.ts";
-import { type Checked, flag, index, number, oneOf, optional, shape, string } from "./shape.ts";
+import { type Check, type Checked, flag, index, number, object, oneOf, optional, shape, string } from "./shape.ts";
 
 export const finishReason = oneOf<FinishReason>("stop", "length", "cancelled");
-/** Absent while nothing was counted. */
-export const usage = optional(shape({ prompt_tokens: number, completion_tokens: number }), null);
+/** Absent while nothing was counted; only passed on. */
+export const usage = optional(object as Check<unknown> as Check<Usage>, null);
 /**
  * Counts the tasks that have owned the response: a later one takes over from one that was lost or has left. It goes
  * without saying as long as the response has its first owner.

@@ -21,7 +21,8 @@ export const flag = optional(
   check<boolean>((value) => typeof value === "boolean"),
   false,
 );
-const object = check<Readonly<Record<string, unknown>>>((value) => value instanceof Object);
+/** An object, whatever its fields. */
+export const object: Check<Readonly<Record<string, unknown>>> = check((value) => value instanceof Object);
 
 /** One of the words that the protocol knows. */
 export function oneOf<T extends string>(...words: readonly T[]): Check<T> {
