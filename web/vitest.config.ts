@@ -5,5 +5,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     environment: "node",
     testTimeout: 5_000,
+    unstubGlobals: true,
+    restoreMocks: true,
   },
 });

@@ -93,10 +93,19 @@ def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: Ope
         conversation.page.screenshot(path=path)
 
 
-def test_without_a_websocket_the_same_answer_takes_fewer_than_five_polls(
+def test_without_a_websocket_the_same_answer_comes_by_server_sent_events(
     open_page: OpenPage, server_without_websocket: ServerProcess
 ) -> None:
     conversation = Conversation.open(open_page, server_without_websocket)
+    conversation.ask(_QUESTION)
+    conversation.wait_for("done")
+    assert conversation.shown == conversation.logged()["full_text"]
+    assert conversation.steps >= 20
+    expect(conversation.page.get_by_test_id("transport")).to_have_attribute("data-value", "sse")
+
+
+def test_by_polling_the_same_answer_takes_fewer_than_five_polls(open_page: OpenPage, server: ServerProcess) -> None:
+    conversation = Conversation.open(open_page, server, "?transport=poll")
     conversation.ask(_QUESTION)
     conversation.wait_for("done")
     assert conversation.shown == conversation.logged()["full_text"]

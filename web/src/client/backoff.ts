@@ -1,18 +1,18 @@
 import { ConnectionError, RefusedError } from "./errors.ts";
-import { LIMITS } from "./limits.ts";
+import * as LIMITS from "./limits.ts";
 
 /**
  * Full-jitter backoff: anything from nothing to an exponentially growing bound. The first bound is half a second: wide
- * enough that the clients of a node that died do not come back all at once. `failures` counts from 1; `random` gives
- * [0, 1). Milliseconds.
+ * enough that the clients of a node that died do not come back all at once. `failures` counts from 1.
+ * Milliseconds.
  */
-export function backoffMs(failures: number, random: () => number): number {
-  return random() * Math.min(LIMITS.backoffCapMs, LIMITS.backoffBaseMs * 2 ** failures);
+export function backoffMs(failures: number): number {
+  return Math.random() * Math.min(LIMITS.backoffCapMs, LIMITS.backoffBaseMs * 2 ** failures);
 }
 
 /** How long to wait after `error`: at least as long as the server has said, and then some, as in {@link backoffMs}. */
-export function retryDelayMs(error: unknown, failures: number, random: () => number): number {
-  return (serversWaitMs(error) ?? 0) + backoffMs(failures, random);
+export function retryDelayMs(error: unknown, failures: number): number {
+  return (serversWaitMs(error) ?? 0) + backoffMs(failures);
 }
 
 function serversWaitMs(error: unknown): number | undefined {

@@ -1,65 +1,150 @@
-import { Answer } from "./answer.ts";
-import type { AnswerEvent, TransportName } from "./answer-events.ts";
+import type {
+  Answer,
+  AnswerEvent,
+  Client,
+  ClientEvents,
+  ConnectionState,
+  ConnectOptions,
+  TransportName,
+} from "./api.ts";
 import { Delivery } from "./delivery.ts";
-import { browserEnvironment, type Environment } from "./environment.ts";
-import { BusyError } from "./errors.ts";
-import type { Subprotocol } from "./frames.ts";
+import { Emitter } from "./emitter.ts";
+import { newId, tabStorage } from "./environment.ts";
+import { BusyError, ClosedError } from "./errors.ts";
+import { Inquiry } from "./inquiry.ts";
+import { LiveAnswer } from "./live-answer.ts";
 import { LongPollTransport } from "./long-poll-transport.ts";
-import { Session, type SessionOptions } from "./session.ts";
+import { type Asked, Memory } from "./memory.ts";
+import { Session } from "./session.ts";
+import { SseTransport } from "./sse-transport.ts";
 import { TransportChoice } from "./transport-choice.ts";
 import { WebSocketTransport } from "./websocket-transport.ts";
 
-export interface ClientOptions extends SessionOptions {
-  /** `auto` (the default): a WebSocket, or long-polling where none can be had. */
-  readonly transport?: "auto" | "long-poll";
-  /** `evenflow.v1` by default. */
-  readonly subprotocol?: Subprotocol;
+/** The answer under way, and what was asked. */
+interface Current {
+  readonly answer: LiveAnswer;
+  readonly inquiry: Inquiry;
 }
 
-/** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */
-export class Client {
-  readonly #environment: Environment;
+/** See {@link Client}. */
+export class EvenflowClient implements Client {
+  readonly #memory: Memory;
+  readonly #session: Session;
+  readonly #websocket: WebSocketTransport;
   readonly #choice: TransportChoice;
-  /** The last message that the server has accepted: the next one must name it. */
-  #lastMessageId: string | null = null;
-  #current: Delivery | undefined;
+  readonly #emitter = new Emitter<ClientEvents>();
+  #current: Current | undefined;
+  transport: TransportName | null = null;
+  connection: ConnectionState = "connecting";
+  resumable: Answer | null = null;
 
-  constructor(options: ClientOptions, environment: Environment = browserEnvironment) {
-    const session = new Session(options, environment);
-    const websocket =
-      options.transport === "long-poll"
-        ? undefined
-        : new WebSocketTransport(session, environment, options.subprotocol ?? "evenflow.v1");
-    this.#environment = environment;
-    this.#choice = new TransportChoice(session, environment, new LongPollTransport(session, environment), websocket);
+  constructor(options: ConnectOptions) {
+    const { url = "", tenant = "", agent = "", transports, storage = tabStorage() } = options;
+    this.#memory = new Memory(storage, `evenflow.1 ${url} ${tenant} ${agent}`);
+    this.#session = new Session(options, this.#memory);
+    this.#websocket = new WebSocketTransport(this.#session, () => this.#onLost());
+    const all = [this.#websocket, new SseTransport(this.#session), new LongPollTransport(this.#session)].filter(
+      ({ name }) => transports?.includes(name) ?? true,
+    );
+    this.#choice = new TransportChoice(all, this.#memory);
+    const { asked } = this.#memory.kept;
+    if (asked !== undefined) this.resumable = this.#answerTo(asked);
   }
 
-  /** Opens the session and the connection ahead of the first question. Throws an `EvenflowError`. */
-  async connect(): Promise<TransportName> {
-    return (await this.#choice.choose()).transport.name;
+  on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void {
+    return this.#emitter.on(event, listener);
   }
 
-  /**
-   * Asks a question and yields what happens to it; the last event is `completed`. Lost connections, a busy server and
-   * an expired token are dealt with on the way; what is thrown is an `EvenflowError`. Ending the iteration early is to
-   * leave: the model goes on for the server's grace period. To stop it, call {@link stop}.
-   */
-  async *ask(question: string): AsyncGenerator<AnswerEvent, void, void> {
-    if (this.#current !== undefined) throw new BusyError();
-    const answer = new Answer(this.#environment.newId(), this.#lastMessageId, question);
-    this.#current = new Delivery(answer, this.#choice, this.#environment.random);
+  /** Opens the session and the connection ahead of the first question, which tries again if that fails. */
+  async open(): Promise<void> {
     try {
-      for await (const event of this.#current.run()) {
-        if (event.type === "accepted") this.#lastMessageId = event.messageId;
-        yield event;
-      }
-    } finally {
-      this.#current = undefined;
+      await this.#session.credentials();
+      const { transport } = await this.#choice.choose();
+      if (this.#current === undefined) this.#travelBy(transport.name);
+    } catch {
+      if (this.#current === undefined) this.#enter("waiting");
     }
   }
 
-  /** Stops the answer that is being delivered, if there is one: `ask` then yields `completed`, as `cancelled`. */
-  stop(): void {
-    this.#current?.stop();
+  ask(question: string, { signal }: { readonly signal?: AbortSignal } = {}): Answer {
+    const asked = {
+      messageId: newId(),
+      previousMessageId: this.#memory.kept.lastMessageId ?? null,
+      question,
+    };
+    const answer = this.#answerTo(asked);
+    answer.begin();
+    const stop = () => void answer.stop();
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+    return answer;
+  }
+
+  close(): void {
+    this.#enter("closed");
+    this.#websocket.close();
+    this.#current?.inquiry.abandon();
+    this.#current?.answer.fail(new ClosedError());
+  }
+
+  #answerTo(asked: Asked): LiveAnswer {
+    const inquiry = new Inquiry(asked);
+    const delivery = new Delivery(inquiry, this.#session, this.#choice);
+    const answer: LiveAnswer = new LiveAnswer(asked.question, asked.responseId, {
+      run: () => this.#deliver({ answer, inquiry }, asked, delivery),
+      stop: () => delivery.stop(),
+      hold: (paused) => delivery.hold(paused),
+    });
+    return answer;
+  }
+
+  async *#deliver(current: Current, asked: Asked, delivery: Delivery): AsyncGenerator<AnswerEvent, void, void> {
+    if (this.connection === "closed") throw new ClosedError();
+    if (this.#current !== undefined) throw new BusyError();
+    this.#current = current;
+    if (this.resumable !== current.answer) this.resumable = null;
+    this.#memory.keep({ asked });
+    let completed: AnswerEvent | undefined;
+    try {
+      for await (const event of delivery.run()) {
+        this.#note(event, asked);
+        if (event.type === "completed") completed = event;
+        else yield event;
+      }
+    } finally {
+      // A client that was closed may have a successor, to which the answer is left.
+      if (!current.inquiry.isLeft) this.#memory.keep({ asked: undefined });
+      this.#current = undefined;
+      this.resumable = null;
+    }
+    // Who hears of the end may ask at once.
+    if (completed !== undefined) yield completed;
+  }
+
+  #note(event: AnswerEvent, asked: Asked): void {
+    if (event.type === "transport") this.#travelBy(event.transport);
+    if (event.type === "accepted") {
+      const { messageId: lastMessageId, responseId } = event;
+      this.#memory.keep({ lastMessageId, asked: { ...asked, responseId } });
+    }
+    if (event.type === "waiting") this.#emitter.emit("throttle", { retryAfterMs: event.delayMs, code: event.code });
+    this.#enter(event.type === "reconnecting" ? "waiting" : "open");
+  }
+
+  #travelBy(transport: TransportName): void {
+    this.#enter("open");
+    if (this.transport === transport) return;
+    this.transport = transport;
+    this.#emitter.emit("transport", transport);
+  }
+
+  #onLost(): void {
+    if (this.#current === undefined) this.#enter("waiting");
+  }
+
+  #enter(connection: ConnectionState): void {
+    if (this.connection === connection || this.connection === "closed") return;
+    this.connection = connection;
+    this.#emitter.emit("connection", connection);
   }
 }

@@ -1,28 +1,31 @@
-import type { Answer } from "./answer.ts";
-import type { AnswerEvent } from "./answer-events.ts";
+import type { AnswerEvent } from "./api.ts";
 import { retryDelayMs } from "./backoff.ts";
 import { delay } from "./delay.ts";
-import type { Environment } from "./environment.ts";
+import { online } from "./environment.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
-import { LIMITS } from "./limits.ts";
-import type { Transport } from "./transport.ts";
+import { cancel } from "./http-question.ts";
+import type { Inquiry } from "./inquiry.ts";
+import * as LIMITS from "./limits.ts";
+import type { Session } from "./session.ts";
+import { HeldBackError } from "./sse-transport.ts";
+import type { Transport, Wish } from "./transport.ts";
 import type { Choice, TransportChoice } from "./transport-choice.ts";
 
 /** Brings one answer to its end, over as many connections as that takes. */
 export class Delivery {
-  readonly #answer: Answer;
+  readonly #inquiry: Inquiry;
+  readonly #session: Session;
   readonly #choice: TransportChoice;
-  readonly #random: Environment["random"];
   #transport: Transport | undefined;
   /** Failures and refusals in a row, since the text last grew. */
   #failures = 0;
   #refusals = 0;
   #chainCorrected = false;
 
-  constructor(answer: Answer, choice: TransportChoice, random: Environment["random"]) {
-    this.#answer = answer;
+  constructor(inquiry: Inquiry, session: Session, choice: TransportChoice) {
+    this.#inquiry = inquiry;
+    this.#session = session;
     this.#choice = choice;
-    this.#random = random;
   }
 
   /** Yields everything that happens; the last is `completed`. Throws the `EvenflowError` that could not be mended. */
@@ -30,18 +33,29 @@ export class Delivery {
     try {
       yield* this.#attempts();
     } catch (error) {
-      if (!this.#answer.stopped.aborted) throw error;
+      if (!this.#inquiry.stopped.aborted) throw error;
       // Stopped while there was no connection to say so over.
-      this.#choice.polling.cancel(this.#answer).catch(() => {});
-      yield this.#answer.cancelledEvent();
+      if (!this.#inquiry.isLeft) cancel(this.#session, this.#inquiry).catch(() => {});
+      const { lastIndex } = this.#inquiry.text;
+      yield { type: "completed", finishReason: "cancelled", lastIndex, usage: null, degraded: false };
     }
   }
 
   /** Stops the model; `run` soon yields the end, whether or not the server can be reached. */
   stop(): void {
-    this.#answer.stop();
+    this.#inquiry.stop();
+    this.#tell("cancel");
+  }
+
+  /** Asks for the server to hold delivery, or to go on with it. */
+  hold(paused: boolean): void {
+    this.#inquiry.paused = paused;
+    this.#tell(paused ? "pause" : "continue");
+  }
+
+  #tell(wish: Wish): void {
     // Where this fails the connection is lost, which `run` finds out for itself.
-    this.#transport?.cancel(this.#answer).catch(() => {});
+    this.#transport?.tell(this.#inquiry, wish).catch(() => {});
   }
 
   async *#attempts(): AsyncGenerator<AnswerEvent, void, void> {
@@ -52,15 +66,16 @@ export class Delivery {
         if (better === undefined) return;
         yield* this.#changeTo(better);
       } catch (error) {
-        if (this.#answer.stopped.aborted) throw error;
+        if (this.#inquiry.stopped.aborted) throw error;
         yield* this.#mend(error);
       }
     }
   }
 
   async *#chooseTransport(): AsyncGenerator<AnswerEvent, Transport, void> {
+    await this.#session.credentials();
     const choice = await this.#choice.choose();
-    this.#answer.stopped.throwIfAborted();
+    this.#inquiry.stopped.throwIfAborted();
     yield* this.#changeTo(choice);
     return choice.transport;
   }
@@ -73,10 +88,11 @@ export class Delivery {
 
   /** Delivers the answer to its end, or until there is a better transport, which is then returned. */
   async *#deliver(transport: Transport): AsyncGenerator<AnswerEvent, Choice | undefined, void> {
-    for await (const event of transport.deliver(this.#answer)) {
-      if (event.type === "text") this.#failures = this.#refusals = 0;
+    const turn = transport.name === "long-poll" ? "polled" : "delta";
+    for await (const event of transport.deliver(this.#inquiry)) {
+      if (event.type === "delta") this.#failures = this.#refusals = 0;
       yield event;
-      const better = event.type === "polled" ? this.#choice.climb() : undefined;
+      const better = event.type === turn ? this.#choice.climb(transport.name) : undefined;
       if (better !== undefined) return better;
     }
     return undefined;
@@ -92,24 +108,29 @@ export class Delivery {
     const { code, expected } = error.body;
     if (code === "causal_violation" && expected !== undefined && !this.#chainCorrected) {
       this.#chainCorrected = true;
-      this.#answer.previousMessageId = expected;
+      this.#inquiry.previousMessageId = expected;
       return;
     }
     this.#refusals += 1;
     if (!error.isTemporary || this.#refusals > LIMITS.refusals) throw error;
-    const delayMs = retryDelayMs(error, this.#refusals, this.#random);
-    yield { type: "waiting", delayMs };
-    await delay(delayMs, this.#answer.stopped);
+    const delayMs = retryDelayMs(error, this.#refusals);
+    yield { type: "waiting", delayMs, code };
+    await delay(delayMs, this.#inquiry.stopped);
   }
 
   async *#afterLoss(error: ConnectionError): AsyncGenerator<AnswerEvent, void, void> {
     this.#failures += 1;
-    if (this.#transport?.name === "websocket" && this.#failures >= LIMITS.websocketFailures) {
-      return yield* this.#changeTo(this.#choice.fallBack());
-    }
-    if (this.#failures > LIMITS.pollFailures) throw error;
-    const delayMs = retryDelayMs(error, this.#failures, this.#random);
+    const { stopped } = this.#inquiry;
+    const from = this.#transport?.name ?? "long-poll";
+    const most = from === "websocket" ? LIMITS.websocketFailures : LIMITS.sseFailures;
+    const isHeldBack = error instanceof HeldBackError;
+    const below = isHeldBack || this.#failures >= most ? this.#choice.fallBack(from, isHeldBack) : undefined;
+    if (below !== undefined) return yield* this.#changeTo(below);
+    if (this.#failures > LIMITS.lastFailures) throw error;
+    const delayMs = retryDelayMs(error, this.#failures);
     yield { type: "reconnecting", delayMs };
-    await delay(delayMs, this.#answer.stopped);
+    await delay(delayMs, stopped);
+    await online(stopped);
+    stopped.throwIfAborted();
   }
 }

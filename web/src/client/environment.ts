@@ -1,34 +1,28 @@
-/** The part of a browser's `WebSocket` that the client uses. */
-export interface Socket {
-  addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
-  addEventListener(type: "close", listener: (event: { readonly code: number }) => void): void;
-  send(data: string): void;
-  close(): void;
+import type { ClientStorage } from "./api.ts";
+
+// What the client needs of the browser beyond `fetch`, `WebSocket` and the clock.
+
+/** A new identifier that nobody can guess. */
+export function newId(): string {
+  // `crypto.randomUUID` exists only on secure origins: a phone that opens the page over a plain LAN address has none.
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
-/** What the client needs from the world around it; tests put their own in its place. */
-export interface Environment {
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
-  readonly openSocket: (url: string, protocols: string[]) => Socket;
-  /** A number in [0, 1), for backoff. */
-  readonly random: () => number;
-  /** A new identifier that nobody can guess. */
-  readonly newId: () => string;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
+/** Resolves as soon as the device has a network, as far as it knows, or `signal` is aborted. */
+export async function online(signal: AbortSignal): Promise<void> {
+  if (globalThis.navigator?.onLine !== false) return;
+  await new Promise((resolve) => {
+    addEventListener("online", resolve, { once: true });
+    signal.addEventListener("abort", resolve);
+  });
 }
 
-/** The browser's own environment. */
-export const browserEnvironment: Environment = {
-  fetch: (url, init) => fetch(url, init),
-  openSocket: (url, protocols) => new WebSocket(url, protocols),
-  random: () => Math.random(),
-  newId,
-  now: () => Date.now(),
-};
-
-// `crypto.randomUUID` exists only on secure origins: a phone that opens the page over a plain LAN address has none.
-function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** What outlives a reload of the page, in this tab; `null` where there is none. */
+export function tabStorage(): ClientStorage | null {
+  try {
+    return (globalThis as { readonly sessionStorage?: ClientStorage }).sessionStorage ?? null;
+  } catch {
+    // A frame that may keep nothing.
+    return null;
+  }
 }

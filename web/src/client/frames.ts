@@ -1,118 +1,67 @@
-import type { ErrorBody } from "./error-body.ts";
+import type { FinishReason, Usage } from "./api.ts";
+import { errorBody } from "./error-body.ts";
+import { type Check, type Checked, flag, index, number, object, oneOf, optional, shape, string } from "./shape.ts";
 
-/** The WebSocket subprotocols; `compact` writes a delta as a short array. */
-export type Subprotocol = "evenflow.v1" | "evenflow.v1.compact";
-
-/** Where a response is in its life. The last three are final. */
-export type ResponseStatus = "queued" | "streaming" | "completed" | "error" | "cancelled";
-
-/** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "cancelled";
-
-/** Tokens that an answer cost. */
-export interface Usage {
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-}
-
-export interface SessionReadyFrame {
-  readonly type: "session.ready";
-  readonly session_id: string;
-  /** The largest frame that the server takes, in bytes. */
-  readonly message_bytes: number;
-}
-
-export interface StartFrame {
-  readonly type: "chat.response.start";
-  readonly response_id: string;
-  readonly message_id: string;
-  readonly status: ResponseStatus;
-  /** The first index that will follow. */
-  readonly next_index: number;
-  /** Counts the tasks that have owned the response: a later one takes over from one that was lost or has left. */
-  readonly epoch: number;
-}
-
-/** One delta, or several joined: `delta` is the text of the indexes `from` to `index`, both included. */
-export interface DeltaFrame {
-  readonly type: "chat.response.delta";
-  readonly response_id: string;
-  readonly delta: string;
-  readonly from: number;
-  readonly index: number;
-}
-
+export const finishReason = oneOf<FinishReason>("stop", "length", "cancelled");
+/** Absent while nothing was counted; only passed on. */
+export const usage = optional(object as Check<unknown> as Check<Usage>, null);
 /**
- * The text after `from_index` (-1: all of it) is replaced by what follows. `index` is this frame's own; where that is -1,
- * everything follows again, from index 0 on.
+ * Counts the tasks that have owned the response: a later one takes over from one that was lost or has left. It goes
+ * without saying as long as the response has its first owner.
  */
-export interface RestartedFrame {
-  readonly type: "chat.response.restarted";
-  readonly response_id: string;
-  readonly from_index: number;
-  readonly attempt: number;
-  readonly index: number;
-  /** See {@link StartFrame}. What an earlier owner has sent under this index or a later one no longer counts. */
-  readonly epoch: number;
-}
+export const epoch = optional(number, 1);
 
-export interface CompletedFrame {
-  readonly type: "chat.response.completed";
-  readonly response_id: string;
-  readonly finish_reason: FinishReason;
-  readonly last_index: number;
-  readonly usage: Usage | null;
-  /** The answer came from a fallback, not from the model that was asked. */
-  readonly degraded: boolean;
-}
-
-export interface ResponseErrorFrame {
-  readonly type: "chat.response.error";
-  readonly response_id: string;
-  readonly last_index: number;
-  readonly error: ErrorBody;
-}
-
-export interface LagFrame {
-  readonly type: "lag";
-  readonly response_id: string;
-  readonly behind_deltas: number;
-  readonly behind_ms: number;
-}
-
+const name = optional(string, null);
 /** A message was not accepted (`throttle`: a rate or quota; `system.busy`: the queue is full). */
-export interface RefusalFrame {
-  readonly type: "throttle" | "system.busy";
+const refusal = shape({
   /** `null` when the refusal is about no message in particular. */
-  readonly message_id: string | null;
-  readonly error: ErrorBody;
-}
+  message_id: name,
+  retry_after_ms: number,
+  error: errorBody,
+});
 
-export interface ReconnectFrame {
-  readonly type: "reconnect";
-  readonly reason: string;
-  readonly after_ms: number;
-}
+/** What the server sends by its `type`, as far as this client uses it. */
+export const FRAMES = {
+  "session.ready": shape({}),
+  "chat.response.start": shape({
+    response_id: string,
+    message_id: string,
+    /** The first index that will follow. */
+    next_index: index,
+    epoch,
+  }),
+  /** One delta, or several joined: `delta` is the text of the indexes `from` (else only `index`) to `index`. */
+  "chat.response.delta": shape({ response_id: string, delta: string, index, from: optional(index, null) }),
+  /**
+   * The text after `from_index` (-1: all of it) is replaced by what follows. `index` is this frame's own; where that is
+   * -1, everything follows again, from index 0 on. What an owner before `epoch` has sent under this index or a later one
+   * no longer counts.
+   */
+  "chat.response.restarted": shape({ response_id: string, from_index: index, index, epoch }),
+  "chat.response.completed": shape({
+    response_id: string,
+    finish_reason: finishReason,
+    last_index: index,
+    usage,
+    /** The answer came from a fallback, not from the model that was asked. */
+    degraded: flag,
+  }),
+  "chat.response.error": shape({ response_id: string, last_index: index, error: errorBody }),
+  lag: shape({ response_id: string, behind_deltas: number, behind_ms: number }),
+  throttle: refusal,
+  "system.busy": refusal,
+  reconnect: shape({ after_ms: number }),
+  error: shape({ message_id: name, response_id: name, error: errorBody }),
+};
 
-export interface ErrorFrame {
-  readonly type: "error";
-  readonly message_id: string | null;
-  readonly response_id: string | null;
-  readonly error: ErrorBody;
-}
+export type FrameType = keyof typeof FRAMES;
 
-/** What the server sends, as far as this client uses it; a compact delta is already given its response's id. */
-export type ServerFrame =
-  | SessionReadyFrame
-  | StartFrame
-  | DeltaFrame
-  | RestartedFrame
-  | CompletedFrame
-  | ResponseErrorFrame
-  | LagFrame
-  | RefusalFrame
-  | ReconnectFrame
-  | ErrorFrame;
+/** What the server sends under the type `T`. */
+export type FrameOf<T extends FrameType> = T extends FrameType
+  ? { readonly type: T } & Checked<(typeof FRAMES)[T]>
+  : never;
+
+export type ServerFrame = FrameOf<FrameType>;
 
 /** What the client sends. */
 export type ClientFrame =
@@ -128,5 +77,5 @@ export type ClientFrame =
       readonly after: number;
       readonly epoch: number;
     }
-  | { readonly type: "response.cancel"; readonly response_id: string }
+  | { readonly type: `response.${"cancel" | "pause" | "continue"}`; readonly response_id: string }
   | { readonly type: "response.ack"; readonly response_id: string; readonly index: number };

@@ -1,36 +1,44 @@
-/** Every bound and interval of the client. Times are milliseconds. */
-export const LIMITS = {
-  /** How long a question waits for a WebSocket before it is asked by long-polling. */
-  openPatienceMs: 2_000,
-  /** The same once a WebSocket has failed: a blocked port should not cost every question two seconds. */
-  reopenPatienceMs: 500,
-  /** How long an attempt may go on in the background, to serve a later question. */
-  openAttemptMs: 10_000,
-  /** Connections lost in a row, without a delta between them, before an answer goes on by long-polling. */
-  websocketFailures: 4,
-  /** Failures in a row on long-polling before the answer is given up. */
-  pollFailures: 6,
-  /** Refusals in a row (quota, overload) before a question is given up: more than a take-over lasts. */
-  refusals: 8,
-  /** Half of what the first retry is spread over. */
-  backoffBaseMs: 250,
-  backoffCapMs: 8_000,
-  /** How often the server is told what the reader really has. */
-  ackIntervalMs: 1_000,
-  /** Silence on a WebSocket, while an answer is due, before the connection is probed. */
-  silenceMs: 15_000,
-  /** How long a probe may stay unanswered before the connection is taken for dead. */
-  probeMs: 5_000,
-  /** Requests for missing deltas in a row, without progress, before the server is taken for broken. */
-  recoveries: 3,
-  /** How long `stop` waits for the server to confirm. */
-  stopMs: 3_000,
-  /** How long a poll asks the server to hold it: under the 29 s of API gateways. */
-  pollTimeoutMs: 20_000,
-  /** How long any call may take beyond what it asked the server for. */
-  callTimeoutMs: 10_000,
-  /** The least time between two polls that brought nothing. */
-  emptyPollMs: 250,
-  /** How long before its expiry a token is renewed. */
-  renewTokenMs: 60_000,
-} as const;
+// Every bound and interval of the client. Times are milliseconds.
+
+/** How long a question waits for a WebSocket before it is asked by HTTP. */
+export const openPatienceMs = 2_000;
+/** The same once a WebSocket has failed: a blocked port should not cost every question two seconds. */
+export const reopenPatienceMs = 500;
+/** How long an attempt may go on in the background, to serve a later question. */
+export const openAttemptMs = 10_000;
+/** Connections lost in a row, without a delta between them, before an answer goes on over the next transport. */
+export const websocketFailures = 4;
+export const sseFailures = 2;
+/** Failures in a row on the last transport before the answer is given up: it is kept for as long without a reader. */
+export const lastFailures = 12;
+/** Refusals in a row (quota, overload) before a question is given up: more than a take-over lasts. */
+export const refusals = 8;
+/** Half of what the first retry is spread over. */
+export const backoffBaseMs = 250;
+export const backoffCapMs = 8_000;
+/** How often the server is told what the reader really has. */
+export const ackIntervalMs = 1_000;
+/** Silence on a WebSocket, while an answer is due, before the connection is probed. */
+export const silenceMs = 15_000;
+/** How long a probe may stay unanswered before the connection is taken for dead. */
+export const probeMs = 5_000;
+/** Requests for missing deltas in a row, without progress, before the server is taken for broken. */
+export const recoveries = 3;
+/** Silence on an event stream before a poll looks whether there is anything; the next times, twice as long each. */
+export const quietMs = 2_000;
+/** So many such polls, and the stream is taken for dead: in that time the server would have sent a heartbeat. */
+export const quietPolls = 4;
+/** How much later than by a poll something may come over an event stream. */
+export const heldBackMs = 500;
+/** For how long a transport that holds things back is not used again. */
+export const heldBackRestMs = 60_000;
+/** How long `stop` waits for the server to confirm. */
+export const stopMs = 3_000;
+/** How long a poll asks the server to hold it: under the 29 s of API gateways. */
+export const pollTimeoutMs = 20_000;
+/** How long any call may take beyond what it asked the server for. */
+export const callTimeoutMs = 10_000;
+/** The least time between two polls that brought nothing. */
+export const emptyPollMs = 250;
+/** How long before its expiry a token is renewed. */
+export const renewTokenMs = 60_000;

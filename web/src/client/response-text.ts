@@ -86,12 +86,6 @@ export class ResponseText {
     return this.lastIndex === index;
   }
 
-  /** Takes the server's word that the whole text up to and including `index` is `text`. */
-  replace(index: number, text: string): void {
-    this.#text = text;
-    this.#boundaries = [EMPTY, { index, length: text.length }];
-  }
-
   #mark(index: number): void {
     this.#boundaries.push({ index, length: this.#text.length });
   }

@@ -1,67 +1,69 @@
-import type { Environment } from "./environment.ts";
+import type { ConnectOptions } from "./api.ts";
 import { RefusedError } from "./errors.ts";
-import { callForJson, type HttpCall } from "./http-call.ts";
-import type { JsonFields } from "./json-fields.ts";
-import { LIMITS } from "./limits.ts";
+import { type HttpCall, openCall, readJson } from "./http-call.ts";
+import * as LIMITS from "./limits.ts";
+import type { Memory } from "./memory.ts";
+import { type Check, shape, string } from "./shape.ts";
 
-export interface SessionOptions {
-  /** Where the server is, without a slash at the end: `https://chat.example.com`. */
-  readonly baseUrl: string;
-  readonly tenant?: string;
-  readonly agent?: string;
-  /** Continues that session instead of making one. */
-  readonly sessionId?: string;
-  /** The key of a tenant that needs one. */
-  readonly tenantKey?: string;
-}
+type SessionCall = Omit<HttpCall, "url" | "bearer">;
 
 /** What opens the session's calls and connections. */
 export interface Credentials {
   readonly sessionId: string;
   readonly token: string;
   readonly websocketUrl: string;
+  /** When the token should be renewed, in milliseconds since 1970; `null`: once it is refused. */
+  readonly renewAt: number | null;
 }
+
+const answer = shape({ session_id: string, token: string, ws_url: string, expires_at: string });
 
 /** One conversation with the server, and the token that proves the right to it. Made at the first use. */
 export class Session {
-  readonly #options: SessionOptions;
-  readonly #environment: Environment;
-  #credentials: Credentials | undefined;
-  #renewAt = 0;
+  readonly #options: ConnectOptions;
+  readonly #memory: Memory;
   #renewing: Promise<Credentials> | undefined;
 
-  constructor(options: SessionOptions, environment: Environment) {
+  constructor(options: ConnectOptions, memory: Memory) {
     this.#options = options;
-    this.#environment = environment;
+    this.#memory = memory;
   }
 
   /** A token that is good for a while yet: the present one, or a new one for the same session. */
-  credentials(): Promise<Credentials> {
-    if (this.#credentials !== undefined && this.#environment.now() < this.#renewAt) {
-      return Promise.resolve(this.#credentials);
-    }
-    return this.#renew();
+  async credentials(): Promise<Credentials> {
+    const { credentials } = this.#memory.kept;
+    const isGood = credentials !== undefined && Date.now() < (credentials.renewAt ?? Infinity);
+    return isGood ? credentials : await this.#renew();
+  }
+
+  /** What `path` answers with. Throws as {@link open}, and a `ProtocolError` for what does not pass `check`. */
+  async call<T>(path: string, call: SessionCall, check: Check<T>): Promise<T> {
+    return await readJson(call, await this.open(path, call), check);
   }
 
   /**
    * Calls `path` with the token, and once more with a new token when that one is not accepted.
-   * Throws what {@link callForJson} throws.
+   * Throws what {@link openCall} throws.
    */
-  async call(path: string, call: Pick<HttpCall, "method" | "body" | "timeoutMs" | "signal">): Promise<JsonFields> {
-    const url = this.#options.baseUrl + path;
+  async open(path: string, call: SessionCall): Promise<Response> {
+    const url = this.#url + path;
     const { token } = await this.credentials();
     try {
-      return await callForJson(this.#environment.fetch, { ...call, url, bearer: token });
+      return await openCall({ ...call, url, bearer: token });
     } catch (error) {
       if (!isTokenRefusal(error)) throw error;
     }
     const renewed = await this.#replace(token);
-    return await callForJson(this.#environment.fetch, { ...call, url, bearer: renewed.token });
+    return await openCall({ ...call, url, bearer: renewed.token });
+  }
+
+  get #url(): string {
+    return this.#options.url ?? location.origin;
   }
 
   /** A token for the same session other than `refused`, which the server does not accept any more. */
   #replace(refused: string): Promise<Credentials> {
-    return this.#credentials?.token === refused ? this.#renew() : this.credentials();
+    return this.#memory.kept.credentials?.token === refused ? this.#renew() : this.credentials();
   }
 
   /** Asks for a token; callers that come while one is on its way share it. */
@@ -73,28 +75,29 @@ export class Session {
   }
 
   async #create(): Promise<Credentials> {
-    const { baseUrl, tenant, agent, tenantKey } = this.#options;
-    const sessionId = this.#credentials?.sessionId ?? this.#options.sessionId;
-    const answer = await callForJson(this.#environment.fetch, {
+    const { tenant, agent, key } = this.#options;
+    const call: HttpCall = {
       method: "POST",
-      url: `${baseUrl}/session`,
-      bearer: tenantKey,
-      body: { tenant, agent, session_id: sessionId },
+      url: `${this.#url}/session`,
+      bearer: typeof key === "function" ? await key() : key,
+      body: { tenant, agent, session_id: this.#memory.kept.credentials?.sessionId },
       timeoutMs: LIMITS.callTimeoutMs,
-    });
-    this.#credentials = {
-      sessionId: answer.string("session_id"),
-      token: answer.string("token"),
-      websocketUrl: answer.string("ws_url"),
     };
-    this.#renewAt = this.#renewalTime(answer.string("expires_at"));
-    return this.#credentials;
+    const made = await readJson(call, await openCall(call), answer);
+    const credentials: Credentials = {
+      sessionId: made.session_id,
+      token: made.token,
+      websocketUrl: made.ws_url,
+      renewAt: this.#renewalTime(made.expires_at),
+    };
+    this.#memory.keep({ credentials });
+    return credentials;
   }
 
-  /** When the token should be renewed; never, when this device's clock makes no sense of `expiresAt` (a 401 will tell). */
-  #renewalTime(expiresAt: string): number {
+  /** When the token should be renewed; `null` when this device's clock makes no sense of `expiresAt` (a 401 will tell). */
+  #renewalTime(expiresAt: string): number | null {
     const renewAt = Date.parse(expiresAt) - LIMITS.renewTokenMs;
-    return renewAt > this.#environment.now() ? renewAt : Number.POSITIVE_INFINITY;
+    return renewAt > Date.now() ? renewAt : null;
   }
 }
 

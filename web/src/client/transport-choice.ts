@@ -1,80 +1,106 @@
+import type { TransportName } from "./api.ts";
 import { backoffMs } from "./backoff.ts";
-import type { Environment } from "./environment.ts";
 import { isEvenflowError } from "./errors.ts";
-import { LIMITS } from "./limits.ts";
-import type { LongPollTransport } from "./long-poll-transport.ts";
-import type { Session } from "./session.ts";
+import * as LIMITS from "./limits.ts";
+import type { Memory } from "./memory.ts";
 import type { Transport } from "./transport.ts";
-import type { WebSocketTransport } from "./websocket-transport.ts";
 
 export interface Choice {
   readonly transport: Transport;
-  /** Long-polling because a WebSocket could not be had, rather than because it was asked for. */
+  /** Because a better one could not be had. */
   readonly fallback: boolean;
 }
 
-/** Decides how an answer travels: over a WebSocket wherever one can be had, else by long-polling. */
+/** A transport, and what was found out about it. */
+interface Rung {
+  readonly transport: Transport;
+  /** Times in a row that it could not be had. */
+  failures: number;
+  /** From when on it may be tried again in the middle of an answer; by HTTP, from when on it may be used at all. */
+  restsUntil: number;
+}
+
+/** Decides how an answer travels: by the best transport that works, which is found out again and again. */
 export class TransportChoice {
-  readonly polling: LongPollTransport;
-  readonly #websocket: WebSocketTransport | undefined;
-  readonly #session: Session;
-  readonly #environment: Environment;
-  #patienceMs: number = LIMITS.openPatienceMs;
-  /** Times in a row that no WebSocket could be had, and from when on another one may be tried between two polls. */
-  #failures = 0;
-  #climbAt = 0;
+  readonly #rungs: readonly Rung[];
+  readonly #memory: Memory;
 
-  /** Without a `websocket` every answer is polled. */
-  constructor(
-    session: Session,
-    environment: Environment,
-    polling: LongPollTransport,
-    websocket: WebSocketTransport | undefined,
-  ) {
-    this.#session = session;
-    this.#environment = environment;
-    this.polling = polling;
-    this.#websocket = websocket;
+  /** `transports`: those that may be used, best first. What worked for the page before its reload is taken into account. */
+  constructor(transports: readonly Transport[], memory: Memory) {
+    this.#memory = memory;
+    const worked = transports.findIndex(({ name }) => name === memory.kept.transport);
+    this.#rungs = transports.map((transport, index) => ({
+      transport,
+      failures: index < worked ? 1 : 0,
+      restsUntil: index < worked ? Date.now() + LIMITS.heldBackRestMs : 0,
+    }));
   }
 
-  /** Makes the session if there is none, and opens a connection if need be. Throws when the server cannot be reached. */
+  /** The best transport that can be had now. Throws the last one's error when there is none. */
   async choose(): Promise<Choice> {
-    await this.#session.credentials();
-    if (this.#websocket === undefined) return { transport: this.polling, fallback: false };
-    try {
-      await this.#open(this.#websocket, this.#patienceMs);
-      return { transport: this.#websocket, fallback: false };
-    } catch (error) {
-      if (!isEvenflowError(error)) throw error;
-      this.#patienceMs = LIMITS.reopenPatienceMs;
-      return this.fallBack();
+    let failure: unknown;
+    for (const rung of this.#rungs) {
+      const { transport, failures } = rung;
+      // A WebSocket is tried for every question: that costs half a second at most.
+      if (transport.name !== "websocket" && isResting(rung)) continue;
+      try {
+        await transport.connect?.(failures > 0 ? LIMITS.reopenPatienceMs : LIMITS.openPatienceMs);
+        return this.#chosen(rung);
+      } catch (error) {
+        if (!isEvenflowError(error)) throw error;
+        failure = error;
+        this.#rest(rung);
+      }
     }
+    throw failure;
   }
 
-  /** The choice for an answer that loses one WebSocket after the other. */
-  fallBack(): Choice {
-    this.#failures += 1;
-    this.#climbAt = this.#environment.now() + backoffMs(this.#failures, this.#environment.random);
-    return { transport: this.polling, fallback: true };
+  /** The choice for an answer that fails over `from` again and again; undefined when there is nothing below that. */
+  fallBack(from: TransportName, isHeldBack: boolean): Choice | undefined {
+    const index = this.#rungs.findIndex(({ transport }) => transport.name === from);
+    const next = this.#rungs.find((rung, below) => below > index && !isResting(rung));
+    const rung = this.#rungs[index];
+    if (rung === undefined || next === undefined) return undefined;
+    this.#rest(rung, isHeldBack ? LIMITS.heldBackRestMs : 0);
+    return this.#chosen(next);
   }
 
   /**
-   * The choice between two polls: the WebSocket, if there is one by now. A call may try for one, at growing intervals: a
-   * storm of returning clients, in which handshakes are refused, leaves nobody on long-polling.
+   * A better choice than `from` in the middle of an answer, if there is one by now. A call may try for one, at growing
+   * intervals: a storm of returning clients, in which handshakes are refused, leaves nobody on a lower rung.
    */
-  climb(): Choice | undefined {
-    const websocket = this.#websocket;
-    if (websocket?.isOpen) return { transport: websocket, fallback: false };
-    if (websocket !== undefined && this.#environment.now() >= this.#climbAt) {
-      this.#climbAt = Number.POSITIVE_INFINITY;
-      this.#open(websocket, LIMITS.openAttemptMs).catch(() => this.fallBack());
+  climb(from: TransportName): Choice | undefined {
+    for (const rung of this.#rungs) {
+      const { transport } = rung;
+      if (transport.name === from) return undefined;
+      if (transport.isOpen && (transport.name === "websocket" || !isResting(rung))) return this.#chosen(rung);
+      if (isResting(rung)) continue;
+      rung.restsUntil = Infinity;
+      transport.connect?.(LIMITS.openAttemptMs).then(
+        () => this.#rested(rung),
+        () => this.#rest(rung),
+      );
     }
     return undefined;
   }
 
-  async #open(websocket: WebSocketTransport, patienceMs: number): Promise<void> {
-    await websocket.connect(patienceMs);
-    this.#patienceMs = LIMITS.openPatienceMs;
-    this.#failures = this.#climbAt = 0;
+  #chosen(rung: Rung): Choice {
+    const { transport } = rung;
+    this.#rested(rung);
+    this.#memory.keep({ transport: transport.name });
+    return { transport, fallback: rung !== this.#rungs[0] };
   }
+
+  #rested(rung: Rung): void {
+    rung.failures = rung.restsUntil = 0;
+  }
+
+  #rest(rung: Rung, atLeastMs = 0): void {
+    rung.failures += 1;
+    rung.restsUntil = Date.now() + Math.max(atLeastMs, backoffMs(rung.failures));
+  }
+}
+
+function isResting({ restsUntil }: Rung): boolean {
+  return Date.now() < restsUntil;
 }

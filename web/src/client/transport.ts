@@ -1,14 +1,21 @@
-import type { Answer } from "./answer.ts";
-import type { AnswerEvent, TransportName } from "./answer-events.ts";
+import type { AnswerEvent, TransportName } from "./api.ts";
+import type { Inquiry } from "./inquiry.ts";
+
+/** What a reader may want of an answer while it comes. */
+export type Wish = "cancel" | "pause" | "continue";
 
 /** One way to move a cursor over a response's log. An answer may change from one to another at any index. */
 export interface Transport {
   readonly name: TransportName;
+  /** Whether an answer can be delivered without {@link connect}. */
+  readonly isOpen: boolean;
+  /** Opens it, where that takes a connection. Resolves when it is open; rejects with a `ConnectionError` when it can not be, or not within `patienceMs`. */
+  connect?(patienceMs: number): Promise<unknown>;
   /**
    * Sends the question if the server does not have it yet, and then yields what is missing of its answer, to the end.
    * Throws an `EvenflowError`; after a `ConnectionError` or a temporary `RefusedError` it may be called again.
    */
-  deliver(answer: Answer): AsyncGenerator<AnswerEvent, void, void>;
-  /** Asks the server to stop the model; `deliver` then yields the end. Does nothing where there is nothing to stop yet. */
-  cancel(answer: Answer): Promise<void>;
+  deliver(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void>;
+  /** Tells the server; does nothing where it has no means to, or nothing is there yet. What follows, `deliver` yields. */
+  tell(inquiry: Inquiry, wish: Wish): Promise<void>;
 }

@@ -1,11 +1,7 @@
-import type { Environment, Socket } from "./environment.ts";
 import { ConnectionError, ProtocolError, RefusedError, ReplacedError } from "./errors.ts";
-import { FrameDecoder } from "./frame-decoder.ts";
-import type { ClientFrame, ServerFrame } from "./frames.ts";
-import { LIMITS } from "./limits.ts";
-
-/** A frame of the server; `garbled` stands for one that could not be read, and may have been anything. */
-export type Arrival = ServerFrame | { readonly type: "garbled" };
+import type { ClientFrame } from "./frames.ts";
+import * as LIMITS from "./limits.ts";
+import { type Arrival, readFrame } from "./read-frame.ts";
 
 /** Who is told what comes over a connection. */
 export interface Listener {
@@ -20,38 +16,39 @@ export interface Listener {
 }
 
 /** Close codes that mean a mistake of this client's: the same again would end the same. */
-const OWN_FAULT: ReadonlySet<number> = new Set([1003, 1007, 1008, 1009]);
+const OWN_FAULT: readonly number[] = [1003, 1007, 1008];
 const REPLACED = 4009;
+const TOO_LARGE = 1009;
+/** In the words of the HTTP answer. */
+const TOO_LARGE_BODY = { type: "invalid_request_error", code: "message_too_large", message: "too large" };
 
 /** One WebSocket, from its opening to its loss. */
 export class WebSocketConnection {
-  readonly #socket: Socket;
-  readonly #now: Environment["now"];
-  readonly #decoder = new FrameDecoder();
+  readonly #socket: WebSocket;
   #listener: Listener | undefined;
   #loss: Error | undefined;
-  #largestFrame = Number.POSITIVE_INFINITY;
+  #onLost: (() => void) | undefined;
   /** When the server, which is leaving, wants this client to move on: each client has a slot of its own. */
   #leaveAt: number | undefined;
   #leaveTimer: ReturnType<typeof setTimeout> | undefined;
 
-  private constructor(socket: Socket, now: Environment["now"]) {
+  private constructor(socket: WebSocket) {
     this.#socket = socket;
-    this.#now = now;
     socket.addEventListener("message", (event) => this.#receive(event.data));
     socket.addEventListener("close", (event) => this.#lose(this.#lossFor(event.code)));
   }
 
   /** Opens a connection; resolves when the server has said `session.ready`. Rejects with an `EvenflowError`. */
-  static open(environment: Environment, url: string, protocols: string[]): Promise<WebSocketConnection> {
+  static open(url: string, protocols: string[], onLost: () => void): Promise<WebSocketConnection> {
     return new Promise((resolve, reject) => {
-      const connection = new WebSocketConnection(openSocket(environment, url, protocols), environment.now);
-      const timer = setTimeout(() => connection.close("the WebSocket did not open in time"), LIMITS.openAttemptMs);
+      const connection = new WebSocketConnection(openSocket(url, protocols));
+      const timer = setTimeout(() => connection.close("the connection does not open"), LIMITS.openAttemptMs);
       connection.listen({
         onArrival(arrival) {
           if (arrival.type !== "session.ready") return;
           clearTimeout(timer);
           connection.unlisten();
+          connection.#onLost = onLost;
           resolve(connection);
         },
         onLost(error) {
@@ -72,12 +69,10 @@ export class WebSocketConnection {
     return this.isOpen && this.#leaveAt === undefined;
   }
 
-  /** Sends a frame. Throws {@link RefusedError} for one that is larger than the server takes, and the loss when lost. */
+  /** Sends a frame; throws the loss when lost. */
   send(frame: ClientFrame): void {
     if (this.#loss !== undefined) throw this.#loss;
-    const data = JSON.stringify(frame);
-    if (new TextEncoder().encode(data).length > this.#largestFrame) throw tooLarge(this.#largestFrame);
-    this.#socket.send(data);
+    this.#socket.send(JSON.stringify(frame));
   }
 
   /** Passes everything that comes from now on to `listener`. */
@@ -89,7 +84,7 @@ export class WebSocketConnection {
   /** Ends what {@link listen} began. */
   unlisten(): void {
     this.#listener = undefined;
-    if (this.#leaveAt !== undefined && this.#leaveAt <= this.#now()) this.#leave();
+    if (this.#leaveAt !== undefined && this.#leaveAt <= Date.now()) this.#leave();
   }
 
   /** Gives the connection up, without waiting for the other side to agree. */
@@ -100,24 +95,14 @@ export class WebSocketConnection {
 
   #receive(data: unknown): void {
     if (this.#loss !== undefined) return;
-    const arrival = this.#decode(data);
+    const arrival = readFrame(data);
     if (arrival === null) return;
-    if (arrival.type === "session.ready") this.#largestFrame = arrival.message_bytes;
     if (arrival.type === "reconnect") this.#leaveAfter(arrival.after_ms);
     this.#listener?.onArrival(arrival);
   }
 
-  #decode(data: unknown): Arrival | null {
-    try {
-      return this.#decoder.decode(data);
-    } catch (error) {
-      if (error instanceof ProtocolError) return { type: "garbled" };
-      throw error;
-    }
-  }
-
   #leaveAfter(ms: number): void {
-    this.#leaveAt = this.#now() + ms;
+    this.#leaveAt = Date.now() + ms;
     clearTimeout(this.#leaveTimer);
     this.#leaveTimer = setTimeout(() => this.#leave(), ms);
   }
@@ -130,9 +115,10 @@ export class WebSocketConnection {
 
   #lossFor(code: number): Error {
     if (code === REPLACED) return new ReplacedError();
-    if (OWN_FAULT.has(code)) return new ProtocolError(`the server closed the connection with ${code}`);
-    const wait = this.#leaveAt === undefined ? undefined : Math.max(0, this.#leaveAt - this.#now());
-    return new ConnectionError(`the connection was closed with ${code}`, wait);
+    if (code === TOO_LARGE) return new RefusedError(TOO_LARGE_BODY);
+    if (OWN_FAULT.includes(code)) return new ProtocolError(`closed with ${code}`);
+    const wait = this.#leaveAt === undefined ? undefined : Math.max(0, this.#leaveAt - Date.now());
+    return new ConnectionError(`closed with ${code}`, wait);
   }
 
   #lose(error: Error): void {
@@ -140,22 +126,15 @@ export class WebSocketConnection {
     this.#loss = error;
     clearTimeout(this.#leaveTimer);
     this.#listener?.onLost(error);
+    this.#onLost?.();
   }
 }
 
-function openSocket(environment: Environment, url: string, protocols: string[]): Socket {
+function openSocket(url: string, protocols: string[]): WebSocket {
   try {
-    return environment.openSocket(url, protocols);
+    return new WebSocket(url, protocols);
   } catch (error) {
     // Browsers throw here for a `ws:` address on an `https:` page.
-    throw new ConnectionError(`the WebSocket could not be opened: ${error instanceof Error ? error.message : ""}`);
+    throw new ConnectionError(`not reached: ${error}`);
   }
-}
-
-function tooLarge(bytes: number): RefusedError {
-  return new RefusedError({
-    type: "invalid_request_error",
-    code: "message_too_large",
-    message: `the message is larger than ${bytes} bytes`,
-  });
 }

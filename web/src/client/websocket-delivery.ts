@@ -1,13 +1,14 @@
-import type { Answer } from "./answer.ts";
-import type { AnswerEvent } from "./answer-events.ts";
 import { AnswerReading } from "./answer-reading.ts";
+import type { AnswerEvent } from "./api.ts";
 import { retryDelayMs } from "./backoff.ts";
 import { delay } from "./delay.ts";
-import type { Environment } from "./environment.ts";
 import { ConnectionError } from "./errors.ts";
-import { LIMITS } from "./limits.ts";
+import type { Inquiry } from "./inquiry.ts";
+import * as LIMITS from "./limits.ts";
 import { Mailbox } from "./mailbox.ts";
-import type { Arrival, WebSocketConnection } from "./websocket-connection.ts";
+import type { Arrival } from "./read-frame.ts";
+import type { Wish } from "./transport.ts";
+import type { WebSocketConnection } from "./websocket-connection.ts";
 
 /** A connection that the answer is read from, or is going to be. */
 interface Line {
@@ -25,9 +26,8 @@ interface Letter {
  * connection while the present one still delivers it, and read from there as soon as it begins: nobody notices.
  */
 export class WebSocketDelivery {
-  readonly #answer: Answer;
+  readonly #inquiry: Inquiry;
   readonly #connect: () => Promise<WebSocketConnection>;
-  readonly #random: Environment["random"];
   readonly #mailbox = new Mailbox<Letter>();
   readonly #end = new AbortController();
   #line: Line;
@@ -38,22 +38,16 @@ export class WebSocketDelivery {
   #failures = 0;
 
   /** Reads from `connection`; `connect` is called for the next one. */
-  constructor(
-    answer: Answer,
-    connection: WebSocketConnection,
-    connect: () => Promise<WebSocketConnection>,
-    random: Environment["random"],
-  ) {
-    this.#answer = answer;
+  constructor(inquiry: Inquiry, connection: WebSocketConnection, connect: () => Promise<WebSocketConnection>) {
+    this.#inquiry = inquiry;
     this.#connect = connect;
-    this.#random = random;
     this.#line = this.#lineOver(connection);
   }
 
   /** As {@link Transport.deliver}. */
   async *run(): AsyncGenerator<AnswerEvent, void, void> {
     const acknowledging = setInterval(() => this.#line.reading.acknowledge(), LIMITS.ackIntervalMs);
-    this.#answer.abandoned.addEventListener("abort", () => this.#abandon(), { signal: this.#end.signal });
+    this.#inquiry.abandoned.addEventListener("abort", () => this.#abandon(), { signal: this.#end.signal });
     try {
       this.#dial(this.#line);
       while (!this.#line.reading.ended) yield* this.#take(await this.#nextLetter());
@@ -65,12 +59,12 @@ export class WebSocketDelivery {
     }
   }
 
-  cancel(): void {
-    this.#line.reading.cancel();
+  tell(wish: Wish): void {
+    this.#line.reading.tell(wish);
   }
 
   #lineOver(connection: WebSocketConnection): Line {
-    return { connection, reading: new AnswerReading(this.#answer, connection) };
+    return { connection, reading: new AnswerReading(this.#inquiry, connection) };
   }
 
   #dial(line: Line): void {
@@ -100,7 +94,7 @@ export class WebSocketDelivery {
   }
 
   #abandon(): void {
-    const reason = "the reader has left";
+    const reason = "the client was closed";
     this.#mailbox.fail(new ConnectionError(reason));
     this.#line.connection.close(reason);
   }
@@ -132,7 +126,7 @@ export class WebSocketDelivery {
     this.#next = undefined;
     if (this.#lineLoss !== undefined) this.#mailbox.fail(this.#lineLoss);
     this.#failures += 1;
-    const wait = delay(retryDelayMs(error, this.#failures, this.#random), this.#end.signal);
+    const wait = delay(retryDelayMs(error, this.#failures), this.#end.signal);
     wait.then(
       () => this.#moveOn(),
       () => {},
@@ -145,7 +139,7 @@ export class WebSocketDelivery {
     this.#next = this.#lineLoss = undefined;
     this.#isMovingOn = false;
     this.#failures = 0;
-    if (this.#answer.stopped.aborted) this.cancel();
+    if (this.#inquiry.stopped.aborted) this.tell("cancel");
   }
 
   /**
@@ -158,7 +152,7 @@ export class WebSocketDelivery {
     this.#line.reading.request();
     const reply = await this.#mailbox.take(LIMITS.probeMs);
     if (reply !== undefined) return reply;
-    const reason = "the connection went silent";
+    const reason = "the connection is silent";
     this.#line.connection.close(reason);
     throw new ConnectionError(reason);
   }

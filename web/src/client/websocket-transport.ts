@@ -1,12 +1,9 @@
-import type { Answer } from "./answer.ts";
-import type { AnswerEvent } from "./answer-events.ts";
-import { delay } from "./delay.ts";
-import type { Environment } from "./environment.ts";
+import type { AnswerEvent } from "./api.ts";
 import { ConnectionError } from "./errors.ts";
-import type { Subprotocol } from "./frames.ts";
-import { LIMITS } from "./limits.ts";
+import type { Inquiry } from "./inquiry.ts";
+import * as LIMITS from "./limits.ts";
 import type { Session } from "./session.ts";
-import type { Transport } from "./transport.ts";
+import type { Transport, Wish } from "./transport.ts";
 import { WebSocketConnection } from "./websocket-connection.ts";
 import { WebSocketDelivery } from "./websocket-delivery.ts";
 
@@ -14,16 +11,15 @@ import { WebSocketDelivery } from "./websocket-delivery.ts";
 export class WebSocketTransport implements Transport {
   readonly name = "websocket";
   readonly #session: Session;
-  readonly #environment: Environment;
-  readonly #subprotocol: Subprotocol;
+  readonly #onLost: () => void;
   #connection: WebSocketConnection | undefined;
   #opening: Promise<WebSocketConnection> | undefined;
   #delivery: WebSocketDelivery | undefined;
 
-  constructor(session: Session, environment: Environment, subprotocol: Subprotocol) {
+  /** `onLost` is called whenever a connection is gone. */
+  constructor(session: Session, onLost: () => void) {
     this.#session = session;
-    this.#environment = environment;
-    this.#subprotocol = subprotocol;
+    this.#onLost = onLost;
   }
 
   get isOpen(): boolean {
@@ -39,21 +35,18 @@ export class WebSocketTransport implements Transport {
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;
     });
-    const waiting = new AbortController();
-    const impatience = delay(patienceMs, waiting.signal).then(() => {
-      throw new ConnectionError("the WebSocket did not open in time");
+    const opening = this.#opening;
+    return await new Promise((resolve, reject) => {
+      setTimeout(() => reject(new ConnectionError("the connection does not open")), patienceMs);
+      opening.then(resolve, reject);
     });
-    // Both lose the race quietly: the attempt when it fails late, the waiting when it is ended below.
-    impatience.catch(() => {});
-    this.#opening.catch(() => {});
-    return await Promise.race([this.#opening, impatience]).finally(() => waiting.abort());
   }
 
-  async *deliver(answer: Answer): AsyncGenerator<AnswerEvent, void, void> {
+  async *deliver(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
     const connection = await this.connect(LIMITS.openPatienceMs);
-    answer.stopped.throwIfAborted();
+    inquiry.stopped.throwIfAborted();
     const connectAnew = () => this.connect(LIMITS.openAttemptMs);
-    this.#delivery = new WebSocketDelivery(answer, connection, connectAnew, this.#environment.random);
+    this.#delivery = new WebSocketDelivery(inquiry, connection, connectAnew);
     try {
       yield* this.#delivery.run();
     } finally {
@@ -61,16 +54,21 @@ export class WebSocketTransport implements Transport {
     }
   }
 
-  async cancel(): Promise<void> {
-    this.#delivery?.cancel();
+  async tell(_inquiry: Inquiry, wish: Wish): Promise<void> {
+    this.#delivery?.tell(wish);
+  }
+
+  /** Gives the connection up. */
+  close(): void {
+    this.#connection?.close("the client was closed");
   }
 
   // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first poll
   // finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
   async #open(): Promise<WebSocketConnection> {
     const { token, websocketUrl } = await this.#session.credentials();
-    const protocols = [this.#subprotocol, `bearer.${token}`];
-    this.#connection = await WebSocketConnection.open(this.#environment, websocketUrl, protocols);
+    const protocols = ["evenflow.v1", `bearer.${token}`];
+    this.#connection = await WebSocketConnection.open(websocketUrl, protocols, this.#onLost);
     return this.#connection;
   }
 }

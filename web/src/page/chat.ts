@@ -1,4 +1,4 @@
-import type { Client } from "../client/client.ts";
+import { type Answer, type Client, ConnectionError } from "../client/index.ts";
 import { Composer } from "./composer.ts";
 import { Exchange } from "./exchange.ts";
 import { explain } from "./plain-language.ts";
@@ -13,36 +13,39 @@ export class Chat {
   readonly #composer: Composer;
   readonly #suggestions: Suggestions;
   readonly #welcome = requiredElement("#welcome", HTMLElement);
-  #asking = false;
+  #answer: Answer | undefined;
 
   constructor(client: Client, views: Views) {
     this.#client = client;
     this.#views = views;
     const ask = (question: string): void => void this.#ask(question);
-    this.#composer = new Composer({ ask, stop: () => client.stop() });
+    this.#composer = new Composer({ ask, stop: () => void this.#answer?.stop() });
     this.#suggestions = new Suggestions(requiredElement("#suggestions", HTMLElement), ask);
   }
 
-  /** Opens the connection ahead of the first question, so that its first token comes sooner. */
-  async connect(): Promise<void> {
-    this.#views.status.show("connecting");
-    try {
-      const transport = await this.#client.connect();
-      if (this.#asking) return;
-      this.#views.stats.showTransport(transport);
-      this.#views.status.show("idle");
-    } catch (error) {
+  /** Shows how the connection does while nothing is asked. */
+  watch(): void {
+    const show = (): void => {
+      if (this.#answer !== undefined) return;
+      const { transport, connection } = this.#client;
+      if (transport !== null) this.#views.stats.showTransport(transport);
       // The question to come will try again, and say what is wrong if that fails too.
-      if (!this.#asking) this.#views.status.show("error", explain(error).what);
-    }
+      if (connection === "waiting") this.#views.status.show("error", explain(new ConnectionError("")).what);
+      else this.#views.status.show(connection === "open" ? "idle" : "connecting");
+    };
+    show();
+    this.#client.on("connection", show);
+    this.#client.on("transport", show);
   }
 
   async #ask(question: string): Promise<void> {
-    if (this.#asking) return;
+    if (this.#answer !== undefined) return;
+    const answer = this.#client.ask(question);
+    this.#answer = answer;
     this.#begin(question);
     const exchange = new Exchange(this.#views);
     try {
-      for await (const event of this.#client.ask(question)) exchange.show(event);
+      for await (const event of answer) exchange.show(event, answer.text);
     } catch (error) {
       const explanation = explain(error);
       exchange.fail(explanation.what);
@@ -52,7 +55,6 @@ export class Chat {
   }
 
   #begin(question: string): void {
-    this.#asking = true;
     this.#welcome.hidden = true;
     this.#suggestions.remove(question);
     this.#suggestions.setVisible(false);
@@ -62,7 +64,7 @@ export class Chat {
 
   #end(): void {
     const follow = this.#views.conversation.isAtEnd;
-    this.#asking = false;
+    this.#answer = undefined;
     this.#composer.setBusy(false);
     this.#suggestions.setVisible(true);
     if (follow) this.#views.conversation.scrollToEnd();

@@ -1,12 +1,14 @@
-import type { AnswerEvent } from "../client/answer-events.ts";
+import type { AnswerEvent } from "../client/index.ts";
 import type { AnswerView } from "./answer-view.ts";
 import { DeliveryStats } from "./delivery-stats.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<AnswerEvent, { type: "completed" }>;
 
-const FALLBACK =
-  "No WebSocket could be opened, so this answer comes by long-polling: the same text, in fewer and larger pieces.";
+const FALLBACK = {
+  sse: "No WebSocket could be opened, so this answer comes by server-sent events: the same text.",
+  "long-poll": "This answer comes by long-polling, which passes everywhere: the same text, in fewer and larger pieces.",
+};
 
 /** One question on the page, from the asking to the end of its answer: turns events into what the reader sees. */
 export class Exchange {
@@ -24,12 +26,14 @@ export class Exchange {
     views.stats.showDelivery(this.#stats);
   }
 
-  show(event: AnswerEvent): void {
+  /** `text`: the whole of it, as of this event. */
+  show(event: AnswerEvent, text: string): void {
     const { conversation, status, stats } = this.#views;
     switch (event.type) {
       case "transport":
         stats.showTransport(event.transport);
-        if (event.fallback) conversation.noticeOnce(FALLBACK, this.#answer.element);
+        if (event.transport !== "websocket" && event.fallback)
+          conversation.noticeOnce(FALLBACK[event.transport], this.#answer.element);
         if (this.#answer.isEmpty) status.show("waiting", "Sending…");
         else status.show("streaming");
         break;
@@ -37,11 +41,11 @@ export class Exchange {
         this.#answer.identify(event.responseId);
         status.show("waiting");
         break;
-      case "text":
+      case "delta":
         this.#showText(event.text, event.from, event.index);
         break;
       case "restarted":
-        this.#answer.replace(event.text);
+        this.#answer.replace(text.slice(0, event.keep));
         this.#views.announcer.restart("The answer begins again.");
         break;
       case "lag":

@@ -1,11 +1,14 @@
-import type { ClientOptions } from "../client/client.ts";
+import type { ConnectOptions } from "../client/index.ts";
 
-/** The client's options from the page's address: `?transport=poll` and `?protocol=compact`. */
-export function optionsFromAddress(address: URL): ClientOptions {
-  const parameters = address.searchParams;
-  return {
-    baseUrl: address.origin,
-    transport: parameters.get("transport") === "poll" ? "long-poll" : "auto",
-    subprotocol: parameters.get("protocol") === "compact" ? "evenflow.v1.compact" : "evenflow.v1",
-  };
+/** The client's options from the page's address: `?transport=poll` and `?transport=sse`. */
+export function optionsFromAddress(address: URL): ConnectOptions {
+  const url = address.origin;
+  switch (address.searchParams.get("transport")) {
+    case "poll":
+      return { url, transports: ["long-poll"] };
+    case "sse":
+      return { url, transports: ["sse", "long-poll"] };
+    default:
+      return { url };
+  }
 }

@@ -1,4 +1,4 @@
-import { type EvenflowError, isEvenflowError } from "../client/errors.ts";
+import { type EvenflowError, isEvenflowError } from "../client/index.ts";
 
 /** An error as a person should read it. */
 export interface Explanation {
@@ -95,6 +95,8 @@ function explainOwn(error: EvenflowError): Explanation {
         remedy: "Carry on there, or reload this page to start a new one.",
         askAgain: false,
       };
+    case "closed":
+      return { what: "This conversation was closed.", remedy: "Reload the page to go on.", askAgain: false };
     case "busy":
       return { what: "An answer is still on its way.", remedy: "Stop it, or wait for its end.", askAgain: false };
     case "answer":

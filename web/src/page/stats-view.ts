@@ -1,4 +1,4 @@
-import type { TransportName } from "../client/answer-events.ts";
+import type { TransportName } from "../client/index.ts";
 import type { DeliveryStats } from "./delivery-stats.ts";
 import { requiredElement } from "./required-element.ts";
 import { Sparkline } from "./sparkline.ts";
@@ -6,6 +6,7 @@ import { Sparkline } from "./sparkline.ts";
 const NONE = "–";
 const TRANSPORT_LABELS: Readonly<Record<TransportName, string>> = {
   websocket: "WebSocket",
+  sse: "Server-sent events",
   "long-poll": "Long-poll",
 };
 

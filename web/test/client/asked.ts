@@ -1,20 +1,21 @@
 import { vi } from "vitest";
-import type { AnswerEvent } from "../../src/client/answer-events.ts";
-import type { Client } from "../../src/client/client.ts";
+import type { Answer, AnswerEvent, Client } from "../../src/client/api.ts";
 
-/** A question that is being answered, with everything that has happened to it so far. */
+/** An answer that is being delivered, with everything that has happened to it so far. */
 export class Asked {
+  readonly answer: Answer;
   readonly events: AnswerEvent[] = [];
   error: unknown;
   ended = false;
 
   constructor(client: Client, question = "What is Evenflow?") {
-    void this.#read(client, question);
+    this.answer = client.ask(question);
+    void this.#read();
   }
 
-  async #read(client: Client, question: string): Promise<void> {
+  async #read(): Promise<void> {
     try {
-      for await (const event of client.ask(question)) this.events.push(event);
+      for await (const event of this.answer) this.events.push(event);
     } catch (error) {
       this.error = error;
     }
@@ -25,8 +26,8 @@ export class Asked {
   get text(): string {
     let text = "";
     for (const event of this.events) {
-      if (event.type === "text") text += event.text;
-      if (event.type === "restarted") text = event.text;
+      if (event.type === "delta") text += event.text;
+      if (event.type === "restarted") text = text.slice(0, event.keep);
     }
     return text;
   }

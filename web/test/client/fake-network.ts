@@ -1,4 +1,4 @@
-import type { Environment } from "../../src/client/environment.ts";
+import { vi } from "vitest";
 import { FakeSocket } from "./fake-socket.ts";
 
 export interface FakeCall {
@@ -11,7 +11,7 @@ export interface FakeCall {
 
 type Handler = (call: FakeCall) => Response | Promise<Response>;
 
-/** A server and the network to it, played by the test. */
+/** A server and the network to it, played by the test in the place of the platform's. */
 export class FakeNetwork {
   readonly sockets: FakeSocket[] = [];
   readonly calls: FakeCall[] = [];
@@ -24,6 +24,7 @@ export class FakeNetwork {
   #tokens = 0;
 
   constructor() {
+    this.#install();
     this.on("POST /session", () => {
       this.#tokens += 1;
       return json(201, {
@@ -63,34 +64,48 @@ export class FakeNetwork {
     return socket;
   }
 
-  readonly environment: Environment = {
-    fetch: async (url, init) => {
-      const { pathname, search } = new URL(url);
-      const call: FakeCall = {
-        method: init.method ?? "GET",
-        path: pathname + search,
-        bearer: new Headers(init.headers).get("Authorization"),
-        body: typeof init.body === "string" ? (JSON.parse(init.body) as Record<string, unknown>) : {},
-        signal: init.signal ?? undefined,
-      };
-      this.calls.push(call);
-      const handler = this.#handlers.get(`${call.method} ${pathname}`);
-      if (handler === undefined) throw new TypeError(`nothing answers ${call.method} ${pathname}`);
-      return await handler(call);
-    },
-    openSocket: (url, protocols) => {
-      const socket = new FakeSocket(url, protocols);
-      this.sockets.push(socket);
-      this.onSocket(socket);
-      return socket;
-    },
-    random: () => this.random(),
-    newId: () => {
-      this.#ids += 1;
-      return `id-${this.#ids}`;
-    },
-    now: () => Date.now(),
-  };
+  #install(): void {
+    const open = (url: string, protocols: string[]) => this.#open(url, protocols);
+    vi.stubGlobal("fetch", (url: string, init: RequestInit) => this.#fetch(url, init));
+    vi.stubGlobal(
+      "WebSocket",
+      class {
+        constructor(url: string, protocols: string[]) {
+          // biome-ignore lint/correctness/noConstructorReturn: the fake socket stands in for the real one
+          return open(url, protocols);
+        }
+      },
+    );
+    vi.stubGlobal("crypto", { getRandomValues: () => [this.#newId()] });
+    vi.spyOn(Math, "random").mockImplementation(() => this.random());
+  }
+
+  #newId(): string {
+    this.#ids += 1;
+    return `id-${this.#ids}`;
+  }
+
+  #open(url: string, protocols: string[]): FakeSocket {
+    const socket = new FakeSocket(url, protocols);
+    this.sockets.push(socket);
+    this.onSocket(socket);
+    return socket;
+  }
+
+  async #fetch(url: string, init: RequestInit): Promise<Response> {
+    const { pathname, search } = new URL(url);
+    const call: FakeCall = {
+      method: init.method ?? "GET",
+      path: pathname + search,
+      bearer: new Headers(init.headers).get("Authorization"),
+      body: typeof init.body === "string" ? (JSON.parse(init.body) as Record<string, unknown>) : {},
+      signal: init.signal ?? undefined,
+    };
+    this.calls.push(call);
+    const handler = this.#handlers.get(`${call.method} ${pathname}`);
+    if (handler === undefined) throw new TypeError(`nothing answers ${call.method} ${pathname}`);
+    return await handler(call);
+  }
 }
 
 export function json(status: number, body: unknown, headers: Record<string, string> = {}): Response {

@@ -1,13 +1,11 @@
-import type { Socket } from "../../src/client/environment.ts";
-
 export type Frame = Record<string, unknown>;
 
 /** Both ends of a WebSocket that never leaves the process: the client holds it, the test plays the server. */
-export class FakeSocket implements Socket {
+export class FakeSocket {
   readonly url: string;
   readonly protocols: readonly string[];
   readonly sent: Frame[] = [];
-  closedByClient = false;
+  #closedByClient = false;
   /** Called with each frame that the client sends. */
   onSend: (frame: Frame) => void = () => {};
   readonly #onMessage: ((event: { data: unknown }) => void)[] = [];
@@ -32,7 +30,11 @@ export class FakeSocket implements Socket {
   }
 
   close(): void {
-    this.closedByClient = true;
+    this.#closedByClient = true;
+  }
+
+  get closedByClient(): boolean {
+    return this.#closedByClient;
   }
 
   /** The server sends `data` as it is. */

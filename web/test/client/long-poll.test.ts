@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Client } from "../../src/client/client.ts";
+import { EvenflowClient } from "../../src/client/client.ts";
 import { AnswerError, ConnectionError, ProtocolError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
 import { FakeNetwork, json, poll, refusal } from "./fake-network.ts";
@@ -22,8 +22,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function pollingClient(): Client {
-  return new Client({ baseUrl: "http://test", transport: "long-poll" }, network.environment);
+function pollingClient(): EvenflowClient {
+  return new EvenflowClient({ url: "http://test", transports: ["long-poll"] });
 }
 
 describe("an answer by long-polling", () => {
@@ -44,11 +44,11 @@ describe("an answer by long-polling", () => {
     expect(asked.events).toEqual([
       { type: "transport", transport: "long-poll", fallback: false },
       { type: "accepted", responseId: "rsp_1", messageId: "id-1" },
-      { type: "text", text: "Even", from: 0, index: 0 },
+      { type: "delta", text: "Even", from: 0, index: 0 },
       { type: "polled" },
-      { type: "text", text: "flow", from: 1, index: 4 },
+      { type: "delta", text: "flow", from: 1, index: 4 },
       { type: "polled" },
-      { type: "text", text: ".", from: 5, index: 5 },
+      { type: "delta", text: ".", from: 5, index: 5 },
       { type: "polled" },
       {
         type: "completed",
@@ -80,7 +80,7 @@ describe("an answer by long-polling", () => {
     ]);
     const asked = new Asked(pollingClient());
     await pass(300);
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", text: "keep " }]);
+    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 5 }]);
     expect(asked.text).toBe("keep this");
     expect(network.callsTo(RESPONSE)).toHaveLength(4);
   });
@@ -112,8 +112,8 @@ describe("an answer by long-polling", () => {
       "from_index=4&epoch=2&timeout_ms=20000",
       "from_index=3&epoch=3&timeout_ms=20000",
     ]);
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", text: "" }]);
-    expect(asked.of("text").map((event) => [event.from, event.index])).toEqual([
+    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 0 }]);
+    expect(asked.of("delta").map((event) => [event.from, event.index])).toEqual([
       [0, 1],
       [2, 3],
       [0, 2],
@@ -143,13 +143,6 @@ describe("an answer by long-polling", () => {
     await pass();
     expect([asked.text, asked.ended, network.callsTo(RESPONSE).length]).toEqual(["abx", true, 3]);
     expect(asked.of("completed")).toHaveLength(1);
-  });
-
-  it("believes the server's full text", async () => {
-    network.onEach(RESPONSE, [poll(0, "almost", 1, "completed", { full_text: "exactly" })]);
-    const asked = new Asked(pollingClient());
-    await pass();
-    expect(asked.text).toBe("exactly");
   });
 
   it("throws the error that ended the answer", async () => {
@@ -209,7 +202,7 @@ describe("trouble while long-polling", () => {
     const asked = new Asked(pollingClient());
     await pass(60_000);
     expect(asked.error).toBeInstanceOf(ConnectionError);
-    expect(network.callsTo(RESPONSE)).toHaveLength(7);
+    expect(network.callsTo(RESPONSE)).toHaveLength(13);
   });
 
   it("sends the question again under the same id when its acceptance was lost", async () => {
@@ -229,7 +222,7 @@ describe("trouble while long-polling", () => {
     await pass(2_249);
     expect(network.callsTo(MESSAGE)).toHaveLength(1);
     await pass(1);
-    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 2_250 }]);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 2_250, code: "queue_full" }]);
     expect(asked.text).toBe("a");
   });
 
@@ -239,7 +232,7 @@ describe("trouble while long-polling", () => {
     network.onEach(MESSAGE, [busy, accepted]);
     const asked = new Asked(pollingClient());
     await pass(550);
-    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 550 }]);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 550, code: "draining" }]);
     expect(network.callsTo(MESSAGE)).toHaveLength(2);
   });
 
@@ -282,7 +275,7 @@ describe("stopping an answer by long-polling", () => {
     const client = pollingClient();
     const asked = new Asked(client);
     await pass();
-    client.stop();
+    void asked.answer.stop();
     await pass();
     expect(network.callsTo(CANCEL)).toHaveLength(1);
     expect(asked.text).toBe("ab");
@@ -303,7 +296,7 @@ describe("stopping an answer by long-polling", () => {
     const client = pollingClient();
     const asked = new Asked(client);
     await pass();
-    client.stop();
+    void asked.answer.stop();
     acceptQuestion(accepted());
     await pass();
     expect(network.callsTo(CANCEL)).toHaveLength(1);
@@ -318,7 +311,7 @@ describe("stopping an answer by long-polling", () => {
     const client = pollingClient();
     const asked = new Asked(client);
     await pass();
-    client.stop();
+    void asked.answer.stop();
     await pass(3_000);
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
   });

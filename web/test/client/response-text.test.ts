@@ -168,13 +168,6 @@ describe("ResponseText", () => {
     });
   });
 
-  it("can be replaced by the server's whole text, and grows from there", () => {
-    const text = holding([0, 0, "wrong"]);
-    text.replace(7, "right");
-    expect(text.append(8, 8, "!")).toEqual({ kind: "appended", text: "!" });
-    expect(text.text).toBe("right!");
-  });
-
   it("comes out the same whatever is lost, repeated or joined on the way", () => {
     const deltas = Array.from({ length: 60 }, (_, index) => `${index} `);
     const text = new ResponseText();

@@ -1,8 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Session, type SessionOptions } from "../../src/client/session.ts";
+import type { ConnectOptions } from "../../src/client/api.ts";
+import { Memory } from "../../src/client/memory.ts";
+import { Session } from "../../src/client/session.ts";
+import { flag, shape } from "../../src/client/shape.ts";
 import { FakeNetwork, json, refusal } from "./fake-network.ts";
 
-const CALL = { method: "GET", timeoutMs: 1_000 } as const;
+const CALL = { timeoutMs: 1_000 };
+const THING = shape({ ok: flag });
 
 let network: FakeNetwork;
 
@@ -15,8 +19,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function newSession(options: Partial<SessionOptions> = {}): Session {
-  return new Session({ baseUrl: "http://test", ...options }, network.environment);
+function newSession(options: ConnectOptions = {}): Session {
+  return new Session({ url: "http://test", ...options }, new Memory(null, ""));
 }
 
 function sessions(): unknown[] {
@@ -25,14 +29,24 @@ function sessions(): unknown[] {
 
 describe("Session", () => {
   it("is made at the first use, with what it was given", async () => {
-    const session = newSession({ tenant: "acme", agent: "support", sessionId: "ses_0", tenantKey: "secret" });
+    const session = newSession({ tenant: "acme", agent: "support", key: "secret" });
     await expect(session.credentials()).resolves.toEqual({
       sessionId: "ses_1",
       token: "token-1",
       websocketUrl: "ws://127.0.0.1:8081/ws",
+      renewAt: Date.now() + 3_540_000,
     });
-    expect(sessions()).toEqual([{ tenant: "acme", agent: "support", session_id: "ses_0" }]);
+    expect(sessions()).toEqual([{ tenant: "acme", agent: "support" }]);
     expect(network.calls[0]?.bearer).toBe("Bearer secret");
+  });
+
+  it("asks for the key with every token, where that is fetched", async () => {
+    let keys = 0;
+    const session = newSession({ key: async () => `key-${++keys}` });
+    await session.credentials();
+    vi.advanceTimersByTime(3_541_000);
+    await session.credentials();
+    expect(network.calls.map((call) => call.bearer)).toEqual(["Bearer key-1", "Bearer key-2"]);
   });
 
   it("is made once for callers that come together", async () => {
@@ -68,14 +82,14 @@ describe("Session", () => {
       () => json(200, { ok: true }),
     ]);
     const session = newSession();
-    const answer = await session.call("/thing", CALL);
-    expect(answer.flag("ok")).toBe(true);
+    const answer = await session.call("/thing", CALL, THING);
+    expect(answer.ok).toBe(true);
     expect(network.callsTo("GET /thing").map((call) => call.bearer)).toEqual(["Bearer token-1", "Bearer token-2"]);
   });
 
   it("repeats it only once", async () => {
     network.on("GET /thing", () => refusal(401, { type: "authentication_error", code: "token_invalid" }));
-    await expect(newSession().call("/thing", CALL)).rejects.toMatchObject({ body: { code: "token_invalid" } });
+    await expect(newSession().call("/thing", CALL, THING)).rejects.toMatchObject({ body: { code: "token_invalid" } });
     expect(network.callsTo("GET /thing")).toHaveLength(2);
   });
 
@@ -87,7 +101,7 @@ describe("Session", () => {
     );
     const session = newSession();
     await session.credentials();
-    await Promise.all([session.call("/thing", CALL), session.call("/thing", CALL)]);
+    await Promise.all([session.call("/thing", CALL, THING), session.call("/thing", CALL, THING)]);
     expect(sessions()).toHaveLength(2);
   });
 

@@ -1,5 +1,7 @@
+import { FakeEventStream } from "./fake-event-stream.ts";
 import { type FakeCall, type FakeNetwork, json, refusal } from "./fake-network.ts";
 import type { SeededRandom } from "./seeded-random.ts";
+import { SimulatedEventSocket } from "./simulated-event-socket.ts";
 import { SimulatedLine } from "./simulated-line.ts";
 import { type Entry, SimulatedLog } from "./simulated-log.ts";
 
@@ -51,6 +53,7 @@ export class SimulatedCluster {
       json(202, { response_id: "rsp_1", message_id: "id-1", status: "streaming" }),
     );
     network.on("GET /chat/message/rsp_1", (call) => this.#poll(call));
+    network.on("GET /chat/message/rsp_1/events", (call) => this.#stream(call));
     this.#clock = setInterval(() => this.#step(), STEP_MS);
   }
 
@@ -119,6 +122,20 @@ export class SimulatedCluster {
       line.askToReconnect(afterMs);
       setTimeout(() => line.drop(1001), afterMs + this.#random.between(2_000, 5_000));
     }
+  }
+
+  #stream(call: FakeCall): Response {
+    // In a storm some are let in every second.
+    if (Date.now() < this.#stormUntil && this.#random.happens(0.5)) {
+      return refusal(503, { type: "overloaded_error", code: "reconnect_storm", retry_after_ms: 1_000 });
+    }
+    const query = new URL(call.path, "http://test").searchParams;
+    const stream = new FakeEventStream(call);
+    const socket = new SimulatedEventSocket(stream);
+    this.#lines.push(new SimulatedLine(socket, this, this.#random));
+    const [after, epoch] = [Number(query.get("after")), Number(query.get("epoch"))];
+    socket.onSend({ type: "response.resume", response_id: "rsp_1", after, epoch });
+    return stream.response;
   }
 
   /** Answers a poll, without the `full_text` that would put everything right in the end. */

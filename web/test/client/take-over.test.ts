@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Client } from "../../src/client/client.ts";
+import type { TransportName } from "../../src/client/api.ts";
+import { EvenflowClient } from "../../src/client/client.ts";
 import { Asked, pass } from "./asked.ts";
 import { FakeNetwork } from "./fake-network.ts";
 import { SeededRandom } from "./seeded-random.ts";
@@ -18,12 +19,16 @@ const SEEDS = Array.from({ length: 60 }, (_, seed) => seed);
 const LONGEST_MS = 300_000;
 
 /** Asks one question of a cluster that has these troubles, and returns it when it is answered. */
-async function answered(seed: number, troubles: Troubles): Promise<{ asked: Asked; cluster: SimulatedCluster }> {
+async function answered(
+  seed: number,
+  troubles: Troubles,
+  transports: readonly TransportName[],
+): Promise<{ asked: Asked; cluster: SimulatedCluster }> {
   const random = new SeededRandom(seed);
   const network = new FakeNetwork();
   network.random = () => random.next();
   const cluster = new SimulatedCluster(network, random, troubles);
-  const asked = new Asked(new Client({ baseUrl: "http://test" }, network.environment));
+  const asked = new Asked(new EvenflowClient({ url: "http://test", transports }));
   for (let ms = 0; ms < LONGEST_MS && !asked.ended; ms += 500) await pass(500);
   cluster.stop();
   return { asked, cluster };
@@ -35,11 +40,11 @@ function expectEachPieceOnce(asked: Asked): void {
   let last = -1;
   for (const event of asked.events) {
     if (event.type === "restarted") {
-      expect(shown.startsWith(event.text)).toBe(true);
-      shown = event.text;
+      expect(event.keep).toBeLessThan(shown.length);
+      shown = shown.slice(0, event.keep);
       last = -1;
     }
-    if (event.type !== "text") continue;
+    if (event.type !== "delta") continue;
     expect(event.from).toBeGreaterThan(last);
     last = event.index;
     shown += event.text;
@@ -48,20 +53,30 @@ function expectEachPieceOnce(asked: Asked): void {
   }
 }
 
-describe("an answer of a cluster whose tasks come and go", () => {
+/** Everything that can happen to an answer. */
+const TROUBLES = { crash: 0.01, handOver: 0.01, anew: 0.3, restart: 0.005, cut: 0.005, storm: 0.003 };
+const LADDERS: readonly (readonly TransportName[])[] = [
+  ["websocket", "long-poll"],
+  ["websocket", "sse", "long-poll"],
+  ["sse", "long-poll"],
+  ["sse"],
+];
+
+describe.each(LADDERS)("an answer of a cluster whose tasks come and go, by %s %s %s", (...transports) => {
   it.each(SEEDS)("is what the log says in the end, and no piece of it came twice: seed %i", async (seed) => {
-    const troubles = { crash: 0.01, handOver: 0.01, anew: 0.3, restart: 0.005, cut: 0.005, storm: 0.003 };
-    const { asked, cluster } = await answered(seed, troubles);
+    const { asked, cluster } = await answered(seed, TROUBLES, transports);
     expect([asked.ended, asked.error]).toEqual([true, undefined]);
     expect(asked.text).toBe(cluster.log.read(0).text);
     expectEachPieceOnce(asked);
   });
+});
 
+describe("an answer of a cluster that is deployed anew", () => {
   it.each(SEEDS)("is not disturbed by tasks that leave in good order: seed %i", async (seed) => {
-    const { asked, cluster } = await answered(seed, { ...CALM, handOver: 0.03 });
+    const { asked, cluster } = await answered(seed, { ...CALM, handOver: 0.03 }, ["websocket", "sse", "long-poll"]);
     expect(asked.text).toBe(cluster.log.read(0).text);
     expectEachPieceOnce(asked);
-    const quiet = ["transport", "accepted", "text", "resumed", "completed"];
+    const quiet = ["transport", "accepted", "delta", "resumed", "completed"];
     expect(asked.events.filter((event) => !quiet.includes(event.type))).toEqual([]);
     expect(asked.of("transport")).toHaveLength(1);
   });

@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Client } from "../../src/client/client.ts";
+import { EvenflowClient } from "../../src/client/client.ts";
 import { ConnectionError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
 import { FakeNetwork, json, poll, refusal } from "./fake-network.ts";
 
 let network: FakeNetwork;
-let client: Client;
+let client: EvenflowClient;
 
 beforeEach(() => {
   vi.useFakeTimers();
   network = new FakeNetwork();
   network.on("POST /chat/message", () => json(202, { response_id: "rsp_1", message_id: "id-1", status: "queued" }));
   network.on("GET /chat/message/rsp_1", poll(0, "a", 1, "completed", { full_text: "a" }));
-  client = new Client({ baseUrl: "http://test" }, network.environment);
+  client = new EvenflowClient({ url: "http://test", transports: ["websocket", "long-poll"] });
 });
 
 afterEach(() => {
@@ -81,7 +81,7 @@ describe("the choice of a transport", () => {
   });
 
   it("finds out by polling that a token opens nothing any more, and opens the WebSocket with the new one", async () => {
-    await client.connect();
+    await client.open();
     network.socket.drop();
     network.onSocket = (socket) =>
       queueMicrotask(() => (socket.protocols.includes("bearer.token-2") ? socket.ready() : socket.drop()));
@@ -100,7 +100,7 @@ describe("the choice of a transport", () => {
   });
 
   it("does not ask for another token because a handshake was refused: in a storm that is what everybody would do", async () => {
-    await client.connect();
+    await client.open();
     network.socket.drop();
     network.onSocket = (socket) => queueMicrotask(() => socket.drop());
     new Asked(client);
@@ -117,7 +117,8 @@ describe("the choice of a transport", () => {
   });
 
   it("opens the connection ahead of the first question when asked to", async () => {
-    await expect(client.connect()).resolves.toBe("websocket");
+    await client.open();
+    expect([client.transport, client.connection]).toEqual(["websocket", "open"]);
     const asked = new Asked(client);
     await pass();
     expect(network.sockets).toHaveLength(1);
@@ -126,7 +127,8 @@ describe("the choice of a transport", () => {
 
   it("says so when the server cannot be reached at all", async () => {
     network.on("POST /session", () => Promise.reject(new TypeError("network")));
-    await expect(client.connect()).rejects.toBeInstanceOf(ConnectionError);
+    await client.open();
+    expect(client.connection).toBe("waiting");
     const asked = new Asked(client);
     await pass(60_000);
     expect(asked.error).toBeInstanceOf(ConnectionError);
@@ -198,7 +200,7 @@ describe("an answer that is polled for want of a WebSocket", () => {
 
   it("stays on long-polling where that was asked for", async () => {
     network.onSocket = (socket) => queueMicrotask(() => socket.ready());
-    new Asked(new Client({ baseUrl: "http://test", transport: "long-poll" }, network.environment));
+    new Asked(new EvenflowClient({ url: "http://test", transports: ["long-poll"] }));
     await pass(10_000);
     expect(network.sockets).toEqual([]);
   });

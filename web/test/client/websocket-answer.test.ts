@@ -30,8 +30,8 @@ describe("an answer over a WebSocket", () => {
     expect(asked.events).toEqual([
       { type: "transport", transport: "websocket", fallback: false },
       { type: "accepted", responseId: "rsp_1", messageId: "id-1" },
-      { type: "text", text: "Even", from: 0, index: 0 },
-      { type: "text", text: "flow.", from: 1, index: 2 },
+      { type: "delta", text: "Even", from: 0, index: 0 },
+      { type: "delta", text: "flow.", from: 1, index: 2 },
       {
         type: "completed",
         finishReason: "stop",
@@ -41,18 +41,6 @@ describe("an answer over a WebSocket", () => {
       },
     ]);
     expect(asked.ended).toBe(true);
-  });
-
-  it("arrives whole in the compact protocol", async () => {
-    const asked = new Asked(newClient({ subprotocol: "evenflow.v1.compact" }));
-    await pass();
-    expect(network.socket.protocols[0]).toBe("evenflow.v1.compact");
-    network.socket.start({ stream: 1 });
-    network.socket.frame([1, 0, "Even"]);
-    network.socket.frame([1, 3, "flow", 1]);
-    network.socket.completed(3);
-    await pass();
-    expect(asked.text).toBe("Evenflow");
   });
 
   it("takes each index once, and asks for what is missing", async () => {
@@ -139,7 +127,7 @@ describe("an answer over a WebSocket", () => {
     network.socket.delta(3, "this");
     network.socket.completed(3);
     await pass();
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", text: "keep " }]);
+    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 5 }]);
     expect(asked.text).toBe("keep this");
   });
 
@@ -236,11 +224,12 @@ describe("an answer over a WebSocket", () => {
     expect(second.error).toBeInstanceOf(BusyError);
   });
 
-  it("does not send a message that is larger than the server takes", async () => {
-    network.onSocket = (socket) => queueMicrotask(() => socket.ready(200));
-    const asked = new Asked(newClient(), "é".repeat(100));
+  it("says so when the server takes no message of that size", async () => {
+    const asked = new Asked(newClient());
     await pass();
+    network.socket.drop(1009);
+    await pass(30_000);
     expect(asked.error).toMatchObject({ kind: "refused", body: { code: "message_too_large" } });
-    expect(network.socket.sent).toEqual([]);
+    expect(network.sockets).toHaveLength(1);
   });
 });

@@ -95,7 +95,7 @@ describe("a server that is leaving in the middle of an answer", () => {
     const { asked, first, second } = await movingOn();
     first.completed(0);
     await pass();
-    expect(asked.events.map((event) => event.type)).toEqual(["transport", "accepted", "text", "completed"]);
+    expect(asked.events.map((event) => event.type)).toEqual(["transport", "accepted", "delta", "completed"]);
     expect([first.closedByClient, second.closedByClient]).toEqual([true, false]);
     leaving(second, 100);
     await pass(100);
@@ -232,11 +232,11 @@ describe("a server that is leaving in the middle of an answer", () => {
 
   it("is told to stop the model as well as the next one, when the reader stops in between", async () => {
     const client = newClient();
-    await asking(client);
+    const asked = await asking(client);
     const first = network.socket;
     leaving(first, 100);
     await pass(100);
-    client.stop();
+    void asked.answer.stop();
     begin(network.socket, 0);
     await pass();
     expect([first, network.socket].map((socket) => socket.sentOf("response.cancel").length)).toEqual([1, 1]);
@@ -247,7 +247,7 @@ describe("a server that is leaving in the middle of an answer", () => {
     const asked = await asking(client);
     leaving(network.socket, 100);
     await pass(100);
-    client.stop();
+    void asked.answer.stop();
     await pass(3_000);
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
   });
@@ -269,7 +269,7 @@ describe("a server that is leaving in the middle of an answer", () => {
 describe("a server that is leaving while nothing is asked", () => {
   it("is left at the slot, and the next connection is opened with the next question", async () => {
     const client = newClient();
-    await client.connect();
+    await client.open();
     const first = network.socket;
     leaving(first, 5_000);
     await pass(4_999);

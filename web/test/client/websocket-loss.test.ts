@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ProtocolError, ReplacedError } from "../../src/client/errors.ts";
+import { ProtocolError, RefusedError, ReplacedError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
 import { poll } from "./fake-network.ts";
 import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
@@ -43,7 +43,7 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
 
   it.each([
     [1008, ProtocolError],
-    [1009, ProtocolError],
+    [1009, RefusedError],
     [4009, ReplacedError],
   ])("does not come back after close code %i", async (code, error) => {
     const asked = await asking();

@@ -30,7 +30,7 @@ describe("a refusal over a WebSocket", () => {
       error: { type: "rate_limit_error", code: "queue_full", message: "busy" },
     });
     await pass(1_749);
-    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 1_750 }]);
+    expect(asked.of("waiting")).toEqual([{ type: "waiting", delayMs: 1_750, code: "queue_full" }]);
     expect(network.socket.sentOf("chat.message")).toHaveLength(1);
     await pass(1);
     expect(network.socket.sentOf("chat.message")).toHaveLength(2);

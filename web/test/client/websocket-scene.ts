@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, vi } from "vitest";
-import { Client, type ClientOptions } from "../../src/client/client.ts";
+import type { ConnectOptions } from "../../src/client/api.ts";
+import { EvenflowClient } from "../../src/client/client.ts";
 import { Asked, pass } from "./asked.ts";
 import { FakeNetwork } from "./fake-network.ts";
 
@@ -17,8 +18,8 @@ export function useFakeNetwork(): void {
   });
 }
 
-export function newClient(options: Partial<ClientOptions> = {}): Client {
-  return new Client({ baseUrl: "http://test", ...options }, network.environment);
+export function newClient(options: ConnectOptions = {}): EvenflowClient {
+  return new EvenflowClient({ url: "http://test", transports: ["websocket", "long-poll"], ...options });
 }
 
 /** A question that the server has begun to answer. */

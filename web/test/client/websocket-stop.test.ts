@@ -10,22 +10,22 @@ describe("stopping an answer over a WebSocket", () => {
     const client = newClient();
     const asked = await asking(client);
     network.socket.delta(0, "a");
-    client.stop();
+    void asked.answer.stop();
     await pass();
     expect(network.socket.sentOf("response.cancel")).toEqual([{ type: "response.cancel", response_id: "rsp_1" }]);
     network.socket.completed(0, { finish_reason: "cancelled" });
     await pass();
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled", lastIndex: 0 });
-    client.stop();
+    void asked.answer.stop();
     await pass(5_000);
     expect(network.socket.sentOf("response.cancel")).toHaveLength(1);
   });
 
   it("cancels as soon as the question is accepted, when it was not yet", async () => {
     const client = newClient();
-    new Asked(client);
+    const asked = new Asked(client);
     await pass();
-    client.stop();
+    void asked.answer.stop();
     network.socket.start();
     await pass();
     expect(network.socket.sentOf("response.cancel")).toHaveLength(1);
@@ -35,7 +35,7 @@ describe("stopping an answer over a WebSocket", () => {
     network.on("POST /chat/message/rsp_1/cancel", () => json(200, { response_id: "rsp_1", status: "cancelled" }));
     const client = newClient();
     const asked = await asking(client);
-    client.stop();
+    void asked.answer.stop();
     await pass(3_000);
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
     expect(network.socket.closedByClient).toBe(true);
@@ -48,7 +48,7 @@ describe("stopping an answer over a WebSocket", () => {
     const asked = await asking(client);
     network.socket.drop();
     await pass();
-    client.stop();
+    void asked.answer.stop();
     await pass();
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
     expect(network.callsTo("POST /chat/message/rsp_1/cancel")).toHaveLength(1);
@@ -67,7 +67,7 @@ describe("stopping an answer over a WebSocket", () => {
       error: { type: "overloaded_error", code: "queue_full", message: "busy" },
     });
     await pass();
-    client.stop();
+    void asked.answer.stop();
     await pass(6_000);
     expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
     expect(network.socket.sentOf("chat.message")).toHaveLength(1);

@@ -1,22 +1,26 @@
-import type { AnswerEvent } from "./answer-events.ts";
-import { LIMITS } from "./limits.ts";
+import * as LIMITS from "./limits.ts";
+import type { Asked } from "./memory.ts";
 import { ResponseText } from "./response-text.ts";
 
 /** One question and what has come of it so far: all that a transport needs to carry on where another left off. */
-export class Answer {
+export class Inquiry {
   readonly messageId: string;
   readonly question: string;
   previousMessageId: string | null;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
   readonly text = new ResponseText();
+  /** The reader wants nothing for now. */
+  paused = false;
+  isLeft = false;
   readonly #stop = new AbortController();
   readonly #abandon = new AbortController();
 
-  constructor(messageId: string, previousMessageId: string | null, question: string) {
+  constructor({ messageId, previousMessageId, question, responseId }: Asked) {
     this.messageId = messageId;
     this.previousMessageId = previousMessageId;
     this.question = question;
+    this.responseId = responseId;
   }
 
   /** Aborted when the reader wants no more: whatever only waits ends at once. */
@@ -24,25 +28,21 @@ export class Answer {
     return this.#stop.signal;
   }
 
-  /** Aborted when the server has not confirmed a stop in time: the reader is not kept waiting for it. */
+  /** Aborted when the server has not confirmed a stop in time, or the client is closed: nobody waits for it. */
   get abandoned(): AbortSignal {
     return this.#abandon.signal;
   }
 
   stop(): void {
-    if (this.#stop.signal.aborted) return;
+    if (this.stopped.aborted) return;
     this.#stop.abort();
     setTimeout(() => this.#abandon.abort(), LIMITS.stopMs);
   }
 
-  /** The event for an answer that ended because the reader stopped it. */
-  cancelledEvent(): AnswerEvent {
-    return {
-      type: "completed",
-      finishReason: "cancelled",
-      lastIndex: this.text.lastIndex,
-      usage: null,
-      degraded: false,
-    };
+  /** The reader leaves, and the model goes on. */
+  abandon(): void {
+    this.isLeft = true;
+    this.#stop.abort();
+    this.#abandon.abort();
   }
 }

@@ -1,0 +1,231 @@
+/** The ways by which an answer can travel, best first. */
+declare type TransportName = "websocket" | "sse" | "long-poll";
+/** The part of the browser's `Storage` that the client uses. */
+declare interface ClientStorage {
+    getItem(key: string): string | null;
+    setItem(key: string, value: string): void;
+}
+declare interface ConnectOptions {
+    /** Where the server is, without a slash at the end: `https://chat.example.com`. The page's own origin by default. */
+    readonly url?: string;
+    readonly tenant?: string;
+    readonly agent?: string;
+    /** The key of a tenant that needs one, or what fetches it; asked for with every new token. */
+    readonly key?: string | (() => string | Promise<string>);
+    /** The transports that may be used; all of them by default. Their order is always that of {@link TransportName}. */
+    readonly transports?: readonly TransportName[];
+    /**
+     * Where the session and the answer under way are kept, so that a reload goes on with them. The tab's `sessionStorage`
+     * by default; `null` to keep nothing. What is kept opens the session: let users who share a tab not share it.
+     */
+    readonly storage?: ClientStorage | null;
+}
+/**
+ * `connecting`: a connection is being opened. `open`: one stands, or the server was reached by HTTP. `waiting`: there is
+ * none; another one is opened in a moment, or with the next question. `closed`: the client was closed.
+ */
+declare type ConnectionState = "connecting" | "open" | "waiting" | "closed";
+/** The server is busy, or a quota is spent: the question is sent again after `retryAfterMs` milliseconds. */
+declare interface Throttle {
+    readonly retryAfterMs: number;
+    /** The protocol's error code: `rate_limited`, `queue_full`, … */
+    readonly code: string;
+}
+declare interface ClientEvents {
+    readonly connection: ConnectionState;
+    readonly transport: TransportName;
+    readonly throttle: Throttle;
+}
+/** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */
+declare interface Client {
+    /**
+     * Asks a question. Lost connections, a busy server and an expired token are dealt with on the way. To abort `signal`
+     * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`.
+     */
+    ask(text: string, options?: {
+        readonly signal?: AbortSignal;
+    }): Answer;
+    /**
+     * The answer that a reload of the page has interrupted, until it ends or something else is asked. It is read again
+     * from its beginning, and only once it is used: iterated, listened to, awaited by `done` or stopped.
+     */
+    readonly resumable: Answer | null;
+    /** How the answer travels, or the last one did; `null` before the first connection. */
+    readonly transport: TransportName | null;
+    readonly connection: ConnectionState;
+    /** Calls `listener` whenever `event` happens. Returns what ends that. */
+    on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void;
+    /** Leaves: closes the connection. The answer under way fails with a `ClosedError`; the model is not stopped. */
+    close(): void;
+}
+/**
+ * `asking`: the server has not begun to answer. `streaming`; `paused`: by {@link Answer.pause}. The others are final:
+ * `completed`, `stopped` by the reader, `failed`.
+ */
+declare type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
+/** Why an answer ended. */
+declare type FinishReason = "stop" | "length" | "cancelled";
+/** Tokens that an answer cost. */
+declare interface Usage {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+}
+/** How an answer ended. */
+declare interface AnswerResult {
+    readonly text: string;
+    /** `cancelled` for an answer that was stopped. */
+    readonly finishReason: FinishReason;
+    readonly lastIndex: number;
+    readonly usage: Usage | null;
+    /** The answer came from a fallback, not from the model that was asked. */
+    readonly degraded: boolean;
+}
+/** What happens to an answer, in order. The last event is `completed`, unless an `EvenflowError` ends it. */
+declare type AnswerEvent = 
+/** The text has grown by `text`, which is that of the indexes `from` to `index`. */
+{
+    readonly type: "delta";
+    readonly text: string;
+    readonly from: number;
+    readonly index: number;
+}
+/** Only the first `keep` characters (UTF-16 units) of the text still stand; what replaces the rest follows. */
+ | {
+    readonly type: "restarted";
+    readonly keep: number;
+}
+/** The server has the question. */
+ | {
+    readonly type: "accepted";
+    readonly responseId: string;
+    readonly messageId: string;
+}
+/** How the answer travels from now on. `fallback`: because nothing better could be had. */
+ | {
+    readonly type: "transport";
+    readonly transport: TransportName;
+    readonly fallback: boolean;
+}
+/** This reader is behind; the next pieces come joined. */
+ | {
+    readonly type: "lag";
+    readonly behindDeltas: number;
+    readonly behindMs: number;
+}
+/** The server is busy; the question is sent again in `delayMs`. */
+ | {
+    readonly type: "waiting";
+    readonly delayMs: number;
+    readonly code: string;
+}
+/** The connection was lost; it is opened again in `delayMs`. */
+ | {
+    readonly type: "reconnecting";
+    readonly delayMs: number;
+}
+/** The connection is back, and the answer goes on. */
+ | {
+    readonly type: "resumed";
+}
+/** A poll was answered, and what it has brought is told. */
+ | {
+    readonly type: "polled";
+} | ({
+    readonly type: "completed";
+} & Omit<AnswerResult, "text">);
+/** What {@link Answer.on} tells: every event by its type, and `state` and `error` besides. */
+declare type AnswerListeners = {
+    readonly [E in AnswerEvent["type"]]: Extract<AnswerEvent, {
+        type: E;
+    }>;
+} & {
+    readonly state: AnswerState;
+    readonly error: EvenflowError;
+};
+/**
+ * One answer. It is delivered whether or not anybody iterates it, and every iteration is given all of its events, however
+ * late it begins. It ends with `completed`, or throws the `EvenflowError` that ended the answer.
+ */
+declare interface Answer extends AsyncIterable<AnswerEvent> {
+    readonly question: string;
+    /** `null` until the server has the question. */
+    readonly responseId: string | null;
+    /** All of the text that was delivered so far. */
+    readonly text: string;
+    readonly state: AnswerState;
+    /** The end of the answer; rejects with the `EvenflowError` that ended it. */
+    readonly done: Promise<AnswerResult>;
+    /** Calls `listener` whenever `event` happens. Returns what ends that. */
+    on<E extends keyof AnswerListeners>(event: E, listener: (detail: AnswerListeners[E]) => void): () => void;
+    /** Stops the model. Resolves when the answer has ended, which it does even if the server cannot be reached. */
+    stop(): Promise<void>;
+    /** Holds delivery: nothing happens to the answer until {@link Answer.resume}. */
+    pause(): void;
+    resume(): void;
+}
+
+/** The one error shape of the protocol (section 6), as it is on the wire. */
+declare interface ErrorBody {
+    readonly type: string;
+    readonly code: string;
+    /** For people; may change between releases. */
+    readonly message: string;
+    readonly param?: string | undefined;
+    /** How long to wait before trying again, in milliseconds. */
+    readonly retry_after_ms?: number | undefined;
+    /** With `causal_violation`: the `previous_message_id` that the server expects. */
+    readonly expected?: string | null | undefined;
+}
+declare abstract class ClientError extends Error {
+    abstract readonly kind: string;
+}
+/** Says what the server has said. */
+declare abstract class ServerError extends ClientError {
+    readonly body: ErrorBody;
+    constructor(body: ErrorBody);
+}
+/** The server refused a call or a message. Nothing was generated for it. */
+declare class RefusedError extends ServerError {
+    readonly kind = "refused";
+    /** True for a quota or an overload: the same call may succeed later. */
+    get isTemporary(): boolean;
+}
+/** The answer began and then ended with an error. What was delivered before it is still good. */
+declare class AnswerError extends ServerError {
+    readonly kind = "answer";
+}
+/** The server could not be reached, or a connection to it was lost. */
+declare class ConnectionError extends ClientError {
+    readonly kind = "connection";
+    /** When to try again, in milliseconds from now, where the server has said so. */
+    readonly retryAfterMs: number | undefined;
+    constructor(message: string, retryAfterMs?: number);
+}
+/** The other side does not speak the protocol: trying again will not help. */
+declare class ProtocolError extends ClientError {
+    readonly kind = "protocol";
+}
+/** A newer connection of the same session asked to be the only one. */
+declare class ReplacedError extends ClientError {
+    readonly kind = "replaced";
+    constructor();
+}
+/** `ask` was called while an answer was still being delivered. */
+declare class BusyError extends ClientError {
+    readonly kind = "busy";
+    constructor();
+}
+/** The client was closed: while the answer was being delivered, or before it was asked for. */
+declare class ClosedError extends ClientError {
+    readonly kind = "closed";
+    constructor();
+}
+/** Everything that the client throws, told apart by `kind`. */
+declare type EvenflowError = RefusedError | AnswerError | ConnectionError | ProtocolError | ReplacedError | BusyError | ClosedError;
+/** Whether `error` is one of the client's own errors. */
+declare function isEvenflowError(error: unknown): error is EvenflowError;
+
+/** Begins a conversation, or goes on with the one before a reload; the connection is opened ahead of the first question. */
+declare function connect(options?: ConnectOptions): Client;
+
+export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerResult, AnswerState, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, ErrorBody, EvenflowError, FinishReason, ProtocolError, RefusedError, ReplacedError, Throttle, TransportName, Usage, isEvenflowError };

@@ -1,0 +1,97 @@
+// Builds the library into lib/: index.js, bundled and minified, and index.d.ts, the declarations of its public API alone.
+// With --check it then fails where the bundle has grown too large, or the API is not what api.d.ts says; with --accept
+// it makes api.d.ts say so, for the review to see.
+import { execFileSync } from "node:child_process";
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const MOST_BYTES = 8 * 1024;
+/** The modules that the public API is declared in; nothing in them may need another one. */
+const PUBLIC = ["api", "errors", "index"];
+/**
+ * Members that are neither part of the public API nor of anything that leaves the process (the wire, the storage), nor
+ * names of the platform's: they may get short ones.
+ */
+const INTERNAL =
+  "abandon abandoned acknowledge answer append arrival bearer begin choose climb complete confirm connect deliver emit " +
+  "ended fail failures fallBack follow hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
+  "name onArrival onLeave onLost open patienceMs paused put reading receive refusal request restart restsUntil run " +
+  "session stopped take tell timeoutMs unlisten";
+/** The same for what is stored, where a name must stay what it is from one version to the next. */
+const STORED = {
+  asked: "a",
+  credentials: "c",
+  lastMessageId: "l",
+  previousMessageId: "p",
+  renewAt: "r",
+  sessionId: "s",
+  websocketUrl: "w",
+};
+
+process.chdir(fileURLToPath(new URL(".", import.meta.url)));
+await rm("lib", { recursive: true, force: true });
+await build({
+  entryPoints: ["src/client/index.ts"],
+  outfile: "lib/index.js",
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["chrome116", "firefox124", "safari17.4"],
+  mangleProps: new RegExp(`^(${[...INTERNAL.split(" "), ...Object.keys(STORED)].join("|")})$`),
+  mangleCache: STORED,
+  logLevel: "warning",
+});
+await writeFile("lib/index.d.ts", await declarations());
+if (process.argv.includes("--accept")) await copyFile("lib/index.d.ts", "api.d.ts");
+if (process.argv.includes("--check")) await check();
+
+async function declarations() {
+  const folder = await mkdtemp(join(tmpdir(), "evenflow-"));
+  try {
+    const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", folder];
+    execFileSync("node_modules/.bin/tsc", ["-p", "src/client", ...emit]);
+    const texts = await Promise.all(PUBLIC.map((name) => readFile(join(folder, `${name}.d.ts`), "utf8")));
+    return joined(texts);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** One module of several: without what they import and export from each other, and with the last one's exports. */
+function joined(texts) {
+  const outside = texts
+    .flatMap((text) => [...text.matchAll(/ from "\.\/(\w[\w-]*)\.(?:ts|js)"/g)])
+    .map(([, name]) => name);
+  const missing = outside.filter((name) => !PUBLIC.includes(name));
+  if (missing.length > 0) throw new Error(`the public API needs ${missing.join(", ")}`);
+  const exported = [...texts.at(-1).matchAll(/^export (?:type )?\{([^}]*)\} from /gm)].flatMap(([, names]) =>
+    names.split(","),
+  );
+  const names = exported.map((name) => name.replace("type ", "").trim()).filter((name) => name !== "");
+  const bodies = texts.map((text) =>
+    text
+      .replace(/^(?:import|export) [^;]* from [^;]*;\n|^export \{\};\n/gm, "")
+      .replace(/^export (?:declare )?/gm, "declare ")
+      .trim(),
+  );
+  return `${bodies.join("\n\n")}\n\nexport { connect, ${names.sort().join(", ")} };\n`;
+}
+
+async function check() {
+  const bytes = gzipSync(await readFile("lib/index.js"), { level: 9 }).length;
+  if (bytes >= MOST_BYTES) fail(`lib/index.js has ${bytes} bytes gzipped; it must stay under ${MOST_BYTES}`);
+  if ((await readFile("api.d.ts", "utf8")) !== (await readFile("lib/index.d.ts", "utf8"))) {
+    fail("the public API is not what api.d.ts says: look at it, and run `npm run api` if that is meant");
+  }
+  if (process.exitCode !== 1)
+    console.log(`library: ${bytes} of ${MOST_BYTES} bytes gzipped; its API is as in api.d.ts`);
+}
+
+function fail(what) {
+  console.error(what);
+  process.exitCode = 1;
+}

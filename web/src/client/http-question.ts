@@ -1,0 +1,39 @@
+import type { AnswerEvent } from "./api.ts";
+import type { Inquiry } from "./inquiry.ts";
+import * as LIMITS from "./limits.ts";
+import type { Session } from "./session.ts";
+import { shape, string } from "./shape.ts";
+
+const answer = shape({ response_id: string });
+
+/** The path of a response's calls. */
+export function pathOf(responseId: string): string {
+  return `/chat/message/${encodeURIComponent(responseId)}`;
+}
+
+/** Sends the question by HTTP, unless the server has it, and returns the response's id. Throws as {@link Session.call}. */
+export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerator<AnswerEvent, string, void> {
+  if (inquiry.responseId !== undefined) return inquiry.responseId;
+  const { messageId } = inquiry;
+  const call = {
+    method: "POST",
+    body: {
+      message_id: messageId,
+      previous_message_id: inquiry.previousMessageId,
+      payload: { text: inquiry.question },
+    },
+    timeoutMs: LIMITS.callTimeoutMs,
+    signal: inquiry.abandoned,
+  } as const;
+  const { response_id: responseId } = await session.call("/chat/message", call, answer);
+  inquiry.responseId = responseId;
+  if (inquiry.stopped.aborted) await cancel(session, inquiry);
+  yield { type: "accepted", responseId, messageId };
+  return responseId;
+}
+
+/** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.open}. */
+export async function cancel(session: Session, { responseId }: Inquiry): Promise<void> {
+  if (responseId === undefined) return;
+  await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeoutMs: LIMITS.stopMs });
+}

@@ -1,0 +1,44 @@
+import { errorBody } from "./error-body.ts";
+import { epoch, finishReason, usage } from "./frames.ts";
+import { pathOf } from "./http-question.ts";
+import type { Inquiry } from "./inquiry.ts";
+import * as LIMITS from "./limits.ts";
+import type { Session } from "./session.ts";
+import { type Checked, flag, index, oneOf, optional, shape, string } from "./shape.ts";
+
+/** Where a response is in its life. The last three are final. */
+const status = oneOf("queued", "streaming", "completed", "error", "cancelled");
+
+/** What one poll is answered with. */
+const answer = shape({
+  new_text: string,
+  status,
+  metadata: shape({
+    next_index: index,
+    epoch,
+    /** Only what is up to its `from_index` is kept of what came before. */
+    restarted: optional(shape({ from_index: index }), null),
+    finish_reason: optional(finishReason, null),
+    usage,
+    degraded: flag,
+    error: optional(errorBody, null),
+  }),
+});
+
+export type Poll = Checked<typeof answer>;
+
+/** Asks for what follows the text that is held; the server may take `patienceMs`. Throws as {@link Session.call}. */
+export async function poll(
+  session: Session,
+  { responseId = "", text, abandoned }: Inquiry,
+  patienceMs: number,
+): Promise<Poll> {
+  const query = `?from_index=${text.lastIndex + 1}&epoch=${text.epoch}&timeout_ms=${patienceMs}`;
+  const call = { timeoutMs: patienceMs + LIMITS.callTimeoutMs, signal: abandoned };
+  return await session.call(pathOf(responseId) + query, call, answer);
+}
+
+/** Whether the response has ended. */
+export function isFinal({ status }: Poll): boolean {
+  return status !== "queued" && status !== "streaming";
+}

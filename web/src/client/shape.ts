@@ -1,0 +1,46 @@
+import { ProtocolError } from "./errors.ts";
+
+/** Gives a value that came over the network its type. Throws {@link ProtocolError}, with its name, where it has another. */
+export type Check<T> = (value: unknown, name: string) => T;
+
+/** What a check gives. */
+export type Checked<C> = C extends Check<infer T> ? T : never;
+
+function check<T>(test: (value: unknown) => boolean): Check<T> {
+  return (value, name) => {
+    if (!test(value)) throw new ProtocolError(`${name} makes no sense`);
+    return value as T;
+  };
+}
+
+export const string = check<string>((value) => typeof value === "string");
+export const number = check<number>(Number.isFinite);
+/** A whole number of at least -1: -1 is the protocol's "no index yet". */
+export const index = check<number>((value) => Number.isSafeInteger(value) && (value as number) >= -1);
+export const flag = optional(
+  check<boolean>((value) => typeof value === "boolean"),
+  false,
+);
+/** An object, whatever its fields. */
+export const object: Check<Readonly<Record<string, unknown>>> = check((value) => value instanceof Object);
+
+/** One of the words that the protocol knows. */
+export function oneOf<T extends string>(...words: readonly T[]): Check<T> {
+  return check<T>((value) => words.includes(value as T));
+}
+
+/** What need not be there: `otherwise` stands for it where it is absent or `null`. */
+export function optional<T, D>(present: Check<T>, otherwise: D): Check<T | D> {
+  return (value, name) => (value === undefined || value === null ? otherwise : present(value, name));
+}
+
+/** An object with these fields; what else it has is left out. */
+export function shape<F extends Readonly<Record<string, Check<unknown>>>>(
+  fields: F,
+): Check<{ readonly [N in keyof F]: Checked<F[N]> }> {
+  return (value, name) => {
+    const found = object(value, name);
+    const read = Object.entries(fields).map(([field, its]) => [field, its(found[field], field)]);
+    return Object.fromEntries(read) as { readonly [N in keyof F]: Checked<F[N]> };
+  };
+}

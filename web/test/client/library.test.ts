@@ -1,0 +1,113 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type * as Api from "../../api.d.ts";
+import { pass } from "./asked.ts";
+import { FakeEventStream } from "./fake-event-stream.ts";
+import { FakeNetwork, json, poll } from "./fake-network.ts";
+
+/** The library as it is published: its names are short, and it is of the types that were reviewed. */
+let library: typeof Api;
+let network: FakeNetwork;
+
+beforeAll(async () => {
+  // `npm test` builds it before.
+  library = (await import(new URL("../../lib/index.js", import.meta.url).href)) as typeof Api;
+});
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  network = new FakeNetwork();
+  network.on("POST /chat/message", () => json(202, { response_id: "rsp_1", message_id: "id-1", status: "queued" }));
+  vi.stubGlobal("location", { origin: "http://page" });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function textOf(answer: Api.Answer): Promise<string> {
+  let text = "";
+  for await (const event of answer) {
+    if (event.type === "delta") text += event.text;
+    if (event.type === "restarted") text = text.slice(0, event.keep);
+  }
+  return text;
+}
+
+describe("the library", () => {
+  it("needs nothing but the page's own address", async () => {
+    const client = library.connect();
+    await pass();
+    expect([client.connection, client.transport]).toEqual(["open", "websocket"]);
+    const text = textOf(client.ask("Why?"));
+    await pass();
+    network.socket.start();
+    network.socket.delta(0, "lost");
+    network.socket.restarted(1, -1);
+    network.socket.delta(2, "Because.");
+    await pass(1_000);
+    network.socket.completed(2);
+    expect(await text).toBe("Because.");
+    expect(network.socket.sent.map((frame) => frame.type)).toEqual(["chat.message", "response.ack"]);
+    client.close();
+    expect(network.socket.closedByClient).toBe(true);
+  });
+
+  it("streams and polls", async () => {
+    network.on("GET /chat/message/rsp_1/events", (call) => {
+      const stream = new FakeEventStream(call);
+      stream.delta(0, "stre");
+      stream.delta(1, "amed");
+      stream.completed(1);
+      return stream.response;
+    });
+    network.onEach("GET /chat/message/rsp_1", [poll(0, "pol", 1, "streaming"), poll(1, "led", 1, "completed")]);
+    const streamed = textOf(library.connect({ url: "http://test", transports: ["sse"] }).ask("Why?"));
+    const polled = textOf(library.connect({ url: "http://test", transports: ["long-poll"] }).ask("Why?"));
+    await pass();
+    expect(await Promise.all([streamed, polled])).toEqual(["streamed", "polled"]);
+  });
+
+  it("goes on after a reload, and pauses, and stops", async () => {
+    const kept = new Map<string, string>();
+    const storage = {
+      getItem: (key: string) => kept.get(key) ?? null,
+      setItem: (key: string, value: string) => kept.set(key, value),
+    };
+    const before = library.connect({ url: "http://test", storage });
+    const broken = before.ask("Why?").done;
+    await pass();
+    network.socket.start();
+    await pass();
+    before.close();
+    await expect(broken).rejects.toBeInstanceOf(library.ClosedError);
+    expect([...kept.values()].join()).toContain('"s":"ses_1"');
+    const answer = library.connect({ url: "http://test", storage }).resumable;
+    if (answer === null) throw new Error("there is nothing to resume");
+    const heard: string[] = [];
+    answer.on("state", (state) => heard.push(state));
+    await pass();
+    network.socket.start({ message_id: "id-1" });
+    network.socket.delta(0, "Because");
+    await pass();
+    answer.pause();
+    answer.resume();
+    void answer.stop();
+    network.socket.completed(0, { finish_reason: "cancelled" });
+    const { text, finishReason } = await answer.done;
+    expect([text, finishReason]).toEqual(["Because", "cancelled"]);
+    expect(heard).toEqual(["streaming", "paused", "streaming", "stopped"]);
+    const sent = network.socket.sent.map((frame) => String(frame.type).split(".")[1]);
+    expect(sent).toEqual(["resume", "pause", "continue", "cancel", "ack"]);
+  });
+
+  it("tells its errors apart", async () => {
+    network.onSocket = (socket) => queueMicrotask(() => socket.drop(4009));
+    const error = await library
+      .connect({ url: "http://test", transports: ["websocket"] })
+      .ask("Why?")
+      .done.catch((reason: unknown) => reason);
+    expect(library.isEvenflowError(error)).toBe(true);
+    expect(error).toBeInstanceOf(library.ReplacedError);
+    expect(library.isEvenflowError(new Error("another"))).toBe(false);
+  });
+});
