@@ -1,16 +1,12 @@
+import type { TimedText } from "../../src/smoother/replay.ts";
 import { SeededRandom } from "../client/seeded-random.ts";
-
-export interface Arrival {
-  readonly at: number;
-  readonly text: string;
-}
 
 const WINDOW_MS = 50;
 
 /** 600 tokens with the timing of the demo model (fargate_handler/token_sources/demo/script.py), cut every 50 ms. */
-export function demoArrivals(seed: number): Arrival[] {
+export function demoArrivals(seed: number): TimedText[] {
   const random = new SeededRandom(seed);
-  const arrivals: Arrival[] = [];
+  const arrivals: TimedText[] = [];
   let [at, burst, waiting, dueAt] = [0, 0, "", 0];
   for (let token = 0; token < 600; token += 1) {
     if (waiting !== "" && at >= dueAt) {
@@ -31,7 +27,7 @@ export function demoArrivals(seed: number): Arrival[] {
 }
 
 /** The times between one and the next. */
-export function gaps(pieces: readonly Arrival[]): number[] {
+export function gaps(pieces: readonly TimedText[]): number[] {
   return pieces.slice(1).map(({ at }, position) => at - (pieces[position]?.at ?? Number.NaN));
 }
 

@@ -2,26 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { LIMITS } from "../../src/smoother/limits.ts";
 import { Playout } from "../../src/smoother/playout.ts";
-import { type Arrival, demoArrivals, gaps, percentile } from "./demo-arrivals.ts";
+import { replay, type TimedText } from "../../src/smoother/replay.ts";
+import { demoArrivals, gaps, percentile } from "./demo-arrivals.ts";
 
 const FRAME_MS = 1_000 / 60;
 
-/** What a screen with a frame every `frameMs` shows of `arrivals`: each piece and its time. */
-function played(arrivals: readonly Arrival[], frameMs = FRAME_MS): Arrival[] {
-  const playout = new Playout();
-  const shown: Arrival[] = [];
-  const lastAt = arrivals.at(-1)?.at ?? 0;
-  let next = 0;
-  for (let now = 0; now < lastAt + 1_000; now += frameMs) {
-    for (let arrival = arrivals[next]; arrival !== undefined && arrival.at <= now; arrival = arrivals[next]) {
-      playout.push(arrival.text, arrival.at);
-      next += 1;
-      if (next === arrivals.length) playout.end(arrival.at);
-    }
-    const text = playout.take(now);
-    if (text !== "") shown.push({ at: now, text });
-  }
-  return shown;
+function played(arrivals: readonly TimedText[], frameMs = FRAME_MS): TimedText[] {
+  return replay(arrivals, frameMs);
 }
 
 const anyArrivals = fc
@@ -38,12 +25,12 @@ const anyArrivals = fc
   });
 const anyFrame = fc.integer({ min: 4, max: 60 });
 
-function joined(pieces: readonly Arrival[]): string {
+function joined(pieces: readonly TimedText[]): string {
   return pieces.map(({ text }) => text).join("");
 }
 
 /** The time at which each character came, or was shown. */
-function timeOfEach(pieces: readonly Arrival[]): number[] {
+function timeOfEach(pieces: readonly TimedText[]): number[] {
   return pieces.flatMap(({ at, text }) => Array.from({ length: text.length }, () => at));
 }
 
