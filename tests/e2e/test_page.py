@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tests.integration.server_process import ServerProcess
 OpenPage = Callable[[str], Page]
 _QUESTION = "How does Evenflow treat slow readers?"
 _ANSWER_MS = 30_000
+_WORD = re.compile(r"\w+")
 
 
 def generations_running(server: ServerProcess) -> int:
@@ -58,8 +60,11 @@ class Conversation:
 
     @property
     def shown(self) -> str:
-        """The text of the last answer."""
-        return self.page.get_by_test_id("answer").last.text_content() or ""
+        """The source of the last answer; its words must be on the screen, once each and in order."""
+        source: str = self.page.locator("evenflow-chat").evaluate("it => it.lastText")
+        rendered = self.page.get_by_test_id("answer").last.inner_text()
+        assert _WORD.findall(rendered) == _WORD.findall(source)
+        return source
 
     @property
     def steps(self) -> int:
@@ -180,7 +185,8 @@ def test_a_server_that_is_leaving_is_left_without_anything_to_see(open_page: Ope
     page.evaluate(
         """() => {
             window.states = [];
-            const status = document.querySelector('[data-testid="status"]');
+            const { shadowRoot } = document.querySelector("evenflow-chat");
+            const status = shadowRoot.querySelector('[data-testid="status"]');
             const note = () => window.states.push(status.dataset.state);
             new MutationObserver(note).observe(status, { attributes: true });
         }"""

@@ -7,7 +7,7 @@ import {
   RefusedError,
   ReplacedError,
 } from "../../src/client/errors.ts";
-import { explain } from "../../src/page/plain-language.ts";
+import { explain } from "../../src/element/plain-language.ts";
 
 function refused(type: string, code: string): RefusedError {
   return new RefusedError({ type, code, message: "E_INTERNAL 0x7f" });

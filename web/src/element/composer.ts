@@ -1,4 +1,4 @@
-import { requiredElement } from "./required-element.ts";
+import { button, made } from "./made.ts";
 
 /** What the reader does here. */
 export interface ComposerActions {
@@ -8,29 +8,41 @@ export interface ComposerActions {
 
 /** The text box with its Ask and Stop buttons. */
 export class Composer {
-  readonly #form = requiredElement("#composer", HTMLFormElement);
-  readonly #question = requiredElement('[data-testid="question"]', HTMLTextAreaElement);
-  readonly #ask = requiredElement('[data-testid="ask"]', HTMLButtonElement);
-  readonly #stop = requiredElement('[data-testid="stop"]', HTMLButtonElement);
+  readonly element: HTMLFormElement;
   readonly #actions: ComposerActions;
+  readonly #question = made("textarea", {
+    testId: "question",
+    attributes: { id: "question", rows: "1", autocomplete: "off", enterkeyhint: "send" },
+  });
+  readonly #ask = made("button", { class: "primary", text: "Ask", testId: "ask", attributes: { type: "submit" } });
+  readonly #stop: HTMLButtonElement;
 
   constructor(actions: ComposerActions) {
     this.#actions = actions;
-    this.#form.addEventListener("submit", (event) => {
+    this.#stop = button({ class: "primary stop", text: "Stop", testId: "stop", hidden: true }, () => actions.stop());
+    const label = made("label", { class: "visually-hidden", text: "Your question", attributes: { for: "question" } });
+    this.element = made("form", { class: "composer" }, label, this.#question, this.#ask, this.#stop);
+    this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
     });
     this.#question.addEventListener("keydown", (event) => this.#onKey(event));
-    this.#stop.addEventListener("click", () => actions.stop());
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !this.#stop.hidden) actions.stop();
-    });
+  }
+
+  set placeholder(text: string) {
+    this.#question.placeholder = text;
+  }
+
+  focus(): void {
+    this.#question.focus();
   }
 
   /** Shows Stop in the place of Ask while an answer is on its way, and keeps the keyboard's focus there. */
   setBusy(busy: boolean): void {
     const [from, to] = busy ? [this.#ask, this.#stop] : [this.#stop, this.#ask];
-    const focusIsLost = document.activeElement === from || document.activeElement === document.body;
+    const root = this.element.getRootNode();
+    const focused = root instanceof ShadowRoot ? root.activeElement : document.activeElement;
+    const focusIsLost = focused === from;
     to.hidden = false;
     from.hidden = true;
     if (focusIsLost) (busy ? to : this.#question).focus({ preventScroll: true });
