@@ -37,15 +37,26 @@ export class Composer {
     this.#question.focus();
   }
 
-  /** Shows Stop in the place of Ask while an answer is on its way, and keeps the keyboard's focus there. */
+  /** Shows Stop in the place of Ask while an answer is on its way. A focus on what goes away moves to what comes. */
   setBusy(busy: boolean): void {
-    const [from, to] = busy ? [this.#ask, this.#stop] : [this.#stop, this.#ask];
+    const focused = this.#focused();
+    const [goes, comes] = busy ? [this.#ask, this.#stop] : [this.#stop, this.#ask];
+    comes.hidden = false;
+    goes.hidden = true;
+    if (focused === this.#question || focused === "elsewhere") return;
+    if (busy) this.#stop.focus({ preventScroll: true });
+    else if (focused === goes || focused === "nowhere") this.#question.focus({ preventScroll: true });
+  }
+
+  /** What has the focus: something in this element, nothing at all, or something else on the page. */
+  #focused(): Element | "nowhere" | "elsewhere" {
     const root = this.element.getRootNode();
-    const focused = root instanceof ShadowRoot ? root.activeElement : document.activeElement;
-    const focusIsLost = focused === from;
-    to.hidden = false;
-    from.hidden = true;
-    if (focusIsLost) (busy ? to : this.#question).focus({ preventScroll: true });
+    const focused = document.activeElement;
+    if (focused === null || focused === document.body) return "nowhere";
+    if (!(root instanceof ShadowRoot)) return focused;
+    // What is slotted, such as a suggestion, is in the page and in this element.
+    if (root.host !== focused) return root.host.contains(focused) ? focused : "elsewhere";
+    return root.activeElement ?? "nowhere";
   }
 
   #submit(): void {

@@ -60,7 +60,7 @@ export class EvenflowChat extends HTMLElement {
       { class: "dock" },
       made("div", { class: "column" }, details, this.#composer.element, below),
     );
-    const root = this.attachShadow({ mode: "open", delegatesFocus: true });
+    const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [styleSheet()];
     root.append(scroller, announcements, dock);
     this.#composer.placeholder = PLACEHOLDER;
@@ -100,6 +100,11 @@ export class EvenflowChat extends HTMLElement {
   /** The text of the last answer, as far as it has come. */
   get lastText(): string {
     return this.#views.conversation.lastText;
+  }
+
+  /** Puts the cursor into the text box. */
+  override focus(): void {
+    this.#composer.focus();
   }
 
   /** Asks, unless an answer is still on its way. Throws when there is no `client` yet. */

@@ -100,7 +100,7 @@ describe("StreamingMarkdown", () => {
       fc.property(anyMarkdown, fc.array(fc.nat(), { maxLength: 8 }), (text, places) => {
         expect(rendered(...cut(`${text}.`, places))).toBe(rendered(`${text}.`));
       }),
-      { numRuns: 150 },
+      { numRuns: 50 },
     );
   });
 

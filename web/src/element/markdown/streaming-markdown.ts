@@ -2,6 +2,7 @@ import type { Env, MarkdownIt, Token } from "markdown-it";
 import { dress } from "./code-block.ts";
 import { markdownParser } from "./markdown-parser.ts";
 import { OpenFence } from "./open-fence.ts";
+import { withMarksClosed } from "./open-marks.ts";
 import { patchChildren } from "./patch.ts";
 import { safeHtml } from "./safe-html.ts";
 
@@ -50,7 +51,8 @@ export class StreamingMarkdown {
   /** No more will come. */
   end(): void {
     this.#fence?.end();
-    this.#parser.parse(this.#open, this.#env);
+    const open = this.#nodes(this.#parser.parse(this.#open, this.#env));
+    if (this.#fence === undefined) this.#show(open);
     if (this.#env.references === undefined) return;
     // What stands before a link's definition was shown without it.
     patchChildren(this.#element, null, this.#nodes(this.#parser.parse(this.#source, {})));
@@ -90,7 +92,7 @@ export class StreamingMarkdown {
   #showOpen(): void {
     const opened = OpenFence.at(this.#open);
     if (opened === undefined) {
-      this.#show(this.#nodes(this.#parser.parse(this.#open, this.#copyOfEnv())));
+      this.#show(this.#nodes(this.#parser.parse(withMarksClosed(this.#open), this.#copyOfEnv())));
       return;
     }
     this.#fence = opened.fence;
