@@ -92,6 +92,11 @@ const STILL_ANSWERING: Explanation = {
   remedy: "Stop it, or wait for its end.",
   askAgain: false,
 };
+const CLOSED: Explanation = {
+  what: "This conversation was closed.",
+  remedy: "Reload the page to start a new one.",
+  askAgain: false,
+};
 const FAILED: Explanation = {
   what: "The model failed before the answer was complete.",
   remedy: "Whatever has arrived stays above. Ask again for a new answer.",
@@ -113,6 +118,8 @@ export function explain(error: unknown): Explanation {
       return PAGE_TOO_OLD;
     case "replaced":
       return REPLACED;
+    case "closed":
+      return CLOSED;
     case "busy":
       return STILL_ANSWERING;
     case "answer":
