@@ -8,6 +8,7 @@
     let stopped = false;
     return {
       question,
+      responseId: null,
       stop() {
         stopped = true;
       },

@@ -12,6 +12,8 @@ export interface ChatClient {
 /** One answer: an iteration ends with `completed`, or throws what ended the answer. */
 export interface ChatAnswer extends AsyncIterable<ChatEvent> {
   readonly question: string;
+  /** `null` until the server has the question. */
+  readonly responseId: string | null;
   stop(): unknown;
 }
 

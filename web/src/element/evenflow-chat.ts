@@ -132,6 +132,7 @@ export class EvenflowChat extends HTMLElement {
     this.#tell("evenflow-ask", { question });
     const again = (): void => this.ask(question);
     const exchange = new Exchange(this.#views, again);
+    if (answer.responseId !== null) exchange.identify(answer.responseId);
     try {
       for await (const event of answer) {
         this.#tell("evenflow-event", event);

@@ -20,6 +20,11 @@ export class Exchange {
     views.status.show("connecting");
   }
 
+  /** The server's name for the answer, where it was known before. */
+  identify(responseId: string): void {
+    this.#answer.identify(responseId);
+  }
+
   /** Shows an event. Resolves at once, but for the last one: then when all is on the screen. */
   async show(event: ChatEvent): Promise<void> {
     if (event.type === "completed") await this.#complete(event);

@@ -34,7 +34,12 @@ export class ClientAdapter implements ChatClient {
 
   ask(question: string): ChatAnswer {
     const events = this.#client.ask(question);
-    return { question, stop: () => this.#client.stop(), [Symbol.asyncIterator]: () => translated(events) };
+    return {
+      question,
+      responseId: null,
+      stop: () => this.#client.stop(),
+      [Symbol.asyncIterator]: () => translated(events),
+    };
   }
 
   #isOpen(transport: TransportName): void {
