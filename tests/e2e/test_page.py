@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tests.integration.server_process import ServerProcess
 OpenPage = Callable[[str], Page]
 _QUESTION = "How does Evenflow treat slow readers?"
 _ANSWER_MS = 30_000
+_WORD = re.compile(r"\w+")
 
 
 def generations_running(server: ServerProcess) -> int:
@@ -58,8 +60,11 @@ class Conversation:
 
     @property
     def shown(self) -> str:
-        """The text of the last answer."""
-        return self.page.get_by_test_id("answer").last.text_content() or ""
+        """The source of the last answer; its words must be on the screen, once each and in order."""
+        source: str = self.page.locator("evenflow-chat").evaluate("it => it.lastText")
+        rendered = self.page.get_by_test_id("answer").last.inner_text()
+        assert _WORD.findall(rendered) == _WORD.findall(source)
+        return source
 
     @property
     def steps(self) -> int:
@@ -93,14 +98,13 @@ def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: Ope
         conversation.page.screenshot(path=path)
 
 
-def test_without_a_websocket_the_same_answer_comes_by_server_sent_events(
+def test_without_a_websocket_the_same_answer_comes_as_an_event_stream(
     open_page: OpenPage, server_without_websocket: ServerProcess
 ) -> None:
     conversation = Conversation.open(open_page, server_without_websocket)
     conversation.ask(_QUESTION)
     conversation.wait_for("done")
     assert conversation.shown == conversation.logged()["full_text"]
-    assert conversation.steps >= 20
     expect(conversation.page.get_by_test_id("transport")).to_have_attribute("data-value", "sse")
 
 
@@ -112,6 +116,17 @@ def test_by_polling_the_same_answer_takes_fewer_than_five_polls(open_page: OpenP
     page = conversation.page
     expect(page.get_by_test_id("transport")).to_have_attribute("data-value", "long-poll")
     assert 1 <= int(page.get_by_test_id("polls").get_attribute("data-value") or 0) < 5
+
+
+def test_a_reload_in_mid_answer_goes_on_with_it(open_page: OpenPage, server: ServerProcess) -> None:
+    conversation = Conversation.open(open_page, server)
+    conversation.ask("#demo tokens=100 gap_ms=40 seed=8")
+    conversation.wait_for("streaming")
+    conversation.page.wait_for_timeout(500)
+    conversation.page.reload()
+    conversation.wait_for("done")
+    assert conversation.shown == conversation.logged()["full_text"]
+    assert conversation.page.get_by_test_id("answer").count() == 1
 
 
 def test_stop_ends_the_model_within_200_ms(open_page: OpenPage, server: ServerProcess) -> None:
@@ -189,7 +204,8 @@ def test_a_server_that_is_leaving_is_left_without_anything_to_see(open_page: Ope
     page.evaluate(
         """() => {
             window.states = [];
-            const status = document.querySelector('[data-testid="status"]');
+            const { shadowRoot } = document.querySelector("evenflow-chat");
+            const status = shadowRoot.querySelector('[data-testid="status"]');
             const note = () => window.states.push(status.dataset.state);
             new MutationObserver(note).observe(status, { attributes: true });
         }"""

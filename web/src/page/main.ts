@@ -1,17 +1,23 @@
 import { connect } from "../client/index.ts";
-import { Announcer } from "./announcer.ts";
-import { Chat } from "./chat.ts";
-import { ConversationView } from "./conversation-view.ts";
+import { EvenflowChat } from "../element/evenflow-chat.ts";
+import { DeliveryView } from "./delivery-view.ts";
 import { optionsFromAddress } from "./page-options.ts";
 import { requiredElement } from "./required-element.ts";
 import { StatsView } from "./stats-view.ts";
-import { StatusView } from "./status-view.ts";
+import { Suggestions } from "./suggestions.ts";
 
+const chat = requiredElement("evenflow-chat", EvenflowChat);
 const client = connect(optionsFromAddress(new URL(location.href)));
-const chat = new Chat(client, {
-  announcer: new Announcer(requiredElement("#announcements", HTMLElement)),
-  conversation: new ConversationView(requiredElement("#conversation", HTMLElement)),
-  stats: new StatsView(),
-  status: new StatusView(requiredElement('[data-testid="status"]', HTMLElement)),
+const stats = new StatsView();
+const suggestions = new Suggestions(requiredElement("#suggestions", HTMLElement), (question) => chat.ask(question));
+const delivery = new DeliveryView(stats);
+
+chat.addEventListener("evenflow-ask", ({ detail }) => {
+  suggestions.remove(detail.question);
+  suggestions.setVisible(false);
+  delivery.begin();
 });
-chat.watch();
+chat.addEventListener("evenflow-event", ({ detail }) => delivery.show(detail));
+chat.addEventListener("evenflow-end", () => suggestions.setVisible(true));
+client.on("transport", (transport) => stats.showTransport(transport));
+chat.client = client;

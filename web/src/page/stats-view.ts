@@ -1,14 +1,9 @@
-import type { TransportName } from "../client/index.ts";
+import { type ChatTransport, TRANSPORT_NAMES } from "../element/chat-client.ts";
 import type { DeliveryStats } from "./delivery-stats.ts";
 import { requiredElement } from "./required-element.ts";
 import { Sparkline } from "./sparkline.ts";
 
 const NONE = "–";
-const TRANSPORT_LABELS: Readonly<Record<TransportName, string>> = {
-  websocket: "WebSocket",
-  sse: "Server-sent events",
-  "long-poll": "Long-poll",
-};
 
 /** The strip of figures about the delivery of the present answer. */
 export class StatsView {
@@ -21,8 +16,8 @@ export class StatsView {
   readonly #pollsCell = requiredElement("#polls-cell", HTMLElement);
   readonly #sparkline = new Sparkline(requiredElement("#gaps", SVGSVGElement));
 
-  showTransport(transport: TransportName): void {
-    this.#transport.textContent = TRANSPORT_LABELS[transport];
+  showTransport(transport: ChatTransport): void {
+    this.#transport.textContent = TRANSPORT_NAMES[transport];
     this.#transport.dataset.value = transport;
     this.#pollsCell.hidden = transport !== "long-poll";
   }

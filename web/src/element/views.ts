@@ -1,12 +1,10 @@
 import type { Announcer } from "./announcer.ts";
 import type { ConversationView } from "./conversation-view.ts";
-import type { StatsView } from "./stats-view.ts";
 import type { StatusView } from "./status-view.ts";
 
-/** The parts of the page that show something of an answer. */
+/** The parts of the element that show something of an answer. */
 export interface Views {
   readonly announcer: Announcer;
   readonly conversation: ConversationView;
-  readonly stats: StatsView;
   readonly status: StatusView;
 }

@@ -7,7 +7,7 @@ import {
   RefusedError,
   ReplacedError,
 } from "../../src/client/errors.ts";
-import { explain } from "../../src/page/plain-language.ts";
+import { explain } from "../../src/element/plain-language.ts";
 
 function refused(type: string, code: string): RefusedError {
   return new RefusedError({ type, code, message: "E_INTERNAL 0x7f" });
@@ -32,6 +32,7 @@ describe("explain", () => {
     [new AnswerError({ type: "upstream_error", code: "model_timeout", message: "x" }), "too long", true],
     [new AnswerError({ type: "upstream_error", code: "upstream_failed", message: "x" }), "model failed", true],
     [new AnswerError({ type: "upstream_error", code: "attempts_exhausted", message: "x" }), "Several servers", true],
+    [Object.assign(new Error("closed"), { kind: "closed" }), "was closed", false],
     [new TypeError("undefined is not a function"), "in this page", false],
     ["not even an error", "in this page", false],
   ])("says what %s means and what to do", (error, what, askAgain) => {

@@ -1,4 +1,5 @@
 import { SentenceSplitter } from "./sentence-splitter.ts";
+import { Spoken } from "./spoken.ts";
 
 /** How many announcements stay in the region: it is heard, not read. */
 const KEPT = 12;
@@ -7,6 +8,7 @@ const KEPT = 12;
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #splitter = new SentenceSplitter();
+  #spoken = new Spoken();
 
   constructor(region: HTMLElement) {
     this.#region = region;
@@ -14,22 +16,25 @@ export class Announcer {
 
   /** Adds text of the answer; what makes whole sentences is said. */
   addText(text: string): void {
-    for (const sentence of this.#splitter.push(text)) this.say(sentence);
+    for (const sentence of this.#splitter.push(text)) this.say(this.#spoken.of(sentence));
   }
 
   /** Says what is left of the answer, and then `ending`. */
   finish(ending: string): void {
-    for (const sentence of this.#splitter.flush()) this.say(sentence);
+    for (const sentence of this.#splitter.flush()) this.say(this.#spoken.of(sentence));
+    this.#spoken = new Spoken();
     this.say(ending);
   }
 
   /** Drops what was not said yet, because it no longer holds, and says `reason`. */
   restart(reason: string): void {
     this.#splitter.flush();
+    this.#spoken = new Spoken();
     this.say(reason);
   }
 
   say(sentence: string): void {
+    if (sentence === "") return;
     const paragraph = document.createElement("p");
     paragraph.textContent = sentence;
     this.#region.append(paragraph);

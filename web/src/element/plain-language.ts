@@ -1,4 +1,8 @@
-import { type EvenflowError, isEvenflowError } from "../client/index.ts";
+/** As much of the client's errors as is looked at: they are told apart by `kind`. */
+interface ClientError extends Error {
+  readonly kind: string;
+  readonly body?: { readonly code: string; readonly type: string };
+}
 
 /** An error as a person should read it. */
 export interface Explanation {
@@ -73,43 +77,62 @@ const PAGE_TOO_OLD: Explanation = {
   askAgain: false,
 };
 
+const CONNECTION: Explanation = {
+  what: "The server cannot be reached.",
+  remedy: "Check your network, then ask again. Whatever has arrived stays above.",
+  askAgain: true,
+};
+const REPLACED: Explanation = {
+  what: "This conversation was opened in another place.",
+  remedy: "Carry on there, or reload this page to start a new one.",
+  askAgain: false,
+};
+const STILL_ANSWERING: Explanation = {
+  what: "An answer is still on its way.",
+  remedy: "Stop it, or wait for its end.",
+  askAgain: false,
+};
+const CLOSED: Explanation = {
+  what: "This conversation was closed.",
+  remedy: "Reload the page to start a new one.",
+  askAgain: false,
+};
+const FAILED: Explanation = {
+  what: "The model failed before the answer was complete.",
+  remedy: "Whatever has arrived stays above. Ask again for a new answer.",
+  askAgain: true,
+};
+const OUR_OWN_FAULT: Explanation = {
+  what: "Something went wrong in this page.",
+  remedy: "Reload the page and ask again.",
+  askAgain: false,
+};
+
 /** Says in plain language what went wrong, and what to do. */
 export function explain(error: unknown): Explanation {
-  if (isEvenflowError(error)) return explainOwn(error);
-  return { what: "Something went wrong in this page.", remedy: "Reload the page and ask again.", askAgain: false };
-}
-
-function explainOwn(error: EvenflowError): Explanation {
+  if (!isClientError(error)) return OUR_OWN_FAULT;
   switch (error.kind) {
     case "connection":
-      return {
-        what: "The server cannot be reached.",
-        remedy: "Check your network, then ask again. Whatever has arrived stays above.",
-        askAgain: true,
-      };
+      return CONNECTION;
     case "protocol":
       return PAGE_TOO_OLD;
     case "replaced":
-      return {
-        what: "This conversation was opened in another place.",
-        remedy: "Carry on there, or reload this page to start a new one.",
-        askAgain: false,
-      };
+      return REPLACED;
     case "closed":
-      return { what: "This conversation was closed.", remedy: "Reload the page to go on.", askAgain: false };
+      return CLOSED;
     case "busy":
-      return { what: "An answer is still on its way.", remedy: "Stop it, or wait for its end.", askAgain: false };
+      return STILL_ANSWERING;
     case "answer":
-      return (
-        BY_CODE[error.body.code] ?? {
-          what: "The model failed before the answer was complete.",
-          remedy: "Whatever has arrived stays above. Ask again for a new answer.",
-          askAgain: true,
-        }
-      );
+      return BY_CODE[error.body?.code ?? ""] ?? FAILED;
     case "refused":
-      return BY_CODE[error.body.code] ?? explainRefusal(error.body.type);
+      return BY_CODE[error.body?.code ?? ""] ?? explainRefusal(error.body?.type ?? "");
+    default:
+      return OUR_OWN_FAULT;
   }
+}
+
+function isClientError(error: unknown): error is ClientError {
+  return error instanceof Error && "kind" in error && typeof error.kind === "string";
 }
 
 function explainRefusal(type: string): Explanation {

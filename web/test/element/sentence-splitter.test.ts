@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SentenceSplitter } from "../../src/page/sentence-splitter.ts";
+import { SentenceSplitter } from "../../src/element/sentence-splitter.ts";
 
 function split(...pieces: string[]): { said: string[]; left: string[] } {
   const splitter = new SentenceSplitter();

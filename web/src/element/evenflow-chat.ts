@@ -1,0 +1,164 @@
+import { Announcer } from "./announcer.ts";
+import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-client.ts";
+import { Composer } from "./composer.ts";
+import { ConversationView } from "./conversation-view.ts";
+import { Exchange } from "./exchange.ts";
+import { made } from "./made.ts";
+import { explain } from "./plain-language.ts";
+import { type State, StatusView } from "./status-view.ts";
+import { styleSheet } from "./style-sheet.ts";
+import type { Views } from "./views.ts";
+
+/** What the element tells the page, as bubbling `CustomEvent`s with these details. */
+export interface EvenflowChatEvents {
+  /** A question was asked. */
+  "evenflow-ask": CustomEvent<{ readonly question: string }>;
+  /** Something happened to its answer; at the moment at which it did, whatever the smoother does. */
+  "evenflow-event": CustomEvent<ChatEvent>;
+  /** All of the answer is on the screen, or it failed. */
+  "evenflow-end": CustomEvent<null>;
+}
+
+const CONNECTION_STATES: Readonly<Record<ChatConnection, readonly [State, string?]>> = {
+  connecting: ["connecting"],
+  open: ["idle"],
+  waiting: ["connecting", "Offline, trying again…"],
+  closed: ["error", "Closed"],
+};
+const PLACEHOLDER = "Ask a question";
+
+/**
+ * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
+ * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
+ * Attribute: `placeholder`. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ */
+export class EvenflowChat extends HTMLElement {
+  static readonly observedAttributes = ["placeholder"];
+
+  readonly #views: Views;
+  readonly #composer = new Composer({ ask: (question) => this.ask(question), stop: () => this.stop() });
+  readonly #welcome = made("slot", { attributes: { name: "welcome" } });
+  #client: ChatClient | undefined;
+  #answer: ChatAnswer | undefined;
+  #unsubscribe: (() => void)[] = [];
+
+  constructor() {
+    super();
+    const log = made("div", { class: "conversation", attributes: { role: "log", "aria-label": "Conversation" } });
+    const scroller = made(
+      "div",
+      { class: "scroller", attributes: { tabindex: "0", role: "region", "aria-label": "Conversation so far" } },
+      made("div", { class: "column" }, this.#welcome, log, made("slot", { attributes: { name: "suggestions" } })),
+    );
+    const announcements = made("div", { class: "visually-hidden", attributes: { "aria-live": "polite" } });
+    const status = new StatusView();
+    const hint = made("p", { class: "hint", text: "Enter asks, Shift + Enter breaks the line, Esc stops" });
+    const below = made("div", { class: "below" }, status.element, hint);
+    const details = made("slot", { attributes: { name: "details" } });
+    const dock = made(
+      "div",
+      { class: "dock" },
+      made("div", { class: "column" }, details, this.#composer.element, below),
+    );
+    const root = this.attachShadow({ mode: "open" });
+    root.adoptedStyleSheets = [styleSheet()];
+    root.append(scroller, announcements, dock);
+    this.#composer.placeholder = PLACEHOLDER;
+    this.#views = {
+      announcer: new Announcer(announcements),
+      conversation: new ConversationView(scroller, log),
+      status,
+    };
+    status.show("connecting");
+    this.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.stop();
+    });
+  }
+
+  attributeChangedCallback(_name: string, _before: string | null, value: string | null): void {
+    this.#composer.placeholder = value ?? PLACEHOLDER;
+  }
+
+  /** Who answers. An answer that a reload has interrupted goes on at once. */
+  set client(client: ChatClient) {
+    for (const end of this.#unsubscribe) end();
+    this.#client = client;
+    this.#unsubscribe = [
+      client.on("connection", (state) => this.#showConnection(state)),
+      client.on("transport", (transport) => this.#views.status.showTransport(transport)),
+    ];
+    if (client.transport !== null) this.#views.status.showTransport(client.transport);
+    this.#showConnection(client.connection);
+    if (client.resumable !== null) void this.#show(client.resumable);
+  }
+
+  /** Whether an answer is on its way. */
+  get isBusy(): boolean {
+    return this.#answer !== undefined;
+  }
+
+  /** The text of the last answer, as far as it has come. */
+  get lastText(): string {
+    return this.#views.conversation.lastText;
+  }
+
+  /** Puts the cursor into the text box. */
+  override focus(): void {
+    this.#composer.focus();
+  }
+
+  /** Asks, unless an answer is still on its way. Throws when there is no `client` yet. */
+  ask(question: string): void {
+    if (this.#client === undefined) throw new Error("<evenflow-chat> has no client yet: set its property `client`");
+    if (!this.isBusy) void this.#show(this.#client.ask(question));
+  }
+
+  /** Stops the answer that is on its way, if there is one. */
+  stop(): void {
+    this.#answer?.stop();
+  }
+
+  #showConnection(state: ChatConnection): void {
+    // While there is an answer, its own events say it better.
+    if (!this.isBusy) this.#views.status.show(...CONNECTION_STATES[state]);
+  }
+
+  async #show(answer: ChatAnswer): Promise<void> {
+    const { question } = answer;
+    this.#answer = answer;
+    this.#welcome.hidden = true;
+    this.#composer.setBusy(true);
+    this.#views.conversation.addQuestion(question);
+    this.#tell("evenflow-ask", { question });
+    const again = (): void => this.ask(question);
+    const exchange = new Exchange(this.#views, again);
+    if (answer.responseId !== null) exchange.identify(answer.responseId);
+    try {
+      for await (const event of answer) {
+        this.#tell("evenflow-event", event);
+        await exchange.show(event);
+      }
+    } catch (error) {
+      const explanation = explain(error);
+      await exchange.fail(explanation.what);
+      this.#views.conversation.addError(explanation, again);
+    }
+    this.#answer = undefined;
+    this.#composer.setBusy(false);
+    this.#tell("evenflow-end", null);
+    this.#views.conversation.follow();
+  }
+
+  #tell(name: keyof EvenflowChatEvents, detail: unknown): void {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
+  }
+}
+
+customElements.define("evenflow-chat", EvenflowChat);
+
+declare global {
+  interface HTMLElementTagNameMap {
+    "evenflow-chat": EvenflowChat;
+  }
+  interface HTMLElementEventMap extends EvenflowChatEvents {}
+}

@@ -1,0 +1,39 @@
+/**
+ * Makes the children of `parent` behind `settled` (null: all of them) equal to `wanted`, and leaves alone what is equal
+ * already: a selection in it stays, and nothing is laid out again for no reason. Returns the last of them.
+ */
+export function patchChildren(parent: Node, settled: ChildNode | null, wanted: readonly ChildNode[]): ChildNode | null {
+  let last = settled;
+  for (const node of wanted) {
+    const present = next(parent, last);
+    if (present === null) parent.appendChild(node);
+    else if (!patched(present, node)) present.replaceWith(node);
+    last = next(parent, last);
+  }
+  for (let extra = next(parent, last); extra !== null; extra = next(parent, last)) extra.remove();
+  return last;
+}
+
+function next(parent: Node, node: ChildNode | null): ChildNode | null {
+  return node === null ? parent.firstChild : node.nextSibling;
+}
+
+/** Makes `present` equal to `wanted`, if they are of one kind. */
+function patched(present: Node, wanted: Node): boolean {
+  if (present instanceof Text && wanted instanceof Text) {
+    if (wanted.data.startsWith(present.data)) present.appendData(wanted.data.slice(present.data.length));
+    else present.data = wanted.data;
+    return true;
+  }
+  if (!(present instanceof Element && wanted instanceof Element) || !sameShell(present, wanted)) return false;
+  patchChildren(present, null, [...wanted.childNodes]);
+  return true;
+}
+
+function sameShell(one: Element, other: Element): boolean {
+  return (
+    one.localName === other.localName &&
+    one.attributes.length === other.attributes.length &&
+    [...one.attributes].every(({ name, value }) => other.getAttribute(name) === value)
+  );
+}

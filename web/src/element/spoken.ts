@@ -1,0 +1,29 @@
+import { markdownParser } from "./markdown/markdown-parser.ts";
+
+const FENCE = /^ {0,3}(?:`{3,}|~{3,})\s*(\S*)/;
+/** What makes a line a heading, a quote, an item or a row, and the lines that are nothing but that. */
+const LINE_MARK = /^\s*(?:#{1,6}\s+|>\s?|[-*+]\s+|\|\s*)+/;
+const ONLY_MARKS = /^[\s|:=*_-]*$/;
+
+/** Makes of the sentences of a Markdown text, one by one, what is to be said of them: no marks, and no code. */
+export class Spoken {
+  readonly #parser = markdownParser();
+  #inCode = false;
+
+  /** What to say for `sentence`; empty for nothing. */
+  of(sentence: string): string {
+    const fence = FENCE.exec(sentence);
+    if (fence !== null) {
+      this.#inCode = !this.#inCode;
+      return this.#inCode ? `Code, ${fence[1] || "text"}.` : "";
+    }
+    if (this.#inCode || ONLY_MARKS.test(sentence)) return "";
+    const [inline] = this.#parser.parseInline(sentence.replace(LINE_MARK, ""), {});
+    return (inline?.children ?? [])
+      .map(({ type, content }) => (type.endsWith("break") ? " " : content))
+      .join("")
+      .replaceAll(" | ", ", ")
+      .replace(/\s*\|$/, "")
+      .trim();
+  }
+}

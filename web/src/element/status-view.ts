@@ -1,0 +1,35 @@
+import { type ChatTransport, TRANSPORT_NAMES } from "./chat-client.ts";
+import { made } from "./made.ts";
+
+export type State = "idle" | "connecting" | "waiting" | "streaming" | "done" | "cancelled" | "error";
+
+const LABELS: Readonly<Record<State, string>> = {
+  idle: "Ready",
+  connecting: "Connecting…",
+  waiting: "Waiting for the first token…",
+  streaming: "Streaming",
+  done: "Complete",
+  cancelled: "Stopped",
+  error: "Not delivered",
+};
+
+/** The one place that says what is going on, and by what way. */
+export class StatusView {
+  readonly element: HTMLElement;
+  readonly #label = made("span");
+  readonly #transport = made("span", { class: "route", testId: "route" });
+
+  constructor() {
+    this.element = made("p", { class: "status", testId: "status" }, this.#label, this.#transport);
+  }
+
+  /** Shows a state, in its usual words or in `label`. */
+  show(state: State, label: string = LABELS[state]): void {
+    this.element.dataset.state = state;
+    this.#label.textContent = label;
+  }
+
+  showTransport(transport: ChatTransport): void {
+    this.#transport.textContent = TRANSPORT_NAMES[transport];
+  }
+}

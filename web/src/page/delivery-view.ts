@@ -1,0 +1,38 @@
+import type { ChatEvent } from "../element/chat-client.ts";
+import { DeliveryStats } from "./delivery-stats.ts";
+import type { StatsView } from "./stats-view.ts";
+
+/** Measures the delivery of each answer as it arrives, before the smoother, and shows the figures. */
+export class DeliveryView {
+  readonly #view: StatsView;
+  #stats = new DeliveryStats(0);
+  #polls = 0;
+
+  constructor(view: StatsView) {
+    this.#view = view;
+  }
+
+  /** A question was asked. */
+  begin(): void {
+    this.#stats = new DeliveryStats(performance.now());
+    this.#polls = 0;
+    this.#view.showPolls(0);
+    this.#view.showDelivery(this.#stats);
+  }
+
+  show(event: ChatEvent): void {
+    switch (event.type) {
+      case "transport":
+        this.#view.showTransport(event.transport);
+        break;
+      case "delta":
+        this.#stats.record(performance.now(), event.from, event.index);
+        this.#view.showDelivery(this.#stats);
+        break;
+      case "polled":
+        this.#polls += 1;
+        this.#view.showPolls(this.#polls);
+        break;
+    }
+  }
+}

@@ -1,0 +1,114 @@
+// @vitest-environment jsdom
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { safeHtml } from "../../src/element/markdown/safe-html.ts";
+import { StreamingMarkdown } from "../../src/element/markdown/streaming-markdown.ts";
+
+const HOSTILE = [
+  "<script>alert(1)</script>",
+  "<img src=x onerror=alert(1)>",
+  "<svg/onload=alert(1)>",
+  "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+  "<a href='javascript:alert(1)'>x</a>",
+  "<style>*{display:none}</style>",
+  "<form action=//evil><input name=password></form>",
+  "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
+  "[x](javascript:alert(1))",
+  "[x](JaVaScRiPt:alert(1))",
+  "[x](java\tscript:alert(1))",
+  "[x](&#106;avascript:alert(1))",
+  "[x](data:text/html,<script>alert(1)</script>)",
+  "[x](vbscript:msgbox(1))",
+  "[x](/logout)",
+  "![x](javascript:alert(1))",
+  "![x](https://evil.example/p.png?secret)",
+  '![x](https://a.b/"onerror="alert(1))',
+  "[x]: javascript:alert(1)\n\n[x]",
+  "<javascript:alert(1)>",
+  '[x](https://a.b "\\" onmouseover=\\"alert(1)")',
+  '```"><img src=x onerror=alert(1)>\ncode\n```',
+  '```js" onmouseover="alert(1)\ncode',
+  "```\n<script>alert(1)</script>",
+  "|<img src=x onerror=alert(1)>|\n|-|\n|<script>|",
+  "# <script>alert(1)</script>",
+  "`<script>`",
+  "\u0000<scr\u0000ipt>",
+];
+const ELEMENTS =
+  "div span button pre code p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li em strong s a table thead tbody tr th td";
+const ATTRIBUTES = "class type aria-label tabindex role href title target rel start align";
+
+/** All that is not the plainest of markup in what `pieces` are rendered as. */
+function dangers(...pieces: string[]): string[] {
+  const element = document.createElement("div");
+  const markdown = new StreamingMarkdown(element);
+  const found: string[] = [];
+  for (const piece of pieces) {
+    markdown.append(piece);
+    found.push(...dangersIn(element));
+  }
+  markdown.end();
+  return [...found, ...dangersIn(element)];
+}
+
+function dangersIn(element: HTMLElement): string[] {
+  const found: string[] = [];
+  for (const node of element.querySelectorAll("*")) {
+    if (!ELEMENTS.split(" ").includes(node.localName)) found.push(node.outerHTML);
+    for (const { name, value } of node.attributes) {
+      if (!ATTRIBUTES.split(" ").includes(name)) found.push(`${name}="${value}"`);
+      if (name === "href" && !/^(https?|mailto):/.test(value)) found.push(value);
+    }
+  }
+  return found;
+}
+
+describe("hostile Markdown", () => {
+  it.each(HOSTILE)("is inert: %s", (text) => {
+    expect(dangers(text)).toEqual([]);
+    expect(dangers(...text)).toEqual([]);
+  });
+
+  it("is inert in any mixture, however it is cut", () => {
+    const mixture = fc.array(fc.oneof(fc.constantFrom(...HOSTILE, "\n", "```", "> ", "- ", "    "), fc.string()), {
+      maxLength: 12,
+    });
+    fc.assert(
+      fc.property(mixture, (pieces) => {
+        expect(dangers(...pieces)).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("shows the markup that it does not obey", () => {
+    const element = document.createElement("div");
+    new StreamingMarkdown(element).append("<script>alert(1)</script>");
+    expect(element.textContent).toContain("<script>alert(1)</script>");
+  });
+
+  it.each([
+    ["quotes", "> ".repeat(10_000)],
+    ["lists", "- ".repeat(10_000)],
+    ["brackets", "[".repeat(10_000)],
+    ["emphasis", "*a ".repeat(8_000)],
+    ["images", "![](".repeat(6_000)],
+    ["backticks", "`a ``".repeat(6_000)],
+    ["fences", "```\n".repeat(601)],
+    ["cells", `${"|a".repeat(2_000)}\n${"|-".repeat(2_000)}\n`],
+  ])("nested or repeated without end, it costs little: %s", (_, text) => {
+    const begun = performance.now();
+    expect(dangers(`${text}x`)).toEqual([]);
+    expect(performance.now() - begun).toBeLessThan(4_000);
+  });
+
+  it("would be stopped by the second wall as well", () => {
+    const fragment = safeHtml(
+      '<p onclick="x()" style="color:red" id="a" class="b">a</p><script>x()</script><img src=x onerror=x()>' +
+        '<a href="javascript:x()">b</a><a href="https://a.b">c</a><form><input></form>',
+    );
+    const element = document.createElement("div");
+    element.append(fragment);
+    expect(element.innerHTML).toBe('<p>a</p><a>b</a><a href="https://a.b">c</a>');
+  });
+});

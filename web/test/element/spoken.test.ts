@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { Spoken } from "../../src/element/spoken.ts";
+
+function said(...sentences: string[]): string[] {
+  const spoken = new Spoken();
+  return sentences.map((sentence) => spoken.of(sentence));
+}
+
+describe("Spoken", () => {
+  it.each([
+    ["It is **even** and `fast`.", "It is even and fast."],
+    ["## A heading", "A heading"],
+    ["- An item with [a link](https://a.b).", "An item with a link."],
+    ["> > Quoted *twice*.", "Quoted twice."],
+    ["| one | two |", "one, two"],
+    ["|---|:-:|", ""],
+    ["* * *", ""],
+    ["<script>alert(1)</script> is text.", "<script>alert(1)</script> is text."],
+    ["It is 3 > 2.", "It is 3 > 2."],
+  ])("says of %s", (sentence, words) => {
+    expect(said(sentence)).toEqual([words]);
+  });
+
+  it("names a block of code and passes over it", () => {
+    expect(said("```js", "let a = 1;", "# not a heading", "```", "Go on.")).toEqual([
+      "Code, js.",
+      "",
+      "",
+      "",
+      "Go on.",
+    ]);
+    expect(said("~~~", "x", "~~~")).toEqual(["Code, text.", "", ""]);
+  });
+});
