@@ -183,6 +183,7 @@ def _message(request: ModelRequest) -> wire.StreamRequest:
         attempt=request.attempt,
         prefix=request.prefix,
         key=request.key,
+        options=wire.Options(**request.options.given()),
     )
 
 

@@ -10,7 +10,7 @@ import grpc
 from fargate_handler.inference_errors import status_of
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceServicer
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
+from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest, TokenSource
 from fargate_handler.worker.token_buffer import TokenBuffer
 from stream_core.conversation import Turn
 from stream_core.errors import EvenflowError, InternalError, UpstreamFailed
@@ -92,7 +92,9 @@ class InferenceService(InferenceServicer):
 
 def _model_request(request: wire.StreamRequest) -> ModelRequest:
     turns = tuple(Turn(turn.role, turn.text) for turn in request.turns)
-    return ModelRequest(request.agent, turns, request.attempt, request.prefix, request.key)
+    options = {field.name: value for field, value in request.options.ListFields()}
+    asked = ModelOptions(**{**options, "stop": tuple(request.options.stop)})
+    return ModelRequest(request.agent, turns, request.attempt, request.prefix, request.key, asked)
 
 
 def _finish(finish: ModelFinish) -> wire.Finish:

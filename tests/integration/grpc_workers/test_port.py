@@ -13,7 +13,7 @@ import pytest
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
 from fargate_handler.token_sources.grpc_worker import GrpcWorkers
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.conversation import Turn
 from stream_core.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected, UpstreamTimeout
 from tests.integration.grpc_workers.conftest import LocalWorker, Opened, Serving
@@ -61,9 +61,15 @@ async def test_the_model_is_asked_what_the_source_was_asked(serving: Serving, op
     model = ScriptedSource(says("x"), continues=True)
     source = opened([(await serving(model)).address])
     turns = (Turn("user", "first"), Turn("assistant", "Größe\n"), Turn("user", "then 🙂"))
-    asked = ModelRequest("agent-7", turns, 3, "the beginning ", "r1:2:3")
-    await source.generate(asked, RecordingSink())
-    assert model.requests == [asked]
+    options = ModelOptions(max_completion_tokens=7, temperature=0.0, top_p=0.9, stop=("a", "流"), seed=-1)
+    asked = [
+        ModelRequest("agent-7", turns, 3, "the beginning ", "r1:2:3", options),
+        ModelRequest("agent-7", turns, 1, "", "r1:2:1", ModelOptions(max_tokens=9)),
+        ModelRequest("agent-7", turns, 1),
+    ]
+    for request in asked:
+        await source.generate(request, RecordingSink())
+    assert model.requests == asked
 
 
 async def test_it_continues_when_all_its_workers_do(serving: Serving, opened: Opened) -> None:
