@@ -10,6 +10,8 @@ NEVER_CACHED = {"Cache-Control": "no-store"}
 EVENT_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?(\.end)?$"
 """Index, epoch and end of an event's id: "12" in the first epoch, "12.3" in the third; an ended response without any entry
 has "-1.end"."""
+CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
+"""The same of a chunk of OpenAI's API; "-1" before the first text."""
 
 
 def error_headers(error: EvenflowError) -> dict[str, str]:

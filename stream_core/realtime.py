@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
 from stream_core.dialect import Dialect
+from stream_core.error_body import ErrorFields
 from stream_core.errors import InvalidRequest
 from stream_core.messages import (
     ChatMessageFrame,
     ClientMessage,
     Credit,
     ErrorFrame,
+    FinishReason,
     FromClient,
     FromServer,
     Identifier,
@@ -37,6 +38,7 @@ from stream_core.messages import (
     Via,
     parse,
 )
+from stream_core.response_state import ResponseState
 from stream_core.subprotocols import REALTIME, DeltaEncoder, TokenEncoder
 
 
@@ -92,7 +94,7 @@ class Started(FromServer):
     type: Literal["started"]
     id: str
     response_id: str
-    status: str
+    status: ResponseState
     next_index: int
     duplicate: bool
     epoch: int = 1
@@ -126,18 +128,18 @@ class Final(FromServer):
     type: Literal["final"]
     id: str
     response_id: str
-    finish_reason: Literal["stop", "length", "cancelled", "error"]
+    finish_reason: FinishReason | Literal["error"]
     last_index: int
     usage: Usage | None
     degraded: bool
-    error: Mapping[str, Any] | None = None
+    error: ErrorFields | None = None
 
 
 class Refused(FromServer):
     """A frame was refused, nothing was changed, and the connection stays; `id` or `response_id` where the frame named one."""
 
     type: Literal["error"]
-    error: Mapping[str, Any]
+    error: ErrorFields
     id: str | None = None
     response_id: str | None = None
 

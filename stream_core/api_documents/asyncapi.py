@@ -47,7 +47,7 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
         "channels": {channel.name: _channel(channel) for channel in CHANNELS},
         "operations": dict(part for channel in CHANNELS for part in _operations(channel).items()),
         "components": {
-            "messages": {frame_name(model): _message(model) for channel in CHANNELS for model in _models(channel)},
+            "messages": {model.__name__: _message(model) for channel in CHANNELS for model in _models(channel)},
             "schemas": _schemas(),
             "securitySchemes": _SECURITY_SCHEMES,
         },
@@ -73,7 +73,7 @@ def _channel(channel: Channel) -> dict[str, Any]:
         "address": channel.path,
         "description": channel.meaning,
         "messages": {
-            frame_name(model): {"$ref": f"#/components/messages/{frame_name(model)}"} for model in _models(channel)
+            frame_name(model): {"$ref": f"#/components/messages/{model.__name__}"} for model in _models(channel)
         },
         "bindings": {"ws": {"method": "GET", "query": {"type": "object", "properties": query}}},
         "x-subprotocols": [subprotocol.name for subprotocol in channel.subprotocols],

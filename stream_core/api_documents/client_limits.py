@@ -22,6 +22,7 @@ _THEIRS = (
     "lag_close_bytes",
     "lag_close_seconds",
     "pause_seconds",
+    "credit_window",
     "grace_seconds",
     "poll_timeout_max_ms",
     "sse_heartbeat_seconds",

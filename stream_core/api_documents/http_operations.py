@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.completion_bodies import Completion, CompletionChunk, CompletionRequest, ModelList, ModelObject
 from stream_core.error_body import ErrorBody
 from stream_core.http_bodies import Health, MessageAccepted, PollAnswer, ResponseStatus, SessionOpened
-from stream_core.http_contract import EVENT_ID_PATTERN
+from stream_core.http_contract import CHUNK_ID_PATTERN, EVENT_ID_PATTERN
 from stream_core.long_poll import DEFAULT_TIMEOUT_MS
 from stream_core.messages import (
     PostedMessage,
@@ -31,6 +32,18 @@ _ACCEPTING = {
     410: ("response_expired",),
     429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
     503: ("draining", "store_unavailable", "store_behind", "session_contended", "response_elsewhere"),
+}
+_KEY = {401: ("invalid_api_key", "token_expired")}
+_COMPLETING = {
+    400: ("unknown_parameter", "unsupported_parameter", "unsupported_value", "idempotency_key_reused"),
+    404: ("model_not_found", "response_not_found"),
+    410: ("response_expired", "response_cancelled", "response_restarted"),
+    422: ("model_refused",),
+    429: (*_ACCEPTING[429], *_READING[429]),
+    500: ("attempts_exhausted",),
+    502: ("upstream_failed", "upstream_throttled", "response_restarted"),
+    503: _ACCEPTING[503],
+    504: ("first_token_timeout", "model_timeout", "timeout"),
 }
 _HANDSHAKE = {
     400: ("unsupported_subprotocol",),
@@ -130,23 +143,102 @@ _EVENTS = Operation(
     ),
     security=("session", "eventsCookie"),
 )
-_WEBSOCKET = Operation(
-    "get",
-    "/ws",
-    "openWebSocket",
-    "The handshake of the WebSocket, at the address that `POST /session` gives as `ws_url`: see `/asyncapi.json`.",
-    answers=(Answer(101, "The WebSocket is open.", content_type="", headers=("Sec-WebSocket-Protocol", "Set-Cookie")),),
-    refusals=refusals(_ANY, _TOKEN, _HANDSHAKE),
+_KEYS = ("", "tenantKey", "session")
+_COMPLETIONS = Operation(
+    "post",
+    "/v1/chat/completions",
+    "completeChat",
+    "Answer a conversation that the request brings whole; docs/protocol.md says what becomes of OpenAI's other parameters.",
+    answers=(
+        Answer(
+            200,
+            "The answer; with `stream` its chunks, and an error in the place of the last one where it fails.",
+            Completion,
+            headers=("Evenflow-Via", "x-request-id"),
+            chunks=(CompletionChunk, ErrorBody),
+        ),
+    ),
+    refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING),
     parameters=(
         Parameter(
-            "Sec-WebSocket-Protocol",
+            "Idempotency-Key",
             "header",
-            "`evenflow.v1` or `evenflow.v1.compact`, and `bearer.<token>` from who can't send `Authorization`.",
-            {"type": "string"},
+            "The same request with the same key is the same response, and nothing is generated twice.",
+            {"type": "string", "minLength": 1, "maxLength": 255},
         ),
-        Parameter("replace", "query", "1: close the session's other connections.", {"type": "string"}),
+        Parameter(
+            "Last-Event-ID",
+            "header",
+            "With an `Idempotency-Key`: the `id` of the last chunk that the client has (empty: none).",
+            {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
+        ),
+        Parameter(
+            "Evenflow-Timeout-Ms",
+            "header",
+            "So long may the whole answer take; `timeout_ms` in the body goes before it.",
+            {"type": "integer", "minimum": 1},
+        ),
     ),
-    security=("", "session"),
+    body=CompletionRequest,
+    security=_KEYS,
+)
+_MODELS = Operation(
+    "get",
+    "/v1/models",
+    "listModels",
+    "The names by which the model may be asked for.",
+    answers=(Answer(200, "The names.", ModelList),),
+    refusals=refusals(_ANY, _KEY),
+    security=_KEYS,
+)
+_MODEL = Operation(
+    "get",
+    "/v1/models/{model}",
+    "getModel",
+    "Whether this is a name of the model.",
+    answers=(Answer(200, "It is.", ModelObject),),
+    refusals=refusals(_ANY, _KEY, {404: ("model_not_found", "path_not_found")}),
+    parameters=(Parameter("model", "path", "Of the list.", {"type": "string", "minLength": 1}),),
+    security=_KEYS,
+)
+
+
+def _websocket(path: str, name: str, summary: str, subprotocols: str) -> Operation:
+    return Operation(
+        "get",
+        path,
+        name,
+        f"{summary}: see `/asyncapi.json`.",
+        answers=(
+            Answer(101, "The WebSocket is open.", content_type="", headers=("Sec-WebSocket-Protocol", "Set-Cookie")),
+        ),
+        refusals=refusals(_ANY, _TOKEN, _HANDSHAKE),
+        parameters=(
+            Parameter(
+                "Sec-WebSocket-Protocol",
+                "header",
+                f"{subprotocols}, and `bearer.<token>` from who can't send `Authorization`.",
+                {"type": "string"},
+            ),
+            Parameter("replace", "query", "1: close the session's other connections.", {"type": "string"}),
+        ),
+        security=("", "session"),
+    )
+
+
+_WEBSOCKETS = (
+    _websocket(
+        "/ws",
+        "openWebSocket",
+        "The handshake of the WebSocket, at the address that `POST /session` gives as `ws_url`",
+        "`evenflow.v1` or `evenflow.v1.compact`",
+    ),
+    _websocket(
+        "/v1/realtime",
+        "openRealtime",
+        "The handshake of the WebSocket for clients that set the pace, beside `/ws`",
+        "`evenflow.realtime.v1`",
+    ),
 )
 _HEALTH = Operation(
     "get",
@@ -188,7 +280,10 @@ OPERATIONS: tuple[Operation, ...] = (
     _POLL,
     _CANCEL,
     _EVENTS,
-    _WEBSOCKET,
+    _COMPLETIONS,
+    _MODELS,
+    _MODEL,
+    *_WEBSOCKETS,
     _HEALTH,
     _METRICS,
     *_DOCUMENTS,
@@ -198,5 +293,5 @@ RECEIVED: tuple[Model, ...] = tuple(operation.body for operation in OPERATIONS i
 SENT: tuple[Model, ...] = (
     ErrorBody,
     *(answer.body for operation in OPERATIONS for answer in operation.answers if answer.body is not None),
-    *(event for operation in OPERATIONS for answer in operation.answers for event in answer.events),
+    *(event for operation in OPERATIONS for answer in operation.answers for event in (*answer.events, *answer.chunks)),
 )

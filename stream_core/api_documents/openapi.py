@@ -13,6 +13,7 @@ from stream_core.error_body import ErrorBody
 from stream_core.limits import Limits
 
 _TEXT = {"type": "string"}
+_LAST_CHUNK = {"type": "object", "required": ["data"], "properties": {"data": {"const": "[DONE]"}}}
 
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Evenflow-Via": (
@@ -28,6 +29,7 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         _TEXT,
     ),
     "Upgrade": ("`websocket`.", _TEXT),
+    "x-request-id": ("The `response_id` of the answer.", _TEXT),
 }
 _WITH_STATUS = {401: ("WWW-Authenticate",), 426: ("Upgrade",), 429: ("Retry-After",), 503: ("Retry-After",)}
 
@@ -121,6 +123,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
         written["headers"] = _headers(answer.headers)
     if answer.content_type:
         written["content"] = {answer.content_type: {"schema": _content(answer)}}
+    if answer.chunks:
+        events = [_data(model) for model in answer.chunks]
+        written["content"] |= {"text/event-stream": {"schema": {"anyOf": [*events, _LAST_CHUNK]}}}
     return written
 
 
@@ -134,12 +139,17 @@ def _content(answer: Answer) -> dict[str, Any]:
 
 
 def _event(model: Model) -> dict[str, Any]:
-    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": reference(model)}
+    data = _data(model)
     return {
         "type": "object",
         "required": ["event", "id", "data"],
-        "properties": {"event": {"const": frame_name(model)}, "id": {"type": "string"}, "data": data},
+        "properties": {"event": {"const": frame_name(model)}, "id": _TEXT, **data["properties"]},
     }
+
+
+def _data(model: Model) -> dict[str, Any]:
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": reference(model)}
+    return {"type": "object", "required": ["data"], "properties": {"data": data}}
 
 
 def _refusal(status: int, codes: tuple[str, ...]) -> dict[str, Any]:

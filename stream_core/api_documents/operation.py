@@ -24,7 +24,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that refuses nothing. `headers` are names of `openapi.HEADERS`; `events` are those of an event stream."""
+    """An answer that refuses nothing.
+
+    Args:
+        headers: names of `openapi.HEADERS`.
+        events: of an event stream, by the type that each has.
+        chunks: of the event stream that is given to who asks for one, whose events have no type and end with `[DONE]`.
+    """
 
     status: int
     meaning: str
@@ -32,6 +38,7 @@ class Answer:
     content_type: str = "application/json"
     headers: tuple[str, ...] = ()
     events: tuple[Model, ...] = ()
+    chunks: tuple[Model, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

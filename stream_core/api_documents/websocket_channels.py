@@ -1,6 +1,7 @@
 """Every WebSocket that clients may open: the one place where one is added to the AsyncAPI document.
 
-A frame belongs to the union of its direction in `stream_core.messages`, and is in the document with that.
+A frame belongs to the union of its direction in `stream_core.messages` or `stream_core.realtime`, and is in the document
+with that.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from typing import Any, get_args
 
 from stream_core.api_documents.component_schemas import Model
 from stream_core.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
+from stream_core.realtime import RealtimeClientMessage, RealtimeServerMessage
 from stream_core.session import CloseCode
-from stream_core.subprotocols import COMPACT, V1
+from stream_core.subprotocols import COMPACT, REALTIME, V1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,15 @@ CLOSE_CODES = {
     1011: CloseReason("a defect of the server", _RESUME),
     CloseCode.OVER_CAPACITY: CloseReason("over capacity", "reconnect with backoff"),
     CloseCode.TOO_SLOW: CloseReason(
-        "too slow: more than `lag_close_seconds` or `lag_close_bytes` behind, or paused for more than `pause_seconds`; the "
-        "reason names the resume point",
+        "too slow: more than `lag_close_seconds` or `lag_close_bytes` behind, or paused or without credit for more than "
+        "`pause_seconds`; the reason names the resume point",
         _RESUME,
     ),
     CloseCode.REPLACED: CloseReason("replaced by a newer connection of the session that asked for it", "nothing"),
     CloseCode.HEARTBEAT_LOST: CloseReason("heartbeat lost", _RESUME),
 }
 
+_QUERY = {"replace": "1: close the session's other connections with 4009."}
 _SENT = members(ServerMessage)
 _CHAT = Channel(
     name="chat",
@@ -86,8 +89,17 @@ _CHAT = Channel(
             COMPACT, "sendCompact", tuple(CompactDelta if model is ResponseDelta else model for model in _SENT)
         ),
     ),
-    query={"replace": "1: close the session's other connections with 4009."},
+    query=_QUERY,
+    close_codes=CLOSE_CODES,
+)
+_REALTIME = Channel(
+    name="realtime",
+    path="/v1/realtime",
+    meaning="The same answers, for clients that set the pace. The subprotocol may be left out; the token is sent as to `/ws`.",
+    received=members(RealtimeClientMessage),
+    subprotocols=(Subprotocol(REALTIME, "send", members(RealtimeServerMessage)),),
+    query=_QUERY,
     close_codes=CLOSE_CODES,
 )
 
-CHANNELS: tuple[Channel, ...] = (_CHAT,)
+CHANNELS: tuple[Channel, ...] = (_CHAT, _REALTIME)

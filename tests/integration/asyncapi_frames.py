@@ -21,16 +21,18 @@ class AsyncApiFrames:
         self._components = {"components": {"schemas": _closed(document["components"]["schemas"])}}
         self.seen: set[tuple[str, str]] = set()
 
-    @property
-    def all(self) -> set[tuple[str, str]]:
-        """Operation and message, of everything described."""
-        return {(operation, name) for operation in self._document["operations"] for name in self._messages(operation)}
+    def all_of(self, channel: str) -> set[tuple[str, str]]:
+        """Operation and message, of everything described of a channel."""
+        operations = [name for name in self._document["operations"] if name.partition(".")[0] == channel]
+        return {(operation, name) for operation in operations for name in self._messages(operation)}
 
     def check(self, operation: str, frame: Any) -> None:
         """Fail unless the frame is a message of this operation."""
         name = frame["type"] if isinstance(frame, dict) else "CompactDelta"
         assert name in self._messages(operation), f"{name} is no message of {operation}: {frame}"
-        payload = self._document["components"]["messages"][name]["payload"]
+        channel = self._document["channels"][operation.partition(".")[0]]
+        message = channel["messages"][name]["$ref"].rpartition("/")[2]
+        payload = self._document["components"]["messages"][message]["payload"]
         errors = list(Draft7Validator({**payload, **self._components}).iter_errors(frame))
         assert not errors, f"{frame}: {[error.message for error in errors]}"
         self.seen.add((operation, name))

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 
 from tests.integration.answer import TERMINAL
 from tests.integration.asyncapi_frames import AsyncApiFrames
-from tests.integration.chat_client import COMPACT, V1, ChatSession, chat_message, demo
+from tests.integration.chat_client import COMPACT, V1, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
+from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
 from tests.integration.server_process import ServerProcess
 
-_SENDS = {V1: "chat.sendV1", COMPACT: "chat.sendCompact"}
-_QUICK = demo(tokens=20, gap_ms=2, seed=91)
 _LONG = demo(tokens=3000, gap_ms=10, seed=92)
 _BOTH = pytest.mark.parametrize("protocol", [V1, COMPACT])
 
@@ -41,58 +33,14 @@ def server(serve_module: Serve) -> ServerProcess:
 @pytest.fixture(scope="module")
 def frames(server: ServerProcess) -> AsyncApiFrames:
     """As the server describes them."""
-    with urllib.request.urlopen(f"{server.http_url}/asyncapi.json", timeout=10) as answer:
-        return AsyncApiFrames(json.load(answer))
+    return described_frames(server)
 
 
-class Conversation:
-    """A connection whose frames are checked as they come and go."""
-
-    def __init__(self, raw: RawWebSocket, frames: AsyncApiFrames, protocol: str) -> None:
-        self._raw = raw
-        self._frames = frames
-        self._sends = _SENDS[protocol]
-
-    def say(self, kind: str, **fields: object) -> None:
-        """Send a frame that is described."""
-        frame = {"type": kind, **fields}
-        self._frames.check("chat.receive", frame)
-        self._raw.write(text_frame(frame))
-
-    def mumble(self, frame: object) -> None:
-        """Send one that isn't."""
-        with pytest.raises((AssertionError, KeyError)):
-            self._frames.check("chat.receive", frame)
-        self._raw.write(text_frame(frame))
-
-    async def hear(self, *kinds: str) -> dict[str, Any]:
-        """The next frame of one of these types; deltas of the compact subprotocol have none."""
-        while True:
-            came = await self._raw.frame()
-            assert came.opcode != CLOSE, f"closed with {came.close_code} instead of {kinds}"
-            if came.opcode != TEXT:
-                continue
-            frame: Any = came.json
-            self._frames.check(self._sends, frame)
-            if isinstance(frame, dict) and frame["type"] in kinds:
-                return frame
-
-    async def ask(self, message_id: str, previous: str | None, text: str) -> str:
-        """Send a message; returns its response's id."""
-        self.say("chat.message", **chat_message(message_id, previous, text))
-        response_id: str = (await self.hear("chat.response.start"))["response_id"]
-        return response_id
-
-
-@asynccontextmanager
-async def conversation(
-    server: ServerProcess, session: ChatSession, frames: AsyncApiFrames, protocol: str
-) -> AsyncIterator[Conversation]:
-    async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
-        assert await raw.handshake(session.token, protocol=protocol) == 101
-        talk = Conversation(raw, frames, protocol)
-        await talk.hear("session.ready")
-        yield talk
+async def ask(talk: DescribedConversation, message_id: str, previous: str | None, text: str) -> str:
+    """Send a message; returns its response's id."""
+    talk.say("chat.message", **chat_message(message_id, previous, text))
+    response_id: str = (await talk.hear("chat.response.start"))["response_id"]
+    return response_id
 
 
 @_BOTH
@@ -101,19 +49,20 @@ async def test_an_answer_resumed_acknowledged_and_paused(
 ) -> None:
     session = await opened(server)
     async with conversation(server, session, frames, protocol) as talk:
-        response_id = await talk.ask("m1", None, demo(tokens=60, gap_ms=10, seed=93))
+        response_id = await ask(talk, "m1", None, demo(tokens=60, gap_ms=10, seed=93))
+        talk.say("response.credit", response_id=response_id, n=1000)
         talk.say("response.pause", response_id=response_id)
         talk.say("response.continue", response_id=response_id)
         last = (await talk.hear(*TERMINAL))["last_index"]
         talk.say("response.ack", response_id=response_id, index=last)
-        await talk.ask("m1", None, "the same again")
+        await ask(talk, "m1", None, "the same again")
         await talk.hear(*TERMINAL)
     # The session's first frame tells of what there is; what follows is joined.
     async with conversation(server, session, frames, protocol) as talk:
         for known in ({}, {"epoch": 1}, {"epoch": None}):
             talk.say("response.resume", response_id=response_id, after=-1, **known)
             await talk.hear(*TERMINAL)
-        await talk.ask("m2", "m1", demo(tokens=0))
+        await ask(talk, "m2", "m1", demo(tokens=0))
         assert (await talk.hear(*TERMINAL))["last_index"] == -1
 
 
@@ -122,12 +71,12 @@ async def test_restarts_failures_and_cancelling(
     server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames, protocol: str
 ) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
-        await talk.ask("m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5))
+        await ask(talk, "m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5))
         await talk.hear("chat.response.restarted")
         await talk.hear("chat.response.completed")
-        await talk.ask("m2", "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9))
+        await ask(talk, "m2", "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9))
         await talk.hear("chat.response.error")
-        response_id = await talk.ask("m3", "m2", _LONG)
+        response_id = await ask(talk, "m3", "m2", _LONG)
         talk.say("response.cancel", response_id=response_id)
         assert (await talk.hear("chat.response.completed"))["finish_reason"] == "cancelled"
 
@@ -146,11 +95,11 @@ async def test_what_is_refused(
         assert (await talk.hear("error"))["response_id"] == "rsp_unknown"
         talk.say("chat.message", **chat_message("m1", "m0", _LONG))
         assert (await talk.hear("error"))["error"]["expected"] is None
-        running = [await talk.ask("m1", None, _LONG), await talk.ask("m2", "m1", _LONG)]
+        running = [await ask(talk, "m1", None, _LONG), await ask(talk, "m2", "m1", _LONG)]
         talk.say("chat.message", **chat_message("m3", "m2", _LONG))
         assert (await talk.hear("throttle"))["message_id"] == "m3"
         async with conversation(server, other, frames, protocol) as busy:
-            running_there = await busy.ask("m1", None, _LONG)
+            running_there = await ask(busy, "m1", None, _LONG)
             busy.say("chat.message", **chat_message("m2", "m1", _LONG))
             assert (await busy.hear("system.busy"))["error"]["code"] == "queue_full"
             busy.say("response.cancel", response_id=running_there)
@@ -166,7 +115,7 @@ async def test_a_reader_that_lags(
 ) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
         before = await server.metric("readers_lagging_total")
-        response_id = await talk.ask("m1", None, demo(tokens=20_000, gap_ms=0.1, seed=95))
+        response_id = await ask(talk, "m1", None, demo(tokens=20_000, gap_ms=0.1, seed=95))
         await server.until_metric("readers_lagging_total", before + 1, 20)
         assert (await talk.hear("lag"))["response_id"] == response_id
         talk.say("response.cancel", response_id=response_id)
@@ -186,4 +135,4 @@ async def test_a_server_that_leaves_and_then_everything_described_was_said(
         leaving.send_signal()
         assert (await talk.hear("reconnect"))["after_ms"] >= 0
         assert (await compact.hear("reconnect"))["after_ms"] >= 0
-    assert frames.seen == frames.all
+    assert frames.seen == frames.all_of("chat")

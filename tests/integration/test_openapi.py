@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import schemathesis
+from schemathesis.checks import not_a_server_error
 from schemathesis.config import SchemathesisConfig
+from schemathesis.core.failures import FailureGroup
 
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.limits import Limits
@@ -83,3 +85,38 @@ def test_calls_about_a_response_that_there_is(
 ) -> None:
     case.path_parameters = {"response_id": reader.response_id}
     case.call_and_validate(server.http_url, headers=reader.headers, timeout=20)
+
+
+_ASKED = {"model": "demo", "messages": [{"role": "user", "content": demo(tokens=20, gap_ms=1)}]}
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}])
+def test_a_completion_is_as_described(more: dict[str, Any], server: ServerProcess) -> None:
+    answer = _complete(server, _ASKED | more)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"][0].startswith("text/event-stream" if more else "application/json")
+
+
+@pytest.mark.parametrize(("fail_after", "status"), [(0, 502), (10, 200)])
+def test_a_stream_that_fails_is_as_described(fail_after: int, status: int, server: ServerProcess) -> None:
+    text = demo(tokens=20, gap_ms=1, fail_after=fail_after, fail_attempts=9)
+    answer = _complete(server, {"model": "demo", "messages": [{"role": "user", "content": text}], "stream": True})
+    assert answer.status_code == status
+    assert b'"code":"upstream_failed"' in answer.content
+
+
+def test_a_chunk_that_is_not_as_described_is_found(server: ServerProcess) -> None:
+    case = _completion(_ASKED | {"stream": True})
+    answer = case.call(server.http_url, timeout=20)
+    answer.content = answer.content.replace(b'"finish_reason":"stop"', b'"finish_reason":"tired"')
+    assert b"tired" in answer.content
+    with pytest.raises(FailureGroup):
+        case.validate_response(answer)
+
+
+def _complete(server: ServerProcess, body: dict[str, Any]) -> schemathesis.Response:
+    return _completion(body).call_and_validate(server.http_url, timeout=20, excluded_checks=[not_a_server_error])
+
+
+def _completion(body: dict[str, Any]) -> schemathesis.Case[Any]:
+    return schema["/v1/chat/completions"]["POST"].Case(body=body, media_type="application/json")

@@ -1,11 +1,8 @@
-"""The body of `POST /v1/chat/completions`."""
+"""What the body of `POST /v1/chat/completions` asks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from fargate_handler.gateway.openai.parameters import (
     NEUTRAL,
@@ -15,61 +12,10 @@ from fargate_handler.gateway.openai.parameters import (
 )
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
+from stream_core.completion_bodies import COMPLETION_REQUEST, ROLES, CompletionRequest, ContentPart, RequestMessage
 from stream_core.conversation import Turn
 from stream_core.errors import InvalidRequest
 from stream_core.messages import parse
-
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_MOST_STOPS = 4
-_INT64 = 2**63
-
-_Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
-_Stop = Annotated[str, Field(min_length=1)]
-
-
-class _Given(BaseModel):
-    # What isn't named here is looked at by name (`parameters`): nothing is ignored in silence.
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
-
-
-class ContentPart(_Given):
-    """A part of a message; only text is taken."""
-
-    type: str
-    text: str | None = None
-
-
-class RequestMessage(_Given):
-    """A message of the conversation."""
-
-    role: str
-    content: str | list[ContentPart] | None = None
-
-
-class StreamOptions(_Given):
-    """What a stream says beside the answer."""
-
-    include_usage: bool | None = None
-
-
-class CompletionRequest(_Given):
-    """The parameters that are obeyed. `timeout_ms` is ours: so long may the whole answer take."""
-
-    model: Annotated[str, Field(min_length=1, max_length=256)]
-    messages: Annotated[list[RequestMessage], Field(min_length=1)]
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    n: int | None = None
-    max_tokens: _Tokens | None = None
-    max_completion_tokens: _Tokens | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    stop: _Stop | Annotated[list[_Stop], Field(max_length=_MOST_STOPS)] | None = None
-    seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
-    timeout_ms: Annotated[int, Field(ge=1)] | None = None
-
-
-COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +57,12 @@ def _turns(messages: list[RequestMessage]) -> tuple[Turn, ...]:
     turns = []
     for place, message in enumerate(messages):
         where = f"messages.{place}."
-        if message.role not in _ROLES:
+        if message.role not in ROLES:
             raise _unsupported(
-                f"{where}role must be one of {', '.join(_ROLES)}: tools are not supported here", f"{where}role"
+                f"{where}role must be one of {', '.join(ROLES)}: tools are not supported here", f"{where}role"
             )
         check_parameters(message.model_extra, NEUTRAL_IN_MESSAGES, where)
-        turns.append(Turn(_ROLES[message.role], _text(message.content, f"{where}content")))
+        turns.append(Turn(ROLES[message.role], _text(message.content, f"{where}content")))
     return tuple(turns)
 
 

@@ -6,11 +6,11 @@ import re
 from typing import NamedTuple
 
 from stream_core.errors import InvalidRequest
+from stream_core.http_contract import CHUNK_ID_PATTERN
 from stream_core.response_log import ResponseLog
 
 LAST_EVENT_ID = "Last-Event-ID"
-# "12" in the first epoch, "12.3" in the third; "-1" before the first delta.
-_EVENT_ID = re.compile(r"(?P<index>-1|[0-9]{1,15})(\.(?P<epoch>[0-9]{1,9}))?", re.ASCII)
+_EVENT_ID = re.compile(CHUNK_ID_PATTERN, re.ASCII)
 
 
 class LastEvent(NamedTuple):
@@ -42,7 +42,7 @@ def last_event(header: str | None, *, has_key: bool) -> LastEvent:
         raise _wrong(f"{LAST_EVENT_ID} must be the id of one of the response's chunks, not {header[:32]!r}")
     if not has_key:
         raise _wrong(f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off")
-    return LastEvent(int(found["index"]), max(1, int(found["epoch"] or 1)))
+    return LastEvent(int(found[1]), max(1, int(found[2] or 1)))
 
 
 def _wrong(what: str) -> InvalidRequest:

@@ -9,8 +9,8 @@ from openai.types.chat import (
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from fargate_handler.gateway.openai import parameters
-from fargate_handler.gateway.openai.completion_request import CompletionRequest, RequestMessage, StreamOptions
 from fargate_handler.gateway.openai.parameters import NEUTRAL, check_parameters
+from stream_core.completion_bodies import CompletionRequest, RequestMessage, StreamOptions
 from stream_core.errors import InvalidRequest
 
 

@@ -1,0 +1,112 @@
+"""Conversations over `/v1/realtime`, each of whose frames, in both directions, is as the AsyncAPI document describes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.asyncapi_frames import AsyncApiFrames
+from tests.integration.chat_client import demo
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
+from tests.integration.realtime_client import REALTIME
+from tests.integration.server_process import ServerProcess
+
+_LONG = demo(tokens=3000, gap_ms=10, seed=97)
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve) -> ServerProcess:
+    """It takes little, so that everything that it can say is said."""
+    return serve_module(
+        fallback_text="",
+        model_retries=1,
+        messages_in_flight_per_session=1,
+        write_buffer_bytes=4_096,
+        lag_notice_seconds=0.2,
+        pause_window_bytes=1_000_000,
+    )
+
+
+@pytest.fixture(scope="module")
+def frames(server: ServerProcess) -> AsyncApiFrames:
+    """As the server describes them."""
+    return described_frames(server)
+
+
+async def start(talk: DescribedConversation, message_id: str, text: str, **fields: object) -> str:
+    """Ask; returns the response's id."""
+    talk.say("start", id=message_id, text=text, **fields)
+    response_id: str = (await talk.hear("started"))["response_id"]
+    return response_id
+
+
+async def test_an_answer_paced_paused_and_resumed(
+    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
+    session = await opened(server)
+    async with conversation(server, session, frames, REALTIME) as talk:
+        response_id = await start(talk, "m1", demo(tokens=60, gap_ms=10, seed=96), credit=5)
+        talk.say("credit", response_id=response_id, n=100)
+        talk.say("pause", response_id=response_id)
+        talk.say("resume", response_id=response_id)
+        assert (await talk.hear("final"))["usage"]
+        await start(talk, "m1", "the same again")
+        await talk.hear("final")
+    # What follows is joined.
+    async with conversation(server, session, frames, REALTIME) as talk:
+        for known in ({}, {"epoch": 1}, {"epoch": None, "credit": 100}):
+            talk.say("resume", response_id=response_id, after=-1, **known)
+            await talk.hear("final")
+
+
+async def test_restarts_failures_and_cancelling(
+    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
+    async with conversation(server, await opened(server), frames, REALTIME) as talk:
+        await start(talk, "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5))
+        await talk.hear("restarted")
+        assert (await talk.hear("final"))["finish_reason"] == "stop"
+        await start(talk, "m2", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9), previous="m1")
+        assert (await talk.hear("final"))["error"]["code"] == "upstream_failed"
+        response_id = await start(talk, "m3", _LONG, previous="m2")
+        talk.say("cancel", response_id=response_id)
+        assert (await talk.hear("final"))["finish_reason"] == "cancelled"
+
+
+async def test_what_is_refused(server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames) -> None:
+    async with conversation(server, await opened(server), frames, REALTIME) as talk:
+        mumbled: tuple[object, ...] = ({"type": "nonsense"}, {"type": "start", "id": "m1"}, {"type": "token"}, {}, [])
+        for frame in mumbled:
+            talk.mumble(frame)
+            await talk.hear("error")
+        talk.say("pause", response_id="rsp_unknown")
+        assert (await talk.hear("error"))["response_id"] == "rsp_unknown"
+        talk.say("start", id="m1", previous="m0", text=_LONG)
+        assert (await talk.hear("error"))["error"]["expected"] is None
+        response_id = await start(talk, "m1", _LONG, previous=None)
+        talk.say("start", id="m2", previous="m1", text=_LONG)
+        refused = await talk.hear("error")
+        assert (refused["id"], refused["error"]["code"]) == ("m2", "session_in_flight")
+        talk.say("cancel", response_id=response_id)
+        await talk.hear("final")
+
+
+async def test_a_reader_that_lags(server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames) -> None:
+    async with conversation(server, await opened(server), frames, REALTIME) as talk:
+        before = await server.metric("readers_lagging_total")
+        response_id = await start(talk, "m1", demo(tokens=20_000, gap_ms=0.1, seed=95))
+        await server.until_metric("readers_lagging_total", before + 1, 20)
+        assert (await talk.hear("lag"))["response_id"] == response_id
+        talk.say("cancel", response_id=response_id)
+        await talk.hear("final")
+
+
+async def test_a_server_that_leaves_and_then_everything_described_was_said(
+    opened: OpenSession, serve: Serve, frames: AsyncApiFrames
+) -> None:
+    """Last in this file: what the tests above have heard counts too."""
+    leaving = serve(drain_seconds=20)
+    async with conversation(leaving, await opened(leaving), frames, REALTIME) as talk:
+        leaving.send_signal()
+        assert (await talk.hear("reconnect"))["after_ms"] >= 0
+    assert frames.seen == frames.all_of("realtime")
