@@ -118,8 +118,12 @@ class Succession:
     def on_due(self, _slot: int) -> None:
         """Look for lapsed leases."""
         self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
-        if not self._sweeping and self._keeper.in_force and self._has_room():
+        if not self._sweeping and self._may_take_over:
             self._background.run(self._sweep())
+
+    @property
+    def _may_take_over(self) -> bool:
+        return self._keeper.in_force and self._has_room()
 
     async def take_over(self, response_id: str) -> bool:
         """Become the owner of a response and go on with it, if its owner's lease is no longer in force.
@@ -131,7 +135,7 @@ class Succession:
         """
         taking = self._taking.get(response_id)
         if taking is None:
-            if not (self._keeper.in_force and self._has_room()):
+            if not self._may_take_over:
                 return False
             taking = self._taking[response_id] = self._background.run(self._in_turn(response_id))
             taking.add_done_callback(lambda _: self._taking.pop(response_id))
@@ -172,7 +176,8 @@ class Succession:
 
     async def _in_turn(self, response_id: str) -> bool:
         async with self._slots:
-            return await self._take_over(response_id)
+            # Others may have taken the room while this one waited.
+            return self._may_take_over and await self._take_over(response_id)
 
     async def _take_over(self, response_id: str) -> bool:
         if self._is_writing(response_id):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -245,9 +246,13 @@ class _Turn(WSListener):
             self._slot_at = monotonic() + wait
             self._after(wait, lambda: self._finish(Cause.ASKED, 0.0))
         elif kind in ("error", "throttle", "system.busy"):
-            self._refused(frame["error"], frame.get("retry_after_ms") or frame["error"].get("retry_after_ms") or 0)
+            # A message that is sent again while it is read: to resume now would be to ask for what is on its way.
+            again = self._ask if frame.get("message_id") else self._say
+            self._refused(
+                frame["error"], frame.get("retry_after_ms") or frame["error"].get("retry_after_ms") or 0, again
+            )
 
-    def _refused(self, error: dict[str, Any], retry_after_ms: float) -> None:
+    def _refused(self, error: dict[str, Any], retry_after_ms: float, again: Callable[[], None]) -> None:
         answer, code = self._reader.answer, error["code"]
         answer.window.refusals[code] += 1
         if code == "response_elsewhere" and "response_id" in error:
@@ -256,7 +261,7 @@ class _Turn(WSListener):
         elif code == "draining":
             self._finish(Cause.REFUSED, retry_after_ms / 1000)
         elif code in _LATER:
-            self._after(retry_after_ms / 1000 + self._reader.random.uniform(0, 0.5), self._say)
+            self._after(retry_after_ms / 1000 + self._reader.random.uniform(0, 0.5), again)
         elif error.get("param") != "index":  # an acknowledgement may name what was replaced meanwhile
             self._check.problem(Kind.LOST if code in _GONE else Kind.PROTOCOL, f"refused: {error}")
             self._finish(Cause.REFUSED, 1.0)
