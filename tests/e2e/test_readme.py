@@ -72,7 +72,7 @@ def test_the_three_calls_stream_an_answer(server: ServerProcess) -> None:
 def test_the_other_targets_know_what_to_do(command: str) -> None:
     assert command in COMMANDS
     planned = subprocess.run([*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "python -m" in planned.stdout
+    assert any(tool in planned.stdout for tool in ("python -m", "bin/cdk synth"))
 
 
 def test_no_command_of_the_readme_is_left_out() -> None:
