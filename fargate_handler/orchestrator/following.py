@@ -87,11 +87,13 @@ class Following:
                 lease = await self._lease_of_owner()
                 if lease is not None and lease.address is not None:
                     await self._follow_owner(lease.address)
+                    if self.stream.log.closed:
+                        return
+                    # It may have been followed for long, and have renewed its lease since.
+                    lease = await self._lease_of_owner()
                 elif lease is None and self._head.ending is None and await self._take_over(self.stream.response_id):
                     return
-                if not self.stream.log.closed:
-                    # Looked at again: the owner may have been followed for long, and have renewed it since.
-                    await self._follow_store(await self._lease_of_owner())
+                await self._follow_store(lease)
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
