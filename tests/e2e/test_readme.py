@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = [block.strip() for block in _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))]
 # They run this very test, or for minutes: that they exist and know what to do is checked without doing it.
 RUN_ELSEWHERE = (
@@ -60,12 +62,28 @@ def test_what_serves_serves_the_page(command: str, tmp_path: Path) -> None:
 
 
 def test_the_three_calls_stream_an_answer(server: ServerProcess) -> None:
-    calls = [c for c in COMMANDS if "curl" in c]
+    calls = [c for c in COMMANDS if "curl" in c and "/v1/" not in c]
     assert len(calls) == 3
     script = "\n".join(["set -euo pipefail", *calls]).replace("http://127.0.0.1:8080", server.http_url)
     streamed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=True).stdout
     assert streamed.count("event: chat.response.delta") > 10
     assert "event: chat.response.completed" in streamed
+
+
+def test_openais_api_streams_an_answer(server: ServerProcess) -> None:
+    [call] = [c for c in COMMANDS if "/v1/" in c]
+    script = call.replace("http://127.0.0.1:8080", server.http_url)
+    streamed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=True).stdout
+    assert streamed.count("chat.completion.chunk") > 10
+    assert streamed.rstrip().endswith("data: [DONE]")
+
+
+def test_code_for_openais_api_prints_an_answer(server: ServerProcess) -> None:
+    [code] = _PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
+    code = code.replace("http://127.0.0.1:8080", server.http_url)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    assert len(ran.stdout.split()) > 20
+    assert not ran.stderr
 
 
 @pytest.mark.parametrize("command", RUN_ELSEWHERE)
