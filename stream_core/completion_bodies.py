@@ -149,7 +149,7 @@ class MessageToolCall(BaseModel):
 
 
 class CompletionMessage(BaseModel):
-    """The answer. Without calls `content` is text, if empty."""
+    """The answer. `content` is null only where it is nothing but calls."""
 
     role: Literal["assistant"]
     content: str | None
@@ -203,9 +203,7 @@ class ChunkDelta(BaseModel):
     """
 
     role: Literal["assistant"] | None = None
-    content: Annotated[
-        str | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}, mode="serialization")
-    ] = None
+    content: str | None = Field(default_factory=lambda: None)
     tool_calls: list[ChunkToolCall] | None = None
 
 
