@@ -57,7 +57,8 @@ def _blocks(turn: Turn) -> list[dict[str, Any]]:
 def _tool_use(call: ToolCall) -> dict[str, Any]:
     try:
         arguments = orjson.loads(call.arguments or "{}")
-    except orjson.JSONDecodeError:
+        orjson.dumps(arguments)  # which refuses what is nested so deep that the SDK would fail on it
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         arguments = None
     if not isinstance(arguments, dict):
         raise ModelRefused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -72,6 +73,16 @@ async def test_bedrock_is_given_tools_in_its_own_way(model: ModelServer, opened:
             ],
         },
     ]
+
+
+async def test_bedrock_is_given_what_is_nested_deep(model: ModelServer, opened: Opened) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(250):
+        deep = {"a": deep}
+    model.will(sends(*BEDROCK.answer(["yes"])))
+    turns = (_TURNS[0], Turn("assistant", "", (ToolCall("call_1", "add", json.dumps(deep)),)), *_TURNS[2:])
+    await opened(BEDROCK).generate(ModelRequest("demo", turns, 1, options=ModelOptions(tools=(_ADD,))), RecordingSink())
+    assert model.requests[0]["messages"][1]["content"][0]["toolUse"]["input"] == deep
 
 
 async def test_what_a_model_on_bedrock_calls(model: ModelServer, opened: Opened) -> None:

@@ -78,7 +78,7 @@ def test_what_was_called_and_what_it_gave() -> None:
     ]
 
 
-@pytest.mark.parametrize("arguments", ["{", "[1]", "7"])
+@pytest.mark.parametrize("arguments", ["{", "[1]", "7", '{"a":' * 300 + "1" + "}" * 300])
 def test_arguments_that_are_no_object_are_told(arguments: str) -> None:
     with pytest.raises(ModelRefused, match="'c1'"):
         asked(_USER, Turn("assistant", "", (ToolCall("c1", "add", arguments),)), Turn("tool", "2", tool_call_id="c1"))
