@@ -5,18 +5,21 @@ Answers are not built from these models: `completion_objects` writes their bytes
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """What a message's role is → what the model is told that it is."""
 
 _MOST_STOPS = 4
 _INT64 = 2**63
+_MOST_TOOLS = 128
+_MOST_CALLS = 128
 
 _Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 _Stop = Annotated[str, Field(min_length=1)]
+_FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
 class _Given(BaseModel):
@@ -31,11 +34,64 @@ class ContentPart(_Given):
     text: str | None = None
 
 
+class CalledFunction(_Given):
+    """What the model called, and the arguments that it wrote."""
+
+    name: _FunctionName
+    arguments: str
+
+
+class RequestToolCall(_Given):
+    """A call in an assistant's message."""
+
+    id: Annotated[str, Field(min_length=1)]
+    type: Literal["function"]
+    function: CalledFunction
+
+
 class RequestMessage(_Given):
-    """A message of the conversation."""
+    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them."""
 
     role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
     content: str | list[ContentPart] | None = None
+    tool_calls: Annotated[list[RequestToolCall], Field(max_length=_MOST_CALLS)] | None = None
+    tool_call_id: Annotated[str, Field(min_length=1)] | None = None
+
+
+class OfferedFunction(_Given):
+    """A function that the model may call; `parameters` is a JSON schema, and without one it has none."""
+
+    name: _FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class OfferedTool(_Given):
+    """A tool that the model may call."""
+
+    type: Literal["function"]
+    function: OfferedFunction
+
+
+_NAMED_CHOICE = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "function"},
+        "function": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}},
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["type", "function"],
+    "additionalProperties": False,
+}
+# Read by hand: what pydantic says of a union names its parts, which is no parameter.
+_ToolChoice = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"enum": ["none", "auto", "required"]}, _NAMED_CHOICE, {"type": "null"}]})
+]
 
 
 class StreamOptions(_Given):
@@ -58,12 +114,15 @@ class CompletionRequest(_Given):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     stop: _Stop | Annotated[list[_Stop], Field(max_length=_MOST_STOPS)] | None = None
     seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
+    tools: Annotated[list[OfferedTool], Field(max_length=_MOST_TOOLS)] | None = None
+    tool_choice: _ToolChoice = None
+    parallel_tool_calls: bool | None = None
     timeout_ms: Annotated[int, Field(ge=1)] | None = None
 
 
 COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)
 
-_FinishReason = Literal["stop", "length"]
+_FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 class CompletionUsage(BaseModel):
@@ -74,12 +133,28 @@ class CompletionUsage(BaseModel):
     total_tokens: int
 
 
+class MessageFunction(BaseModel):
+    """What the model called; `arguments` is what it wrote, JSON if it did well."""
+
+    name: str
+    arguments: str
+
+
+class MessageToolCall(BaseModel):
+    """A call that the model made."""
+
+    id: str
+    type: Literal["function"]
+    function: MessageFunction
+
+
 class CompletionMessage(BaseModel):
-    """The answer."""
+    """The answer. `content` is null only where it is nothing but calls."""
 
     role: Literal["assistant"]
-    content: str
+    content: str | None
     refusal: None
+    tool_calls: list[MessageToolCall] | None = None
 
 
 class CompletionChoice(BaseModel):
@@ -105,11 +180,31 @@ class Completion(_Completion):
     usage: CompletionUsage | None
 
 
+class ChunkFunction(BaseModel):
+    """Of a call: its name at the beginning, and more of its arguments."""
+
+    name: str | None = None
+    arguments: str
+
+
+class ChunkToolCall(BaseModel):
+    """More of the call `index`; `id`, `type` and the name are there where it begins."""
+
+    index: Annotated[int, Field(ge=0, lt=_MOST_CALLS)]
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: ChunkFunction
+
+
 class ChunkDelta(BaseModel):
-    """What comes next: who speaks in the first chunk, text, nothing in the last one."""
+    """What comes next: who speaks in the first chunk, text and calls, nothing in the last one.
+
+    In the first chunk `content` is null where the request has tools.
+    """
 
     role: Literal["assistant"] | None = None
-    content: str | None = None
+    content: str | None = Field(default_factory=lambda: None)
+    tool_calls: list[ChunkToolCall] | None = None
 
 
 class ChunkChoice(BaseModel):

@@ -13,11 +13,26 @@ from stream_core.token_bucket import TokenBucket
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model called; `arguments` is what it wrote, JSON if it did well."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """One line of a conversation; `role` is `user` or `assistant`, or `system` where a request brings its conversation."""
+    """One line of a conversation; `role` is `user` or `assistant`.
+
+    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave. `tool_calls`
+    are what an assistant's turn called.
+    """
 
     role: str
     text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
 
 @dataclass(slots=True)

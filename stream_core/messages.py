@@ -142,7 +142,8 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length", "cancelled", "tool_calls"]
+"""How a response ended. `tool_calls` ends only answers to requests of OpenAI's API, which no other reader can open."""
 
 
 class Usage(BaseModel):

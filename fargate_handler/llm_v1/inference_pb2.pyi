@@ -23,28 +23,48 @@ class StreamRequest(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., attempt: _Optional[int] = ..., prefix: _Optional[str] = ..., key: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ...) -> None: ...
 
 class Options(_message.Message):
-    __slots__ = ("max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed")
+    __slots__ = ("max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "tools", "tool_choice", "parallel_tool_calls")
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CHOICE_FIELD_NUMBER: _ClassVar[int]
+    PARALLEL_TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
     max_tokens: int
     max_completion_tokens: int
     temperature: float
     top_p: float
     stop: _containers.RepeatedScalarFieldContainer[str]
     seed: int
-    def __init__(self, max_tokens: _Optional[int] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., stop: _Optional[_Iterable[str]] = ..., seed: _Optional[int] = ...) -> None: ...
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    tool_choice: str
+    parallel_tool_calls: bool
+    def __init__(self, max_tokens: _Optional[int] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., stop: _Optional[_Iterable[str]] = ..., seed: _Optional[int] = ..., tools: _Optional[_Iterable[str]] = ..., tool_choice: _Optional[str] = ..., parallel_tool_calls: _Optional[bool] = ...) -> None: ...
 
 class Turn(_message.Message):
-    __slots__ = ("role", "text")
+    __slots__ = ("role", "text", "tool_calls", "tool_call_id")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     role: str
     text: str
-    def __init__(self, role: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+    tool_calls: _containers.RepeatedCompositeFieldContainer[ToolCall]
+    tool_call_id: str
+    def __init__(self, role: _Optional[str] = ..., text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., tool_call_id: _Optional[str] = ...) -> None: ...
+
+class ToolCall(_message.Message):
+    __slots__ = ("id", "name", "arguments")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    arguments: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
     __slots__ = ("tokens", "finish")
@@ -81,13 +101,15 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeResponse(_message.Message):
-    __slots__ = ("continues", "streams", "tokens_taken", "tokens_waiting")
+    __slots__ = ("continues", "streams", "tokens_taken", "tokens_waiting", "tools")
     CONTINUES_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_TAKEN_FIELD_NUMBER: _ClassVar[int]
     TOKENS_WAITING_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
     continues: bool
     streams: int
     tokens_taken: int
     tokens_waiting: int
-    def __init__(self, continues: _Optional[bool] = ..., streams: _Optional[int] = ..., tokens_taken: _Optional[int] = ..., tokens_waiting: _Optional[int] = ...) -> None: ...
+    tools: bool
+    def __init__(self, continues: _Optional[bool] = ..., streams: _Optional[int] = ..., tokens_taken: _Optional[int] = ..., tokens_waiting: _Optional[int] = ..., tools: _Optional[bool] = ...) -> None: ...

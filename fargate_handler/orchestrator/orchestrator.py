@@ -17,7 +17,7 @@ from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Inheritance, Succession
-from fargate_handler.orchestrator.whole_request import asked_in, brings_conversation, comes_once
+from fargate_handler.orchestrator.whole_request import asked_in, brings_conversation, can_go_on, comes_once
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
@@ -270,7 +270,8 @@ class Orchestrator:
         stream = self.new_stream(response_id, left.message.message_id, channel)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
-            stream.take_up(entries, left.lease.epoch, left.began_at, continues=self._source.continues)
+            continues = self._source.continues and can_go_on(channel, left.message.text, entries)
+            stream.take_up(entries, left.lease.epoch, left.began_at, continues=continues)
         copy = self.responses.held(response_id)
         if copy is not None:
             self.responses.drop(copy)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import orjson
 
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.channel import Channel
-from stream_core.conversation import Turn
+from stream_core.conversation import ToolCall, Turn
+from stream_core.marked_text import has_calls
+from stream_core.response_log import LogEntry, slice_of
 
 AGENT = "openai/chat"
 """The agent of their channels. No session can have it: `POST /session` takes no name with a slash."""
@@ -27,15 +29,32 @@ class WholeRequest:
 
     def to_text(self) -> str:
         """As the text of a message; the same request has the same text."""
-        turns = [[turn.role, turn.text] for turn in self.turns]
-        return orjson.dumps({"turns": turns, "options": self.options.given()}, option=orjson.OPT_SORT_KEYS).decode()
+        # Not sorted further in: a model sees a tool's parameters in the order in which they were given.
+        options = dict(sorted(self.options.given().items()))
+        return orjson.dumps({"options": options, "turns": [_row(turn) for turn in self.turns]}).decode()
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         """The request whose text this is."""
         known = orjson.loads(text)
-        options = known["options"] | {"stop": tuple(known["options"].get("stop", ()))}
-        return cls(tuple(Turn(role, said) for role, said in known["turns"]), ModelOptions(**options))
+        options = known["options"]
+        lists = {name: tuple(options.get(name, ())) for name in ("stop", "tools")}
+        return cls(tuple(_turn(*row) for row in known["turns"]), ModelOptions(**options | lists))
+
+
+def _row(turn: Turn) -> list[Any]:
+    row: list[Any] = [turn.role, turn.text]
+    if turn.tool_calls:
+        row.append([[call.id, call.name, call.arguments] for call in turn.tool_calls])
+    elif turn.tool_call_id:
+        row.append(turn.tool_call_id)
+    return row
+
+
+def _turn(role: str, text: str, calls: str | list[list[str]] = "") -> Turn:
+    if isinstance(calls, str):
+        return Turn(role, text, tool_call_id=calls)
+    return Turn(role, text, tuple(ToolCall(*call) for call in calls))
 
 
 def asked_in(channel: Channel, turns: Sequence[Turn]) -> WholeRequest:
@@ -48,6 +67,13 @@ def asked_in(channel: Channel, turns: Sequence[Turn]) -> WholeRequest:
 def brings_conversation(channel: Channel) -> bool:
     """Whether the channel's messages are whole requests."""
     return channel.agent == AGENT
+
+
+def can_go_on(channel: Channel, message: str, begun: Sequence[LogEntry]) -> bool:
+    """Whether a model that continues answers can continue the one to `message` that has `begun`: not from within its calls."""
+    if channel.agent != AGENT or not has_calls(slice_of(begun, 0).text):
+        return True
+    return not WholeRequest.from_text(message).options.tools
 
 
 def repeatable_channel(tenant: str, digest: str) -> Channel:

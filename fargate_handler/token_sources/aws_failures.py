@@ -89,7 +89,8 @@ def _answered(error: ClientError, service: str, check: str) -> EvenflowError:
     if status in (401, 403, 404) or name in _NOT_FOR_US:
         return _rejected(service, f"{name}: {message}", check)
     if name == "ValidationException":
-        if _ABOUT_OUR_SETTINGS.search(message):
+        # That a model has no tools is said of the model, and meant for who sent them.
+        if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
             return _rejected(service, f"{name}: {message}", check)
         return _refused(message)
     if name == "ModelError" and status in (400, 413, 422):

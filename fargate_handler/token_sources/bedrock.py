@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fargate_handler.token_sources.alternating_turns import alternating_turns
 from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
+from fargate_handler.token_sources.bedrock_request import bedrock_request
 from fargate_handler.token_sources.holding import while_held
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest, TokenSink
-from fargate_handler.token_sources.system_texts import system_texts
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (a model or an inference profile of this region), AWS_REGION, the credentials and their permission "
@@ -38,19 +35,9 @@ class BedrockModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        messages = [
-            {"role": role, "content": [{"text": text} for text in texts]}
-            for role, texts in alternating_turns(request.turns)
-        ]
-        call: dict[str, Any] = {
-            "modelId": self._model,
-            "inferenceConfig": _inference(request.options.within(self._max_tokens)),
-            "messages": messages,
-        }
-        if instructions := system_texts(request.turns):
-            call["system"] = [{"text": text} for text in instructions]
-        reply = BedrockAnswer(sink)
-        answer = await self._client.call("converse_stream", **call)
+        call = bedrock_request(request, self._max_tokens)
+        reply = BedrockAnswer(sink, tools=bool(request.options.tools))
+        answer = await self._client.call("converse_stream", modelId=self._model, **call)
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 reply.take(event)
@@ -60,14 +47,3 @@ class BedrockModel:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
-
-
-def _inference(options: ModelOptions) -> dict[str, Any]:
-    """Bedrock has no seed."""
-    config = {
-        "maxTokens": options.longest,
-        "temperature": options.temperature,
-        "topP": options.top_p,
-        "stopSequences": list(options.stop) or None,
-    }
-    return {name: value for name, value in config.items() if value is not None}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fargate_handler.token_sources.aws_client import Event
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
-from fargate_handler.token_sources.port import ModelFinish, TokenSink
+from fargate_handler.token_sources.called_tools import CalledTools
+from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from stream_core.errors import ModelRefused, UpstreamFailed
 from stream_core.messages import Usage
 
@@ -14,10 +17,17 @@ _MALFORMED = ("malformed_model_output", "malformed_tool_use")
 
 
 class BedrockAnswer:
-    """Takes the events of ConverseStream and pushes their text into `sink`."""
+    """Takes the events of ConverseStream and pushes their text into `sink`.
 
-    def __init__(self, sink: TokenSink) -> None:
+    Args:
+        tools: whether the request has tools.
+    """
+
+    def __init__(self, sink: TokenSink, *, tools: bool = False) -> None:
         self._sink = sink
+        self._tools = CalledTools() if tools else None
+        self._called: dict[int, bool] = {}
+        """The content blocks that are calls, in order; and whether they have arguments."""
         self._reason: str | None = None
         self._usage: Usage | None = None
 
@@ -36,17 +46,38 @@ class BedrockAnswer:
 
     def _read(self, event: Event) -> str | None:
         if "contentBlockDelta" in event:
+            block = event["contentBlockDelta"]
+            if self._tools is not None and "toolUse" in block["delta"]:
+                return self._call(self._tools, block["contentBlockIndex"], block["delta"]["toolUse"]["input"])
             # Reasoning and citations are deltas too, and no text of the answer.
-            text = event["contentBlockDelta"]["delta"].get("text")
+            text = block["delta"].get("text")
             if text is not None and not isinstance(text, str):
                 raise TypeError("the delta is not text")
-            return text
+            return text if self._tools is None else self._tools.text(text or "")
+        if self._tools is not None and "contentBlockStart" in event:
+            return self._begin(self._tools, event["contentBlockStart"])
+        if self._tools is not None and "contentBlockStop" in event:
+            place = event["contentBlockStop"]["contentBlockIndex"]
+            # Of a call without arguments nothing comes, and OpenAI's clients read them as JSON.
+            return None if self._called.get(place, True) else self._call(self._tools, place, "{}")
         if "messageStop" in event:
             self._reason = event["messageStop"]["stopReason"]
         elif "metadata" in event:
             usage = event["metadata"]["usage"]
             self._usage = Usage(prompt_tokens=usage["inputTokens"], completion_tokens=usage["outputTokens"])
         return None
+
+    def _begin(self, tools: CalledTools, block: dict[str, Any]) -> str | None:
+        use = block["start"].get("toolUse")
+        if use is None:
+            return None
+        self._called[block["contentBlockIndex"]] = False
+        return tools.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
+
+    def _call(self, tools: CalledTools, place: int, arguments: str) -> str:
+        index = list(self._called).index(place)
+        self._called[place] = self._called[place] or bool(arguments)
+        return tools.fragment(index, "", "", arguments)
 
     def finish(self) -> ModelFinish:
         """The end of the stream.
@@ -64,4 +95,7 @@ class BedrockAnswer:
             raise UpstreamFailed(
                 "the model broke off in the middle of its answer; what came before was kept", code="upstream_failed"
             )
-        return ModelFinish("length" if self._reason in _CUT_SHORT else "stop", self._usage)
+        reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
+        if self._reason == "tool_use" and self._tools is not None:
+            reason = "tool_calls"
+        return ModelFinish(reason, self._usage)

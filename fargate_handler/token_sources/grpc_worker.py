@@ -6,21 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from typing import Literal
 
 import grpc
 
 from fargate_handler.channel_options import handler_options
 from fargate_handler.inference_errors import error_of
+from fargate_handler.inference_messages import finish_of, message_of
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.worker_addresses import resolve
 from fargate_handler.token_sources.worker_pool import KnownWorker, WorkerPool
-from stream_core.errors import UpstreamFailed
+from stream_core.errors import ModelRefused, UpstreamFailed
 from stream_core.limits import Limits
-from stream_core.messages import Usage
 
 _logger = logging.getLogger(__name__)
 
@@ -67,11 +66,15 @@ class GrpcWorkers:
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`. A worker that is gone before its first word is replaced by another one."""
         await self._looked_up.wait()
-        message = _message(request)
+        message = message_of(request)
         tried: list[_Worker] = []
         failure: grpc.aio.AioRpcError | None = None
+        without_tools = False
         while (worker := self._pool.pick(time.monotonic(), tried)) is not None:
             tried.append(worker)
+            if request.options.tools and await self._lacks_tools(worker):
+                without_tools = True
+                continue
             answer = _Answer(sink)
             try:
                 return await self._ask(worker, message, answer)
@@ -82,6 +85,11 @@ class GrpcWorkers:
                 failure = error
                 if answer.begun:
                     break
+        if failure is None and without_tools:
+            raise ModelRefused(
+                "the workers of this model don't know tools; nothing was generated, ask without them",
+                code="model_refused",
+            )
         raise UpstreamFailed(
             "no worker can be reached" if failure is None else "the worker is gone; what it had sent was kept",
             code="upstream_failed",
@@ -135,11 +143,17 @@ class GrpcWorkers:
             said = await worker.connection.stub.Describe(wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # somebody else's worker
-                self._pool.wake(worker, continues=False)
+                self._pool.wake(worker, continues=False, tools=False)
             else:
                 self._pool.rest(worker, time.monotonic())
         else:
-            self._pool.wake(worker, continues=said.continues)
+            self._pool.wake(worker, continues=said.continues, tools=said.tools)
+
+    async def _lacks_tools(self, worker: _Worker) -> bool:
+        """Whether it would answer as if there were none, as one does that is older than they are."""
+        if worker.tools is None:
+            await self._describe(worker)
+        return worker.tools is False
 
 
 class _Answer:
@@ -167,24 +181,7 @@ class _Answer:
             raise UpstreamFailed(
                 "the worker broke off in the middle of its answer; what came before was kept", code="upstream_failed"
             )
-        reason: Literal["stop", "length"] = "length" if self._finish.reason == "length" else "stop"
-        if not self._finish.HasField("usage"):
-            return ModelFinish(reason, None)
-        counted = self._finish.usage
-        return ModelFinish(
-            reason, Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens)
-        )
-
-
-def _message(request: ModelRequest) -> wire.StreamRequest:
-    return wire.StreamRequest(
-        agent=request.agent,
-        turns=[wire.Turn(role=turn.role, text=turn.text) for turn in request.turns],
-        attempt=request.attempt,
-        prefix=request.prefix,
-        key=request.key,
-        options=wire.Options(**request.options.given()),
-    )
+        return finish_of(self._finish)
 
 
 async def _close(connections: Sequence[_Connection]) -> None:

@@ -11,6 +11,7 @@ import orjson
 from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
+from fargate_handler.token_sources.openai_messages import openai_message
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.conversation import Turn
@@ -60,7 +61,7 @@ class OpenAIModel:
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 try:
-                    return await _relay(answer.content, sink)
+                    return await _relay(answer.content, OpenAIAnswer(sink, tools=bool(request.options.tools)), sink)
                 except BaseException:
                     abort_connection(answer)  # which is what stops the model
                     raise
@@ -78,7 +79,7 @@ class OpenAIModel:
             body = {"continue_final_message": True, "add_generation_prompt": False}
         return {
             "model": self._model,
-            "messages": [{"role": turn.role, "content": turn.text} for turn in turns],
+            "messages": [openai_message(turn) for turn in turns],
             "stream": True,
             "stream_options": {"include_usage": True},
             **request.options.given(),
@@ -90,9 +91,8 @@ class OpenAIModel:
         await self._http.close()
 
 
-async def _relay(content: aiohttp.StreamReader, sink: TokenSink) -> ModelFinish:
+async def _relay(content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: TokenSink) -> ModelFinish:
     decoder = SseDecoder()
-    answer = OpenAIAnswer(sink)
     async for chunk in content.iter_any():
         for data in decoder.feed(chunk):
             if data == DONE:

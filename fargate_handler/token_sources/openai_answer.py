@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.port import ModelFinish, TokenSink
+from fargate_handler.token_sources.called_tools import CalledTools
+from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from stream_core.errors import UpstreamFailed
 from stream_core.messages import Usage
 
@@ -14,10 +15,15 @@ DONE = b"[DONE]"
 
 
 class OpenAIAnswer:
-    """Takes `chat.completion.chunk` objects and pushes their text into `sink`."""
+    """Takes `chat.completion.chunk` objects and pushes their text into `sink`.
 
-    def __init__(self, sink: TokenSink) -> None:
+    Args:
+        tools: whether the request has tools; else calls are no part of the answer.
+    """
+
+    def __init__(self, sink: TokenSink, *, tools: bool = False) -> None:
         self._sink = sink
+        self._tools = CalledTools() if tools else None
         self._reason: str | None = None
         self._usage: Usage | None = None
 
@@ -51,10 +57,27 @@ class OpenAIAnswer:
         if not choices:
             return None
         self._reason = choices[0].get("finish_reason") or self._reason
-        text = (choices[0].get("delta") or {}).get("content")
+        delta = choices[0].get("delta") or {}
+        text = delta.get("content")
         if text is not None and not isinstance(text, str):
             raise TypeError("content is not text")
-        return text
+        if self._tools is None:
+            return text
+        return self._tools.text(text or "") + self._called(self._tools, delta.get("tool_calls") or [])
+
+    def _called(self, tools: CalledTools, fragments: list[dict[str, Any]]) -> str:
+        parts = []
+        for fragment in fragments:
+            function = fragment.get("function") or {}
+            parts.append(
+                tools.fragment(
+                    fragment.get("index"),
+                    fragment.get("id") or "",
+                    function.get("name") or "",
+                    function.get("arguments") or "",
+                )
+            )
+        return "".join(parts)
 
     def finish(self) -> ModelFinish:
         """The end of the stream.
@@ -67,7 +90,10 @@ class OpenAIAnswer:
                 "the model's server broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
-        return ModelFinish("length" if self._reason == "length" else "stop", self._usage)
+        reason: ModelEnd = "length" if self._reason == "length" else "stop"
+        if self._reason == "tool_calls" and self._tools is not None:
+            reason = "tool_calls"
+        return ModelFinish(reason, self._usage)
 
 
 def error_message(error: object) -> str:

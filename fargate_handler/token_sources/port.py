@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Protocol
 
 from stream_core.conversation import Turn
 from stream_core.messages import Usage
+
+ModelEnd = Literal["stop", "length", "tool_calls"]
+"""Why a model ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,8 @@ class ModelOptions:
     """What a request says about the answer, by OpenAI's names; None or empty: the model's own default.
 
     A source passes on what its model takes, and leaves out what it doesn't. `longest` is the bound, whichever of its two
-    names was used.
+    names was used. With `tools` the answer is marked text (`stream_core.marked_text`); `tools` and `tool_choice` are the
+    objects of OpenAI's API, which were checked.
     """
 
     max_tokens: int | None = None
@@ -23,6 +27,9 @@ class ModelOptions:
     top_p: float | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
 
     @property
     def longest(self) -> int | None:
@@ -39,15 +46,16 @@ class ModelOptions:
 
     def given(self) -> dict[str, Any]:
         """Those that were given, by name."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in given.items() if value not in (None, ())}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What the model is asked. `turns` ends with the message to answer; `attempt` counts from 1.
 
-    `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, and it
-    pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, without
+    calls in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
     """
 
     agent: str
@@ -62,7 +70,7 @@ class ModelRequest:
 class ModelFinish:
     """How the model ended by itself."""
 
-    finish_reason: Literal["stop", "length"]
+    finish_reason: ModelEnd
     usage: Usage | None
 
 

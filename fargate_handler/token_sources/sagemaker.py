@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -12,9 +13,11 @@ from fargate_handler.token_sources.aws_failures import unreadable_event
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from fargate_handler.token_sources.openai_messages import openai_message
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from fargate_handler.token_sources.system_texts import system_texts
+from stream_core.conversation import Turn
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials and their permission "
@@ -44,10 +47,7 @@ class SageMakerModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        # Many chat templates insist on alternation, and take one text a turn.
-        messages = [{"role": role, "content": "\n\n".join(texts)} for role, texts in alternating_turns(request.turns)]
-        if instructions := system_texts(request.turns):
-            messages.insert(0, {"role": "system", "content": "\n\n".join(instructions)})
+        messages = _messages(request.turns)
         answer = await self._client.call(
             "invoke_endpoint_with_response_stream",
             EndpointName=self._endpoint,
@@ -56,7 +56,7 @@ class SageMakerModel:
                 {"messages": messages, **self._options, **request.options.within(self._max_tokens).given()}
             ),
         )
-        reply, decoder = OpenAIAnswer(sink), _decoder_of(answer)
+        reply, decoder = OpenAIAnswer(sink, tools=bool(request.options.tools)), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 for data in decoder.feed(_part_of(event)):
@@ -68,6 +68,21 @@ class SageMakerModel:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+
+def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    """Many chat templates insist on alternation, and take one text a turn."""
+    messages: list[dict[str, Any]] = []
+    if instructions := system_texts(turns):
+        messages.append({"role": "system", "content": "\n\n".join(instructions)})
+    for role, said in alternating_turns(turns):
+        if role == "tool":
+            messages.extend(map(openai_message, said))
+        else:
+            calls = tuple(call for turn in said for call in turn.tool_calls)
+            text = "\n\n".join(turn.text for turn in said if turn.text or not calls)
+            messages.append(openai_message(Turn(role, text, calls)))
+    return messages
 
 
 def _decoder_of(answer: dict[str, Any]) -> SseDecoder | JsonLinesDecoder:

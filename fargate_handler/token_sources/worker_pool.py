@@ -12,12 +12,13 @@ Connection = TypeVar("Connection")
 
 @dataclass(slots=True, eq=False)
 class KnownWorker(Generic[Connection]):
-    """One of them. `continues` is None until it has said so itself; `left`: no address names it any more."""
+    """One of them. `continues` and `tools` are None until it has said so itself; `left`: no address names it any more."""
 
     connection: Connection
     outstanding: int = 0
     rests_until: float = 0.0
     continues: bool | None = None
+    tools: bool | None = None
     left: bool = False
 
 
@@ -67,9 +68,9 @@ class WorkerPool(Generic[Connection]):
     def rest(self, worker: KnownWorker[Connection], now: float) -> None:
         """It could not be reached. What comes back may be another one: what this one said is forgotten."""
         worker.rests_until = now + self._rest_seconds
-        worker.continues = None
+        worker.continues = worker.tools = None
 
-    def wake(self, worker: KnownWorker[Connection], *, continues: bool) -> None:
+    def wake(self, worker: KnownWorker[Connection], *, continues: bool, tools: bool) -> None:
         """It is there, and said this."""
         worker.rests_until = 0.0
-        worker.continues = continues
+        worker.continues, worker.tools = continues, tools

@@ -8,11 +8,11 @@ import logging
 import grpc
 
 from fargate_handler.inference_errors import status_of
+from fargate_handler.inference_messages import finish_message, request_of
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceServicer
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest, TokenSource
+from fargate_handler.token_sources.port import ModelFinish, TokenSource
 from fargate_handler.worker.token_buffer import TokenBuffer
-from stream_core.conversation import Turn
 from stream_core.errors import EvenflowError, InternalError, UpstreamFailed
 from stream_core.limits import Limits
 from stream_core.response_stream import ResponseFull
@@ -48,12 +48,13 @@ class InferenceService(InferenceServicer):
         if isinstance(outcome, EvenflowError):
             await context.abort(*status_of(outcome))
         else:
-            await context.write(wire.StreamEvent(finish=_finish(outcome)))
+            await context.write(wire.StreamEvent(finish=finish_message(outcome)))
 
     async def Describe(self, request: wire.DescribeRequest, context: _DescribeContext) -> wire.DescribeResponse:  # noqa: N802
         """What this worker can, and does."""
         return wire.DescribeResponse(
             continues=self._source.continues,
+            tools=True,
             streams=len(self._buffers),
             tokens_taken=self._taken_of_ended + sum(buffer.taken for buffer in self._buffers),
             tokens_waiting=sum(map(len, self._buffers)),
@@ -70,7 +71,7 @@ class InferenceService(InferenceServicer):
         """Send the model's tokens; how it ended. The model is stopped whenever this returns or raises."""
         if request.prefix and not self._source.continues:
             return UpstreamFailed("this model cannot go on from the middle of an answer", code="upstream_failed")
-        generating = asyncio.ensure_future(self._source.generate(_model_request(request), buffer))
+        generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
         generating.add_done_callback(lambda _: buffer.end())
         try:
             while tokens := await buffer.take():
@@ -88,20 +89,3 @@ class InferenceService(InferenceServicer):
         finally:
             generating.cancel()
             await asyncio.gather(generating, return_exceptions=True)
-
-
-def _model_request(request: wire.StreamRequest) -> ModelRequest:
-    turns = tuple(Turn(turn.role, turn.text) for turn in request.turns)
-    options = {field.name: value for field, value in request.options.ListFields()}
-    asked = ModelOptions(**{**options, "stop": tuple(request.options.stop)})
-    return ModelRequest(request.agent, turns, request.attempt, request.prefix, request.key, asked)
-
-
-def _finish(finish: ModelFinish) -> wire.Finish:
-    usage = finish.usage
-    if usage is None:
-        return wire.Finish(reason=finish.finish_reason)
-    return wire.Finish(
-        reason=finish.finish_reason,
-        usage=wire.Usage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens),
-    )

@@ -17,6 +17,7 @@ from stream_core.api_documents.openapi import openapi_document
 from stream_core.limits import Limits
 from tests.integration.chat_client import chat_message, demo
 from tests.integration.conftest import Serve
+from tests.integration.openai.tools import TOOLS
 from tests.integration.server_process import ServerProcess
 
 _CONFIG = {
@@ -95,6 +96,14 @@ def test_a_completion_is_as_described(more: dict[str, Any], server: ServerProces
     answer = _complete(server, _ASKED | more)
     assert answer.status_code == 200
     assert answer.headers["content-type"][0].startswith("text/event-stream" if more else "application/json")
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True}])
+def test_a_completion_with_calls_is_as_described(more: dict[str, Any], server: ServerProcess) -> None:
+    called = [{"role": "user", "content": demo(tokens=2, gap_ms=1, calls=2)}]
+    answer = _complete(server, {"model": "demo", "messages": called, "tools": TOOLS} | more)
+    assert answer.status_code == 200
+    assert answer.content.count(b'"call_1_') == 2
 
 
 @pytest.mark.parametrize(("fail_after", "status"), [(0, 502), (10, 200)])

@@ -55,7 +55,13 @@ class ChatCompletionsEndpoint:
     ) -> web.StreamResponse:
         context = self._context
         created = int(context.wall_time() - (context.monotonic() - stream.created_at))
-        objects = CompletionObjects(stream.response_id, created, call.model, include_usage=call.include_usage)
+        objects = CompletionObjects(
+            stream.response_id,
+            created,
+            call.model,
+            include_usage=call.include_usage,
+            tools=bool(call.asked.options.tools),
+        )
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:
             return await CompletionStream(context, request, objects, deadline, headers).write(stream, last)

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
+from fargate_handler.gateway.openai.answer_reader import AnswerReader
 from stream_core.errors import EvenflowError
+from stream_core.marked_text import AnswerPart, CallPart
 from stream_core.messages import Usage
 from stream_core.response_stream import ResponseStream
 
@@ -20,9 +22,11 @@ class CompletionObjects:
         created: seconds since the epoch.
         model: the name by which the client asked for it.
         include_usage: whether a stream ends with the usage.
+        tools: whether the request has tools.
     """
 
-    def __init__(self, response_id: str, created: int, model: str, *, include_usage: bool) -> None:
+    def __init__(self, response_id: str, created: int, model: str, *, include_usage: bool, tools: bool) -> None:
+        self.tools = tools
         self._common = {"id": f"chatcmpl-{response_id.removeprefix('rsp_')}", "created": created, "model": model}
         self._include_usage = include_usage
         head = orjson.dumps({"object": "chat.completion.chunk", **self._common})
@@ -31,18 +35,30 @@ class CompletionObjects:
         self._end = b'}],"usage":null}\n\n' if include_usage else b"}]}\n\n"
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
-        """The answer to a request without `stream`."""
-        message = {"role": "assistant", "content": stream.log.text, "refusal": None}
+        """The answer to a request without `stream`.
+
+        Raises:
+            UpstreamFailed: it makes no sense.
+        """
+        said = AnswerReader(tools=self.tools).read(stream.log.text)
+        message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
+        if said.calls:
+            message["content"] = said.text or None
+            message["tool_calls"] = [_call(call) for call in said.calls]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": stream.finish_reason}
         return {"object": "chat.completion", **self._common, "choices": [choice], "usage": _usage(stream.usage)}
 
     def role(self, event_id: str) -> bytes:
-        """The first chunk of every stream."""
-        return self._chunk(event_id, b'{"role":"assistant","content":""}')
+        """The first chunk of every stream. Where tools may be called, there may be no content at all."""
+        content = b"null" if self.tools else b'""'
+        return self._chunk(event_id, b'{"role":"assistant","content":%b}' % content)
 
-    def text(self, event_id: str, text: str) -> bytes:
-        """A chunk with text; the client has everything up to `event_id` then."""
-        return self._chunk(event_id, b'{"content":' + orjson.dumps(text) + b"}")
+    def part(self, event_id: str, part: AnswerPart) -> bytes:
+        """A chunk with what is new, all of it; the client has everything up to `event_id` then."""
+        delta: dict[str, Any] = {"content": part.text} if part.text else {}
+        if part.calls:
+            delta["tool_calls"] = [{"index": call.index} | _call(call) for call in part.calls]
+        return self._chunk(event_id, orjson.dumps(delta))
 
     def finish(self, event_id: str, stream: ResponseStream) -> bytes:
         """The last chunks, and what ends the stream."""
@@ -59,6 +75,12 @@ class CompletionObjects:
 def error_event(error: EvenflowError) -> bytes:
     """An error behind the head: the clients raise it; and the end."""
     return b"data: " + orjson.dumps(error.to_body()) + b"\n\n" + DONE
+
+
+def _call(call: CallPart) -> dict[str, Any]:
+    if not call.name:
+        return {"function": {"arguments": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _usage(usage: Usage | None) -> dict[str, int] | None:

@@ -9,7 +9,9 @@ from fargate_handler.gateway.openai.parameters import (
     NEUTRAL_IN_MESSAGES,
     NEUTRAL_IN_STREAM_OPTIONS,
     check_parameters,
+    without,
 )
+from fargate_handler.gateway.openai.tool_parameters import check_calls_answered, made_calls, tool_options
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.completion_bodies import COMPLETION_REQUEST, ROLES, CompletionRequest, ContentPart, RequestMessage
@@ -58,11 +60,14 @@ def _turns(messages: list[RequestMessage]) -> tuple[Turn, ...]:
     for place, message in enumerate(messages):
         where = f"messages.{place}."
         if message.role not in ROLES:
-            raise _unsupported(
-                f"{where}role must be one of {', '.join(ROLES)}: tools are not supported here", f"{where}role"
-            )
-        check_parameters(message.model_extra, NEUTRAL_IN_MESSAGES, where)
-        turns.append(Turn(ROLES[message.role], _text(message.content, f"{where}content")))
+            raise _unsupported(f"{where}role must be one of {', '.join(ROLES)}", f"{where}role")
+        # A tool's message has a name in much code; whose it is follows from the call that it answers.
+        ignored = ("name",) if message.role == "tool" else ()
+        check_parameters(without(message.model_extra, *ignored), NEUTRAL_IN_MESSAGES, where)
+        calls = made_calls(message, where)
+        text = "" if calls and not message.content else _text(message.content, f"{where}content")
+        turns.append(Turn(ROLES[message.role], text, calls, message.tool_call_id or ""))
+    check_calls_answered(messages)
     return tuple(turns)
 
 
@@ -92,6 +97,7 @@ def _options(request: CompletionRequest) -> ModelOptions:
         top_p=request.top_p,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         seed=request.seed,
+        **tool_options(request),
     )
 
 

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import VIA_HEADER
+from fargate_handler.gateway.openai.answer_reader import AnswerReader
 from fargate_handler.gateway.openai.appended_text import AppendedText
 from fargate_handler.gateway.openai.completion_objects import CompletionObjects, error_event
 from fargate_handler.gateway.openai.deadline import Deadline
@@ -16,6 +17,7 @@ from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, 
 from fargate_handler.gateway.resumption import Resumption, resume
 from fargate_handler.gateway.waking_reader import WakingReader, reading
 from stream_core.errors import EvenflowError, Gone
+from stream_core.response_log import slice_of
 from stream_core.response_stream import ResponseStream
 
 _HEADERS = {
@@ -49,6 +51,7 @@ class CompletionStream:
         self._answer = web.StreamResponse(headers=_HEADERS | headers)
         self._last_id = ""
         self._first_chunk = b""
+        self._reader = AnswerReader(tools=objects.tools)
 
     async def write(self, stream: ResponseStream, last: LastEvent) -> web.StreamResponse:
         """Write what the client doesn't have, to the end.
@@ -80,6 +83,9 @@ class CompletionStream:
                 param=LAST_EVENT_ID,
             )
         text = AppendedText(found.stream.log, found.point.next_index, limits.frame_characters)
+        if self._objects.tools:
+            # What the client has may end in the middle of a call.
+            self._reader.read(slice_of(found.stream.log.entries[: found.point.next_index], 0).text)
         self._last_id = event_id(found.stream.log, found.point.next_index - 1)
         self._first_chunk = self._objects.role(self._last_id)
         while True:
@@ -122,8 +128,9 @@ class CompletionStream:
         size = 0
         while size < self._context.limits.frame_characters and (piece := text.take()) is not None:
             self._last_id = event_id(stream.log, text.cursor.last)
-            parts.append(self._objects.text(self._last_id, piece))
-            size += len(parts[-1])
+            if part := self._reader.read(piece):
+                parts.append(self._objects.part(self._last_id, part))
+                size += len(parts[-1])
         return b"".join(parts)
 
     async def _open(self, stream: ResponseStream) -> None:

@@ -28,15 +28,12 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "logprobs": (False,),
     "modalities": (["text"],),
     "moderation": (),
-    "parallel_tool_calls": (True, False),
     "prediction": (),
     "presence_penalty": (0,),
     "reasoning_effort": (),
     "response_format": ({"type": "text"},),
     "service_tier": ("auto", "default"),
     "store": (False,),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
     "top_logprobs": (0,),
     "verbosity": (),
     "web_search_options": (),
@@ -48,9 +45,8 @@ NEUTRAL_IN_MESSAGES: dict[str, tuple[Any, ...]] = {
     "audio": (),
     "function_call": (),
     "name": (),
+    "parsed": (),
     "refusal": (),
-    "tool_call_id": (),
-    "tool_calls": ([],),
 }
 """The same of a message, as the clients send back what they were given."""
 
@@ -83,3 +79,8 @@ def check_parameters(given: Mapping[str, Any] | None, neutral: Mapping[str, tupl
                 code="unknown_parameter",
                 param=param[:100],
             )
+
+
+def without(given: Mapping[str, Any] | None, *names: str) -> dict[str, Any]:
+    """These parameters but those with one of the names."""
+    return {name: value for name, value in (given or {}).items() if name not in names}

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from random import Random
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fargate_handler.token_sources.port import ModelEnd
 from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.marked_text import MOST_CALLS
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
 _VOCABULARY = (
@@ -39,6 +41,7 @@ class Directives(BaseModel):
     fail_attempts: int = Field(1, ge=0)
     hang_after: int | None = Field(None, ge=0)
     refuse: bool = False
+    calls: int = Field(0, ge=0, le=MOST_CALLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Script:
     """Tokens and their timing for one attempt.
 
     After `stops_after` tokens (None: all) the model fails with `failure`, hangs, or has finished, for this `reason`.
+    `calls`: so many tools should be called behind it.
     """
 
     tokens: list[str]
@@ -54,7 +58,8 @@ class Script:
     stops_after: int | None = None
     failure: UpstreamFailed | None = None
     hangs: bool = False
-    reason: Literal["stop", "length"] = "stop"
+    reason: ModelEnd = "stop"
+    calls: int = 0
 
     def bounded(self, longest: int | None, stops: Sequence[str]) -> Script:
         """It as a model gives it that ends after `longest` tokens (None: no bound), or before the first of the texts `stops`."""
@@ -134,6 +139,7 @@ def directed_script(text: str, attempt: int) -> Script:
         demo_tokens(asked.seed, asked.tokens),
         asked.first_token_ms,
         _real_gaps(random) if asked.bursty else _steady_gaps(random, asked.gap_ms, asked.jitter_ms),
+        calls=asked.calls,
         **_ending(asked, attempt),
     )
 

@@ -6,6 +6,7 @@ import asyncio
 from random import Random
 from zlib import crc32
 
+from fargate_handler.token_sources.demo.calls import called_tools, calling
 from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import Script, answer_script, directed_script, is_directive
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
@@ -42,7 +43,10 @@ class DemoModel:
         else:
             seed = self._seed ^ crc32(question.encode())
             script = answer_script(self._passages.answer(question), Random(seed))
-        script = script.bounded(request.options.longest, request.options.stop)
+        called = called_tools(script.calls, request.options)
+        bounded = script.bounded(request.options.longest, request.options.stop)
+        # An answer that was cut before its end calls nothing.
+        script = calling(script, called, len(request.turns)) if bounded is script else bounded
         if request.prefix:
             script = script.behind(request.prefix)
         playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())

@@ -29,6 +29,21 @@ def text_delta(text: str) -> bytes:
     return json_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}, "p": padding})
 
 
+def tool_use(block: int, call_id: str, name: str, *arguments: str) -> bytes:
+    """A whole content block of Bedrock in which the model calls a tool. The first piece of its arguments is empty."""
+    begins = {"contentBlockIndex": block, "start": {"toolUse": {"toolUseId": call_id, "name": name}}, "p": "abcdefgh"}
+    pieces = [
+        {"contentBlockIndex": block, "delta": {"toolUse": {"input": piece}}, "p": "abc"} for piece in ("", *arguments)
+    ]
+    return b"".join(
+        [
+            json_event("contentBlockStart", begins),
+            *(json_event("contentBlockDelta", piece) for piece in pieces),
+            json_event("contentBlockStop", {"contentBlockIndex": block, "p": "abcde"}),
+        ]
+    )
+
+
 def bedrock_end(reason: str = "end_turn", prompt_tokens: int = 11, completion_tokens: int = 42) -> bytes:
     """What follows Bedrock's last text."""
     usage = {

@@ -31,6 +31,8 @@ class Streamed:
     comments: int = 0
     chunks: list[Frame] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
+    calls: dict[int, Frame] = field(default_factory=dict)
+    """Calls by their index, as `message.tool_calls` would have them."""
 
     @property
     def last_index(self) -> int:
@@ -55,8 +57,20 @@ class Streamed:
         self.usage = body.get("usage") or self.usage
         for choice in body["choices"]:
             assert choice["index"] == 0
-            self.text += choice["delta"].get("content", "")
+            self.text += choice["delta"].get("content") or ""
+            for part in choice["delta"].get("tool_calls", []):
+                self._take_call(part)
             self.finish_reason = choice["finish_reason"] or self.finish_reason
+
+    def _take_call(self, part: Frame) -> None:
+        index = part["index"]
+        if "id" in part:
+            assert index not in self.calls, "a call begins once"
+            self.calls[index] = {"id": part["id"], "type": part["type"], "function": dict(part["function"])}
+        else:
+            assert part.keys() == {"index", "function"}
+            assert part["function"].keys() == {"arguments"}
+            self.calls[index]["function"]["arguments"] += part["function"]["arguments"]
 
 
 class Completions:

@@ -17,6 +17,7 @@ from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.openai.completions import asking
+from tests.integration.openai.tools import TOOLS, demo_call
 from tests.integration.server_process import ServerProcess
 
 _FOLDER = Path(__file__).parent / "javascript"
@@ -86,6 +87,31 @@ async def test_a_whole_answer(ask: Ask) -> None:
     (choice,) = told["choices"]
     assert choice["message"]["content"] == "".join(demo_tokens(5, 5))
     assert (choice["finish_reason"], told["usage"]["total_tokens"]) == ("length", 9)
+
+
+async def test_its_own_reading_of_calls(ask: Ask) -> None:
+    told = await ask("calls", asking(demo(tokens=5, gap_ms=2, seed=5, calls=2), tools=TOOLS))
+    message, called = told["choice"]["message"], [demo_call(0), demo_call(1)]
+    assert (message["content"], told["choice"]["finish_reason"]) == ("".join(demo_tokens(5, 5)), "tool_calls")
+    assert message["tool_calls"] == called
+    assert told["argumentsOnTheWay"] == "".join(call["function"]["arguments"] for call in called)
+
+
+async def test_calls_in_a_whole_answer(ask: Ask) -> None:
+    (choice,) = (await ask("whole", asking(demo(tokens=0, calls=2), tools=TOOLS)))["choices"]
+    assert choice["message"]["tool_calls"] == [demo_call(0), demo_call(1)]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (None, "tool_calls")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_it_calls_the_tools_itself(ask: Ask, stream: bool) -> None:
+    body = asking(demo(tokens=2, calls=2), tools=TOOLS, stream=stream, gives=demo(tokens=3, seed=6))
+    told = await ask("runTools", body)
+    calls = [demo_call(0)["function"], demo_call(1)["function"]]
+    assert told == {
+        "text": "".join(demo_tokens(6, 3)),
+        "given": [[call["name"], json.loads(call["arguments"])] for call in calls],
+    }
 
 
 async def test_the_models(ask: Ask) -> None:

@@ -106,7 +106,9 @@ def _refused(answer: HttpAnswer) -> tuple[int, str, str | None]:
     ("parameters", "code", "param"),
     [
         ({"n": 2}, "unsupported_value", "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "unsupported_parameter", "tools"),
+        ({"tools": [{"type": "function", "function": {}}]}, "invalid_field", "tools.0.function.name"),
+        ({"tool_choice": "required"}, "invalid_field", "tool_choice"),
+        ({"functions": [{"name": "f"}]}, "unsupported_parameter", "functions"),
         ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
         ({"logprobs": True}, "unsupported_parameter", "logprobs"),
         ({"temprature": 1}, "unknown_parameter", "temprature"),
@@ -119,7 +121,8 @@ def _refused(answer: HttpAnswer) -> tuple[int, str, str | None]:
         ({"stream_options": {"include_usage": True}}, "unsupported_value", "stream_options"),
         ({"stream": True, "stream_options": {"x": 1}}, "unknown_parameter", "stream_options.x"),
         ({"messages": []}, "invalid_field", "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "unsupported_value", "messages.0.role"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "invalid_field", "messages.0.tool_call_id"),
+        ({"messages": [{"role": "function", "content": "x"}]}, "unsupported_value", "messages.0.role"),
         ({"messages": [{"role": "user"}]}, "invalid_field", "messages.0.content"),
         ({"messages": [{"role": "user", "content": "x", "name": "Ann"}]}, "unsupported_parameter", "messages.0.name"),
         (

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 
 from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
+from tests.integration.openai.tools import TOOLS, demo_call
 from tests.integration.server_process import ServerProcess
 
 _QUICK = demo(tokens=30, gap_ms=2, seed=5)
@@ -122,10 +125,8 @@ async def test_what_is_not_supported(client: openai.AsyncOpenAI) -> None:
         await client.chat.completions.create(model="demo", messages=_ask("x"), n=2)
     assert (told.value.code, told.value.param) == ("unsupported_value", "n")
     with pytest.raises(openai.BadRequestError) as told:
-        await client.chat.completions.create(
-            model="demo", messages=_ask("x"), tools=[{"type": "function", "function": {"name": "f"}}]
-        )
-    assert (told.value.code, told.value.param) == ("unsupported_parameter", "tools")
+        await client.chat.completions.create(model="demo", messages=_ask("x"), response_format={"type": "json_object"})
+    assert (told.value.code, told.value.param) == ("unsupported_parameter", "response_format")
 
 
 async def test_an_error_in_the_middle_of_a_stream(client: openai.AsyncOpenAI) -> None:
@@ -184,3 +185,50 @@ async def test_what_is_repeated_with_a_key_is_generated_once(client: openai.Asyn
         await client.chat.completions.create(model="demo", messages=_ask(_QUICK), extra_headers=key) for _ in range(2)
     ]
     assert one.id == two.id
+
+
+async def test_its_own_reading_of_calls_and_what_it_sends_back(client: openai.AsyncOpenAI) -> None:
+    messages: list[Any] = _ask(demo(tokens=5, gap_ms=2, seed=5, calls=2))
+    called = [demo_call(0, 2), demo_call(1, 2)]
+    async with client.chat.completions.stream(model="demo", messages=messages, tools=TOOLS) as stream:
+        arguments = "".join(
+            [event.arguments_delta async for event in stream if event.type == "tool_calls.function.arguments.delta"]
+        )
+        (choice,) = (await stream.get_final_completion()).choices
+    assert arguments == "".join(call["function"]["arguments"] for call in called)
+    assert (choice.message.content, choice.finish_reason) == ("".join(demo_tokens(5, 5)), "tool_calls")
+    assert [_told(call) for call in choice.message.tool_calls or ()] == called
+    # The message as the client made it, with all that it added.
+    messages += [choice.message, *_gave(called, demo(tokens=3, seed=6))]
+    async with client.chat.completions.stream(model="demo", messages=messages, tools=TOOLS) as stream:
+        (choice,) = (await stream.get_final_completion()).choices
+    assert (choice.message.content, choice.finish_reason) == ("".join(demo_tokens(6, 3)), "stop")
+
+
+async def test_whole_answers_with_calls(client: openai.AsyncOpenAI) -> None:
+    messages: list[Any] = _ask(demo(tokens=0, calls=1))
+    create = client.chat.completions.create
+    named: Any = {"type": "function", "function": {"name": "note"}}
+    (choice,) = (await create(model="demo", messages=messages, tools=TOOLS, tool_choice=named)).choices
+    assert (choice.message.content, choice.finish_reason) == (None, "tool_calls")
+    (call,) = [_told(call) for call in choice.message.tool_calls or ()]
+    assert call["function"] == demo_call(0)["function"] | {"name": "note"}
+    messages += [choice.message, *_gave([call], demo(tokens=3, seed=6))]
+    (choice,) = (await create(model="demo", messages=messages, tools=TOOLS)).choices
+    assert choice.message.content == "".join(demo_tokens(6, 3))
+
+
+async def test_a_wrong_tool_is_named(client: openai.AsyncOpenAI) -> None:
+    tools: Any = [*TOOLS, {"type": "function", "function": {"name": "not a name"}}]
+    with pytest.raises(openai.BadRequestError) as told:
+        await client.chat.completions.create(model="demo", messages=_ask("x"), tools=tools)
+    assert told.value.param == "tools.2.function.name"
+
+
+def _told(call: Any) -> Frame:
+    function = {"name": call.function.name, "arguments": call.function.arguments}
+    return {"id": call.id, "type": call.type, "function": function}
+
+
+def _gave(calls: list[Frame], text: str) -> list[Frame]:
+    return [{"role": "tool", "tool_call_id": call["id"], "content": text} for call in calls]

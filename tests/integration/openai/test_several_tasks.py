@@ -12,6 +12,7 @@ from tests.integration.conftest import OpenSession
 from tests.integration.deployment import Deployment
 from tests.integration.openai.completions import Completions, Streamed, read_stream
 from tests.integration.openai.conftest import At
+from tests.integration.openai.tools import TOOLS, demo_call
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -62,6 +63,46 @@ async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(
     answer = (await whole).json
     assert answer["choices"][0]["message"]["content"] == _TEXT
     assert answer["choices"][0]["finish_reason"] == "length"
+
+
+_CALLING = demo(tokens=2, gap_ms=40, seed=31, calls=6)
+_CALLS = {index: demo_call(index) for index in range(6)}
+
+
+async def _read_calls(completions: Completions, streamed: Streamed, until_index: int | None = None) -> None:
+    headers = {"Last_Event_ID": streamed.last_id} if streamed.last_id else {}
+    async with completions.open(_CALLING, Idempotency_Key="calls", tools=TOOLS, **headers) as answer:
+        assert answer.status == 200, await answer.text()
+        await read_stream(answer, streamed, until_index)
+
+
+async def test_calls_go_on_at_another_task(deployment: Deployment, at: At, opened: OpenSession) -> None:
+    first, second = await deployment.handlers(2)
+    token = (await opened(first)).token
+    streamed = Streamed()
+    for task, until_index in ((first, 10), (second, 20), (first, 30), (second, None)):
+        await _read_calls(at(task, token), streamed, until_index)
+    assert (streamed.calls, streamed.finish_reason) == (_CALLS, "tool_calls")
+    whole = await at(second, token).ask(_CALLING, key="calls", tools=TOOLS)
+    assert whole.json["choices"][0]["message"]["tool_calls"] == list(_CALLS.values())
+    assert whole.json["choices"][0]["finish_reason"] == "tool_calls"
+
+
+async def test_a_lost_task_s_calls_are_made_again_and_nobody_sees_it(
+    deployment: Deployment, at: At, opened: OpenSession
+) -> None:
+    owner, other = await deployment.handlers(2)
+    token = (await opened(owner)).token
+    staying, back = Streamed(), Streamed()
+    await _read_calls(at(owner, token), back, 10)
+    reading = asyncio.create_task(_read_calls(at(other, token), staying))
+    await asyncio.sleep(1)
+    owner.kill()
+    await _read_calls(at(other, token), back)
+    await reading
+    for streamed in (staying, back):
+        assert (streamed.calls, streamed.finish_reason, streamed.error) == (_CALLS, "tool_calls", None)
+        assert streamed.last_id.endswith(".2")
 
 
 async def test_a_leaving_task_finishes_what_a_client_without_a_key_waits_for(

@@ -21,6 +21,24 @@ const actions = {
     const runner = client.chat.completions.stream(body, options);
     return { text: await runner.finalContent() };
   },
+  async calls() {
+    const runner = client.chat.completions.stream(body, options);
+    let argumentsOnTheWay = "";
+    runner.on("tool_calls.function.arguments.delta", ({ arguments_delta }) => (argumentsOnTheWay += arguments_delta));
+    const { choices } = await runner.finalChatCompletion();
+    return { choice: choices[0], argumentsOnTheWay };
+  },
+  // Calls the tools itself, and goes on until the model calls none; each gives `gives`.
+  async runTools() {
+    const { gives, ...asked } = body;
+    const given = [];
+    const tools = asked.tools.map(({ type, function: described }) => ({
+      type,
+      function: { ...described, parse: JSON.parse, function: (input) => (given.push([described.name, input]), gives) },
+    }));
+    const runner = client.chat.completions.runTools({ ...asked, tools }, options);
+    return { text: await runner.finalContent(), given };
+  },
   async abort() {
     const stream = await client.chat.completions.create({ ...body, stream: true }, options);
     let text = "";

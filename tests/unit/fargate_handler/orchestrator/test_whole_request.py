@@ -9,15 +9,17 @@ from fargate_handler.orchestrator.whole_request import (
     WholeRequest,
     asked_in,
     brings_conversation,
+    can_go_on,
     comes_once,
     repeatable_channel,
     single_channel,
 )
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.channel import Channel
-from stream_core.conversation import Turn
+from stream_core.conversation import ToolCall, Turn
 from stream_core.errors import InvalidRequest
 from stream_core.messages import SESSION_REQUEST, parse
+from stream_core.response_log import LogEntry, Restart
 
 TEXT = st.text(st.characters(codec="utf-8"))
 OPTIONS = st.builds(
@@ -28,12 +30,18 @@ OPTIONS = st.builds(
     top_p=st.none() | st.floats(0, 1),
     stop=st.lists(TEXT, max_size=4).map(tuple),
     seed=st.none() | st.integers(-(2**63), 2**63 - 1),
+    tools=st.lists(TEXT.map(lambda name: {"type": "function", "function": {"name": name}}), max_size=3).map(tuple),
+    tool_choice=st.sampled_from([None, "none", "required", {"type": "function", "function": {"name": "f"}}]),
+    parallel_tool_calls=st.sampled_from([None, False, True]),
 )
-REQUESTS = st.builds(
-    WholeRequest,
-    st.lists(st.builds(Turn, st.sampled_from(["system", "user", "assistant"]), TEXT), min_size=1).map(tuple),
-    OPTIONS,
+CALLS = st.lists(st.builds(ToolCall, TEXT.filter(bool), TEXT, TEXT), max_size=3).map(tuple)
+TURNS = st.one_of(
+    st.builds(Turn, st.sampled_from(["system", "user"]), TEXT),
+    st.builds(Turn, st.just("assistant"), TEXT, CALLS),
+    st.builds(Turn, st.just("tool"), TEXT, tool_call_id=TEXT.filter(bool)),
 )
+REQUESTS = st.builds(WholeRequest, st.lists(TURNS, min_size=1).map(tuple), OPTIONS)
+_TOOL = {"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}}
 
 
 @given(REQUESTS)
@@ -41,6 +49,39 @@ def test_its_text_says_all_of_it(request: WholeRequest) -> None:
     text = request.to_text()
     assert WholeRequest.from_text(text) == request
     assert WholeRequest.from_text(text).to_text() == text
+
+
+def test_the_text_is_what_it_was_before_there_were_tools() -> None:
+    request = WholeRequest((Turn("system", "s"), Turn("user", "u")), ModelOptions(temperature=1, max_tokens=2))
+    # A digest of it is kept, and compared with what another version of this makes of the same request.
+    assert request.to_text() == ('{"options":{"max_tokens":2,"temperature":1},"turns":[["system","s"],["user","u"]]}')
+
+
+def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
+    text = WholeRequest((Turn("user", "u"),), ModelOptions(tools=(_TOOL,))).to_text()
+    (tool,) = WholeRequest.from_text(text).options.tools
+    assert list(tool["function"]["parameters"]) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "begun", "expected"),
+    [
+        ((), ["So: \x1e"], True),
+        ((_TOOL,), ["So: "], True),
+        ((_TOOL,), [], True),
+        ((_TOOL,), ["So: ", '\x1e{"call":0,"id":"c","na'], False),
+        ((_TOOL,), ['\x1e{"call":0,"id":"c","name":"f"}\n', Restart(-1, 2), "So"], True),
+    ],
+)
+def test_an_answer_goes_on_from_anywhere_but_from_its_calls(
+    tools: tuple[dict[str, object], ...], begun: list[LogEntry], expected: bool
+) -> None:
+    text = WholeRequest((Turn("user", "u"),), ModelOptions(tools=tools)).to_text()
+    assert can_go_on(single_channel("acme", "u"), text, begun) is expected
+
+
+def test_an_answer_in_a_session_goes_on_whatever_it_says() -> None:
+    assert can_go_on(Channel("public", "demo", "s"), "no request", ["\x1e"])
 
 
 def test_a_message_of_such_a_channel_is_what_the_model_is_asked() -> None:

@@ -7,6 +7,7 @@ import pytest
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
 from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
 from stream_core.messages import Usage
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
@@ -22,9 +23,9 @@ def stop(reason: str) -> dict[str, Any]:
 USAGE = {"metadata": {"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}, "metrics": {"latencyMs": 9}}}
 
 
-def finished(*events: dict[str, Any]) -> tuple[list[str], ModelFinish]:
+def finished(*events: dict[str, Any], tools: bool = False) -> tuple[list[str], ModelFinish]:
     sink = RecordingSink()
-    answer = BedrockAnswer(sink)
+    answer = BedrockAnswer(sink, tools=tools)
     for event in events:
         answer.take(event)
     return sink.tokens, answer.finish()
@@ -60,6 +61,67 @@ def test_texts_reason_and_usage_are_gathered_and_everything_else_is_passed_over(
 )
 def test_how_the_model_ended(reason: str, expected: str) -> None:
     assert finished(stop(reason))[1] == ModelFinish(expected, None)  # type: ignore[arg-type]
+
+
+def start(block: int, call_id: str, name: str) -> dict[str, Any]:
+    return {
+        "contentBlockStart": {"contentBlockIndex": block, "start": {"toolUse": {"toolUseId": call_id, "name": name}}}
+    }
+
+
+def arguments(block: int, text: str) -> dict[str, Any]:
+    return {"contentBlockDelta": {"contentBlockIndex": block, "delta": {"toolUse": {"input": text}}}}
+
+
+def ends(block: int) -> dict[str, Any]:
+    return {"contentBlockStop": {"contentBlockIndex": block}}
+
+
+_CALLING = (
+    {"messageStart": {"role": "assistant"}},
+    delta(text="I add."),
+    ends(0),
+    start(1, "tooluse_1", "add"),
+    arguments(1, ""),
+    arguments(1, '{"a": '),
+    arguments(1, "1}"),
+    ends(1),
+    start(2, "tooluse_2", "now"),
+    arguments(2, ""),
+    ends(2),
+    stop("tool_use"),
+    USAGE,
+)
+
+
+def test_what_the_model_calls_is_part_of_the_answer() -> None:
+    tokens, finish = finished(*_CALLING, tools=True)
+    assert MarkedTextReader().read("".join(tokens)) == AnswerPart(
+        "I add.", (CallPart(0, '{"a": 1}', "tooluse_1", "add"), CallPart(1, "{}", "tooluse_2", "now"))
+    )
+    assert finish == ModelFinish("tool_calls", Usage(prompt_tokens=3, completion_tokens=4))
+
+
+def test_without_tools_in_the_request_there_are_none_in_the_answer() -> None:
+    tokens, finish = finished(*_CALLING)
+    assert (tokens, finish.finish_reason) == (["I add."], "stop")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [arguments(1, "{}")],
+        [start(1, "", "")],
+        [start(1, "c", "add"), arguments(2, "{}")],
+        [start(1, "c", "add"), {"contentBlockStop": {}}],
+        [start(1, "c", "a" * 5000)],
+        [start(block, "c", "add") for block in range(129)],
+    ],
+)
+def test_a_call_that_cannot_be_one_fails(events: list[dict[str, Any]]) -> None:
+    with pytest.raises(UpstreamFailed) as failed:
+        finished(*events, tools=True)
+    assert "cannot be read" in failed.value.message
 
 
 @pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered"])

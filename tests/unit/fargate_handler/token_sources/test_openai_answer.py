@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.errors import UpstreamFailed
+from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
 from stream_core.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
@@ -51,6 +53,100 @@ def test_what_is_no_chunk_fails(data: bytes) -> None:
     with pytest.raises(UpstreamFailed):
         OpenAIAnswer(sink).take(data)
     assert sink.tokens == []
+
+
+def fragment(**members: Any) -> str:
+    return chat_chunk(delta={"tool_calls": [members]})
+
+
+def called(*chunks: str) -> AnswerPart:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, tools=True)
+    for one in chunks:
+        answer.take(one.encode())
+    return MarkedTextReader().read(sink.text)
+
+
+_ADD = {"name": "add", "arguments": ""}
+
+
+def test_fragments_of_calls_are_part_of_the_answer() -> None:
+    assert called(
+        chat_chunk(delta={"role": "assistant", "content": None}),
+        chat_chunk("I add."),
+        fragment(index=0, id="c1", type="function", function=_ADD),
+        fragment(index=0, function={"arguments": '{"a"'}),
+        fragment(index=0, function={"arguments": ":1}"}),
+        fragment(index=1, id="c2", type="function", function={"name": "now", "arguments": "{}"}),
+        chat_chunk(finish_reason="tool_calls"),
+    ) == AnswerPart("I add.", (CallPart(0, '{"a":1}', "c1", "add"), CallPart(1, "{}", "c2", "now")))
+
+
+def test_several_calls_in_one_chunk() -> None:
+    calls = [
+        {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": str(place)}} for place in range(3)
+    ]
+    assert [part.arguments for part in called(chat_chunk(delta={"tool_calls": calls})).calls] == ["0", "1", "2"]
+
+
+def test_a_server_that_repeats_name_and_id_with_each_fragment() -> None:
+    parts = [fragment(index=0, id=f"c{n}", function={"name": "add", "arguments": str(n)}) for n in range(3)]
+    assert called(*parts).calls == (CallPart(0, "012", "c0", "add"),)
+
+
+def test_a_server_that_does_not_count() -> None:
+    (one, two) = called(
+        fragment(id="c1", function={"name": "add", "arguments": "{"}),
+        fragment(function={"arguments": "}"}),
+        fragment(id="c2", function={"name": "add", "arguments": "{}"}),
+    ).calls
+    assert (one, two) == (CallPart(0, "{}", "c1", "add"), CallPart(1, "{}", "c2", "add"))
+
+
+def test_a_call_without_an_id_gets_one_of_its_own() -> None:
+    (one, two) = called(fragment(index=0, function=_ADD), fragment(index=1, id="", function=_ADD)).calls
+    assert one.id.startswith("call_")
+    assert one.id != two.id
+
+
+def test_how_an_answer_with_calls_ends() -> None:
+    for tools, reason, expected in (
+        (True, "tool_calls", "tool_calls"),
+        (True, "stop", "stop"),
+        (True, "length", "length"),
+        (False, "tool_calls", "stop"),
+    ):
+        answer = OpenAIAnswer(RecordingSink(), tools=tools)
+        answer.take(chat_chunk(finish_reason=reason).encode())
+        assert answer.finish().finish_reason == expected
+
+
+def test_without_tools_in_the_request_a_call_is_no_part_of_the_answer_and_content_is_what_it_is() -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink)
+    answer.take(fragment(index=0, id="c1", function=_ADD).encode())
+    answer.take(chat_chunk("\x1e{").encode())
+    assert sink.tokens == ["\x1e{"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"index": 0, "id": "c1"},
+        {"index": 0, "id": "c1", "function": {"name": ""}},
+        {"index": 0, "function": {"arguments": "{}"}},
+        {"index": "0", "id": "c1", "function": _ADD},
+        {"index": -1, "id": "c1", "function": _ADD},
+        {"index": 128, "id": "c1", "function": _ADD},
+        {"index": 0, "id": 7, "function": _ADD},
+        {"index": 0, "id": "c1", "function": {"name": "add", "arguments": {"a": 1}}},
+        {"index": 0, "id": "c1", "function": {"name": "a" * 5000}},
+        {"id": "c1", "function": {"arguments": "{}"}},
+    ],
+)
+def test_what_is_no_fragment_fails(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UpstreamFailed):
+        called(fragment(**wrong))
 
 
 def test_what_the_sink_raises_passes_through() -> None:

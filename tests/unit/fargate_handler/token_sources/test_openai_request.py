@@ -4,7 +4,7 @@ import pytest
 
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.conversation import Turn
+from stream_core.conversation import ToolCall, Turn
 
 TURNS = (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
 
@@ -42,4 +42,21 @@ async def test_the_options_go_along() -> None:
     body = model._body(ModelRequest("demo", TURNS, 1, options=options))
     assert (body["max_tokens"], body["temperature"], body["stop"], body["seed"]) == (5, 0, ("a", "b"), 0)
     assert not {"top_p", "max_completion_tokens"} & body.keys()
+    await model.close()
+
+
+async def test_tools_go_along_as_they_came() -> None:
+    model = OpenAIModel("http://model/v1/", "m", None)
+    tool = {"type": "function", "function": {"name": "add"}}
+    calls = (ToolCall("c1", "add", "{"),)
+    turns = (*TURNS, Turn("assistant", "", calls), Turn("tool", "4", tool_call_id="c1"))
+    options = ModelOptions(tools=(tool,), tool_choice="required", parallel_tool_calls=False)
+    body = model._body(ModelRequest("demo", turns, 1, options=options))
+    assert body["tools"] == (tool,)
+    assert (body["tool_choice"], body["parallel_tool_calls"]) == ("required", False)
+    made = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{"}}
+    assert body["messages"][3:] == [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "content": "4", "tool_call_id": "c1"},
+    ]
     await model.close()

@@ -64,7 +64,7 @@ def test_one_that_answers_again_rests_no_more(pool: WorkerPool[str]) -> None:
     a = named(pool, "a")
     a.outstanding = 0
     pool.rest(a, 0.0)
-    pool.wake(a, continues=True)
+    pool.wake(a, continues=True, tools=True)
     assert pool.pick(0.1) is a
 
 
@@ -79,11 +79,11 @@ def test_nobody_is_picked_twice_for_one_answer(pool: WorkerPool[str]) -> None:
 def test_answers_are_continued_when_every_worker_said_so(pool: WorkerPool[str]) -> None:
     assert not pool.continue_answers
     for worker in pool.workers:
-        pool.wake(worker, continues=True)
+        pool.wake(worker, continues=True, tools=True)
     assert pool.continue_answers
     pool.rest(named(pool, "b"), 0.0)
     assert not pool.continue_answers, "what comes back may be another one"
-    pool.wake(named(pool, "b"), continues=False)
+    pool.wake(named(pool, "b"), continues=False, tools=True)
     assert not pool.continue_answers
     pool.update({})
     assert not pool.continue_answers

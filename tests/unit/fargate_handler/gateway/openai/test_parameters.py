@@ -4,13 +4,15 @@ import pytest
 from openai.types.chat import (
     ChatCompletionAssistantMessageParam,
     ChatCompletionStreamOptionsParam,
+    ChatCompletionToolMessageParam,
     ChatCompletionUserMessageParam,
 )
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from openai.types.shared_params import FunctionDefinition
 
 from fargate_handler.gateway.openai import parameters
 from fargate_handler.gateway.openai.parameters import NEUTRAL, check_parameters
-from stream_core.completion_bodies import CompletionRequest, RequestMessage, StreamOptions
+from stream_core.completion_bodies import CompletionRequest, OfferedFunction, RequestMessage, StreamOptions
 from stream_core.errors import InvalidRequest
 
 
@@ -19,9 +21,14 @@ def test_every_parameter_that_the_stock_client_knows_is_obeyed_or_answered_by_na
     assert obeyed - {"timeout_ms"} | set(NEUTRAL) | parameters.WITHOUT_EFFECT == set(
         CompletionCreateParamsStreaming.__required_keys__ | CompletionCreateParamsStreaming.__optional_keys__
     )
-    messages = (ChatCompletionUserMessageParam, ChatCompletionAssistantMessageParam)
+    messages = (
+        ChatCompletionUserMessageParam,
+        ChatCompletionAssistantMessageParam,
+        ChatCompletionToolMessageParam,
+    )
     known = set().union(*(message.__annotations__ for message in messages))
     assert known <= set(RequestMessage.model_fields) | set(parameters.NEUTRAL_IN_MESSAGES)
+    assert set(OfferedFunction.model_fields) == set(FunctionDefinition.__annotations__)
     assert set(ChatCompletionStreamOptionsParam.__annotations__) == (
         set(StreamOptions.model_fields) | set(parameters.NEUTRAL_IN_STREAM_OPTIONS)
     )

@@ -1,0 +1,61 @@
+"""Tool calls of the demo model: it can't tell when one makes sense, so a message says that it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import orjson
+
+from fargate_handler.token_sources.demo.script import Script, demo_tokens, split_tokens
+from fargate_handler.token_sources.port import ModelOptions
+from stream_core.errors import ModelRefused
+from stream_core.marked_text import MarkedTextWriter
+
+_ARGUMENT_TOKENS = 12
+
+
+def called_tools(count: int, options: ModelOptions) -> list[str]:
+    """The names of the tools to call, when `count` calls were asked for: the first tool first, as the request allows it.
+
+    Raises:
+        ModelRefused: calls are asked for without tools, or one is required and none is asked for.
+    """
+    if count and not options.tools:
+        raise _refused("this message asks for calls, and the request has no tools")
+    if not count and options.tool_choice not in (None, "auto", "none"):
+        raise _refused("the request requires a call, and the demo model calls only for a message `#demo calls=1`")
+    if options.tool_choice == "none":
+        return []
+    names = [tool["function"]["name"] for tool in options.tools]
+    if isinstance(options.tool_choice, dict):
+        names = [options.tool_choice["function"]["name"]]
+    if options.parallel_tool_calls is False:
+        count = min(count, 1)
+    return [names[place % len(names)] for place in range(count)]
+
+
+def calling(script: Script, names: Sequence[str], turn: int) -> Script:
+    """The script, and behind its text a call of each of these tools, with one argument `text`.
+
+    Args:
+        turn: how long the conversation is; the same question has the same ids, and a later one has others.
+    """
+    return replace(script, tokens=script.tokens + list(_calls(names, turn)), reason="tool_calls") if names else script
+
+
+def demo_arguments(index: int) -> str:
+    """The arguments of the call `index`, as JSON."""
+    return orjson.dumps({"text": "".join(demo_tokens(index + 1, _ARGUMENT_TOKENS))}).decode()
+
+
+def _calls(names: Sequence[str], turn: int) -> Iterator[str]:
+    writer = MarkedTextWriter()
+    for index, name in enumerate(names):
+        yield writer.call(index, "", f"call_{turn}_{index}", name)
+        for token in split_tokens(demo_arguments(index)):
+            yield writer.call(index, token)
+
+
+def _refused(what: str) -> ModelRefused:
+    return ModelRefused(f"{what}; nothing was generated", code="model_refused")

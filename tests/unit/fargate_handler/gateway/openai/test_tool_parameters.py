@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
+from fargate_handler.token_sources.port import ModelOptions
+from stream_core.conversation import ToolCall, Turn
+from stream_core.errors import InvalidRequest
+
+ADD: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "add", "parameters": {"type": "object", "properties": {"b": {}, "a": {}}}},
+}
+NAMED = {"type": "function", "function": {"name": "add"}}
+
+
+def call(**parameters: object) -> CompletionCall:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]} | parameters
+    return read_call(json.dumps(body).encode())
+
+
+def refused(**parameters: object) -> tuple[str, str | None]:
+    with pytest.raises(InvalidRequest) as told:
+        call(**parameters)
+    assert "nothing was" in told.value.message
+    return told.value.code, told.value.param
+
+
+def function(**more: object) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "add"} | more}
+
+
+def made(*ids: str, **more: object) -> dict[str, Any]:
+    calls = [{"id": one, "type": "function", "function": {"name": "add", "arguments": "{}"}} for one in ids]
+    return {"role": "assistant", "tool_calls": calls} | more
+
+
+def gave(call_id: str, **more: object) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": "4"} | more
+
+
+USER = {"role": "user", "content": "x"}
+
+
+def test_tools_are_given_as_they_came() -> None:
+    options = call(tools=[ADD, function(description="Adds.", strict=True)], parallel_tool_calls=False).asked.options
+    assert options.tools == (ADD, function(description="Adds.", strict=True))
+    assert list(options.tools[0]["function"]["parameters"]["properties"]) == ["b", "a"]
+    assert (options.tool_choice, options.parallel_tool_calls) == (None, False)
+
+
+@pytest.mark.parametrize("choice", [None, "none", "auto", "required", NAMED])
+def test_a_choice(choice: object) -> None:
+    assert call(tools=[ADD], tool_choice=choice).asked.options.tool_choice == choice
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"tools": []}, {"tools": None}, {"tool_choice": "auto"}, {"tool_choice": "none"}, {"parallel_tool_calls": True}],
+)
+def test_what_asks_for_no_tools(parameters: dict[str, object]) -> None:
+    assert call(**parameters).asked.options == ModelOptions()
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        (7, "tools.1"),
+        ({}, "tools.1.type"),
+        ({"type": "custom", "custom": {"name": "x"}}, "tools.1.type"),
+        ({"type": "function"}, "tools.1.function"),
+        ({"type": "function", "function": {}}, "tools.1.function.name"),
+        (function(name=""), "tools.1.function.name"),
+        (function(name="a b"), "tools.1.function.name"),
+        (function(name="a\n"), "tools.1.function.name"),
+        (function(name="a" * 65), "tools.1.function.name"),
+        (function(description=7), "tools.1.function.description"),
+        (function(parameters=[]), "tools.1.function.parameters"),
+        (function(parameters={"maximum": 2**64}), "tools.1.function.parameters"),
+        (function(parameters={"maximum": float("inf")}), "tools.1.function.parameters"),
+        (function(strict="yes"), "tools.1.function.strict"),
+    ],
+)
+def test_what_is_no_tool_is_named(tool: object, param: str) -> None:
+    assert refused(tools=[ADD, tool]) == ("invalid_field", param)
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [(ADD | {"name": "x"}, "tools.0.name"), (function(paramters={}), "tools.0.function.paramters")],
+)
+def test_what_nobody_knows_of_a_tool_is_named(tool: object, param: str) -> None:
+    assert refused(tools=[tool]) == ("unknown_parameter", param)
+
+
+def test_there_may_be_so_many() -> None:
+    assert len(call(tools=[ADD] * 128).asked.options.tools) == 128
+    assert refused(tools=[ADD] * 129) == ("invalid_field", "tools")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "any",
+        7,
+        {},
+        ["auto"],
+        {"type": "function", "function": {"name": "sub"}},
+        {"type": "function", "function": {"name": 7}},
+        {"type": "function", "name": "add"},
+        NAMED | {"more": 1},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}},
+    ],
+)
+def test_a_choice_that_is_none(choice: object) -> None:
+    assert refused(tools=[ADD], tool_choice=choice) == ("invalid_field", "tool_choice")
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED, 7])
+def test_a_choice_of_nothing(choice: object) -> None:
+    assert refused(tool_choice=choice) == ("invalid_field", "tool_choice")
+
+
+def test_a_conversation_with_calls() -> None:
+    messages = [
+        USER,
+        made("c1", "c2", content=None),
+        gave("c2"),
+        gave("c1", name="add"),
+        made("c3", content="Now."),
+        gave("c3"),
+    ]
+    one, two, three = (ToolCall(name, "add", "{}") for name in ("c1", "c2", "c3"))
+    assert call(messages=messages).asked.turns == (
+        Turn("user", "x"),
+        Turn("assistant", "", (one, two)),
+        Turn("tool", "4", tool_call_id="c2"),
+        Turn("tool", "4", tool_call_id="c1"),
+        Turn("assistant", "Now.", (three,)),
+        Turn("tool", "4", tool_call_id="c3"),
+    )
+
+
+def test_what_clients_add_to_the_calls_that_they_send_back_says_nothing() -> None:
+    echoed = made("c1", parsed=None, refusal=None)
+    echoed["tool_calls"][0]["index"] = 0
+    echoed["tool_calls"][0]["function"]["parsed_arguments"] = {"a": 1}
+    assert call(messages=[USER, echoed, gave("c1")]) == call(messages=[USER, made("c1"), gave("c1")])
+
+
+_UNKNOWN = made("c1")
+_UNKNOWN["tool_calls"][0]["function"]["argument"] = "{}"
+
+
+@pytest.mark.parametrize(
+    ("messages", "code", "param"),
+    [
+        ([gave("c1")], "invalid_field", "messages.1.tool_call_id"),
+        ([made("c1"), gave("c2")], "invalid_field", "messages.2.tool_call_id"),
+        ([made("c1"), gave("c1"), gave("c1")], "invalid_field", "messages.3.tool_call_id"),
+        ([made("c1")], "invalid_field", "messages.1.tool_calls"),
+        ([made("c1", "c2"), gave("c1"), USER], "invalid_field", "messages.1.tool_calls"),
+        ([made("c1"), USER, gave("c1")], "invalid_field", "messages.1.tool_calls"),
+        ([made("c1", "c1"), gave("c1")], "invalid_field", "messages.1.tool_calls"),
+        ([made("c1") | {"role": "user"}], "invalid_field", "messages.1.tool_calls"),
+        ([USER | {"tool_call_id": "c1"}], "invalid_field", "messages.1.tool_call_id"),
+        ([{"role": "tool", "content": "4"}], "invalid_field", "messages.1.tool_call_id"),
+        ([made("c1"), gave("c1", content=None)], "invalid_field", "messages.2.content"),
+        ([made("c1") | {"tool_calls": [{"id": "c1"}]}], "invalid_field", "messages.1.tool_calls.0.type"),
+        ([made("")], "invalid_field", "messages.1.tool_calls.0.id"),
+        ([made(*map(str, range(129)))], "invalid_field", "messages.1.tool_calls"),
+        ([_UNKNOWN, gave("c1")], "unknown_parameter", "messages.1.tool_calls.0.function.argument"),
+        ([{"role": "function", "name": "add", "content": "4"}], "unsupported_value", "messages.1.role"),
+        (
+            [{"role": "assistant", "function_call": {"name": "add", "arguments": ""}}],
+            "unsupported_parameter",
+            "messages.1.function_call",
+        ),
+    ],
+)
+def test_a_conversation_whose_calls_make_no_sense(messages: list[object], code: str, param: str) -> None:
+    assert refused(messages=[USER, *messages]) == (code, param)
+
+
+@pytest.mark.parametrize("name", ["functions", "function_call"])
+def test_what_is_deprecated_is_refused(name: str) -> None:
+    assert refused(**{name: [{"name": "add"}]}) == ("unsupported_parameter", name)

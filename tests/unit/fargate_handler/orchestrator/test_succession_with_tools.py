@@ -1,0 +1,45 @@
+"""Answers to requests with tools, taken over from a lost task."""
+
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from fargate_handler.token_sources.port import ModelOptions
+from stream_core.conversation import Turn
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+from tests.unit.settle import settle
+
+_TOOLS = ({"type": "function", "function": {"name": "f"}},)
+_CHANNEL = repeatable_channel("t", "key")
+_CALLED = '\x1e{"call":0,"id":"c","name":"f"}\n'
+
+
+@pytest.mark.parametrize(
+    ("tools", "said", "prefix"),
+    [
+        (_TOOLS, ["So ", "far"], "So far"),
+        (_TOOLS, ["So ", _CALLED, '{"a"'], ""),
+        ((), ["So ", _CALLED], f"So {_CALLED}"),
+    ],
+)
+async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_its_calls_again(
+    tools: tuple[dict[str, object], ...], said: list[str], prefix: str
+) -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    text = WholeRequest((Turn("user", "x"),), ModelOptions(tools=tools)).to_text()
+    stream = (await a.send("m1", text=text, channel=_CHANNEL)).stream
+    a.read(stream)
+    await settle()
+    for token in said:
+        a.source.calls[0].push(token)
+        await a.clock.pass_time(0.2)
+    a.cut_off()
+    await a.clock.pass_time(10.1, step=0.05)
+    b = await Task.join(shared, "b", None, ControlledSource(continues=True))
+    await b.clock.pass_time(1.0)
+    request = b.source.calls[0].request
+    assert (request.options.tools, request.prefix) == (tools, prefix)
+    await b.leave()

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from fargate_handler.token_sources.demo.calls import demo_arguments
+from fargate_handler.token_sources.demo.passages import Passages
+from fargate_handler.token_sources.demo.script import demo_tokens
+from fargate_handler.token_sources.demo.source import DemoModel
+from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
+from stream_core.conversation import Turn
+from stream_core.errors import ModelRefused
+from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
+from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
+
+_TOOLS = tuple({"type": "function", "function": {"name": name}} for name in ("add", "now"))
+_NAMED = {"type": "function", "function": {"name": "now"}}
+_TEXT = "".join(demo_tokens(1, 5))
+
+
+async def answered(question: str, *before: Turn, **options: Any) -> tuple[AnswerPart, ModelFinish]:
+    """What the demo model says and calls."""
+    clock, sink = HandTurnedClock(), RecordingSink()
+    model = DemoModel(Passages([]), clock.delivery, 1)
+    asked = ModelOptions(**{"tools": _TOOLS} | options)
+    request = ModelRequest("demo", (*before, Turn("user", question)), 1, options=asked)
+    generating = asyncio.get_running_loop().create_task(model.generate(request, sink))
+    await settle()
+    clock.turn(60)
+    return MarkedTextReader().read(sink.text), await generating
+
+
+def call(index: int, name: str, turn: int = 1) -> CallPart:
+    return CallPart(index, demo_arguments(index), f"call_{turn}_{index}", name)
+
+
+async def test_it_calls_what_a_message_says_behind_its_text() -> None:
+    said, finish = await answered("#demo tokens=5 calls=3")
+    assert said == AnswerPart(_TEXT, (call(0, "add"), call(1, "now"), call(2, "add")))
+    assert finish.finish_reason == "tool_calls"
+    assert json.loads(said.calls[0].arguments)["text"]
+
+
+async def test_a_later_call_of_the_conversation_has_another_id() -> None:
+    said, _ = await answered("#demo tokens=0 calls=1", Turn("user", "x"), Turn("assistant", "y"))
+    assert said == AnswerPart("", (call(0, "add", 3),))
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"tool_choice": "none"}, []),
+        ({"tool_choice": "auto"}, ["add", "now"]),
+        ({"tool_choice": "required"}, ["add", "now"]),
+        ({"tool_choice": _NAMED}, ["now", "now"]),
+        ({"parallel_tool_calls": False}, ["add"]),
+        ({"max_tokens": 4}, []),
+        ({"stop": (demo_tokens(1, 5)[2],)}, []),
+    ],
+)
+async def test_it_calls_as_the_request_allows(options: dict[str, Any], names: list[str]) -> None:
+    said, finish = await answered("#demo tokens=5 calls=2", **options)
+    assert [part.name for part in said.calls] == names
+    assert (finish.finish_reason == "tool_calls") is bool(names)
+
+
+async def test_an_answer_without_calls_is_one() -> None:
+    said, finish = await answered("#demo tokens=5")
+    assert (said, finish.finish_reason) == (AnswerPart(_TEXT), "stop")
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("#demo calls=1", {"tools": ()}),
+        ("#demo tokens=5", {"tool_choice": "required"}),
+        ("What is a cursor?", {"tool_choice": _NAMED}),
+        ("#demo calls=129", {}),
+    ],
+)
+async def test_what_it_cannot_call_it_says(question: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ModelRefused):
+        await answered(question, **options)
