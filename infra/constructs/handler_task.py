@@ -5,12 +5,12 @@ from __future__ import annotations
 from aws_cdk import Duration, Size
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.handler_image import handler_image
+from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
 from infra.constructs.log_group import log_group
 from infra.constructs.security_groups import HTTP_PORT, WEBSOCKET_PORT
@@ -41,7 +41,7 @@ def handler_task(
     task_role: iam.IRole,
     tables: Tables,
     dead_letters: sqs.IQueue,
-    signing_keys: secretsmanager.ISecret,
+    secrets: KeySecrets,
     token_source: TokenSource,
 ) -> ecs.FargateTaskDefinition:
     """The task definition."""
@@ -65,7 +65,8 @@ def handler_task(
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
         "EVENFLOW_DEAD_LETTERS_QUEUE": dead_letters.queue_url,
-        "EVENFLOW_TOKEN_KEYS_SECRET": signing_keys.secret_arn,
+        "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
+        "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
     }
     _add_container(scope, task, settings, variables)
     acknowledge(

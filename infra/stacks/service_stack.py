@@ -40,7 +40,7 @@ class ServiceStack(cdk.Stack):
             service_name=cluster.service_name,
             tables=data.tables,
             dead_letters=data.dead_letters,
-            signing_keys=data.secrets.signing_keys,
+            secrets=data.secrets,
             key=data.key,
             token_source=token_source,
         )
@@ -51,7 +51,7 @@ class ServiceStack(cdk.Stack):
             task_role=task_role,
             tables=data.tables,
             dead_letters=data.dead_letters,
-            signing_keys=data.secrets.signing_keys,
+            secrets=data.secrets,
             token_source=token_source,
         )
         self.load_balancer = LoadBalancer(
