@@ -216,11 +216,11 @@ class Handler:
 
     def _read_all_keys(self) -> None:
         """A rotation is seen within minutes."""
-        adapters = self._adapters
-        if adapters.signing_key_secret is not None:
-            self._background.run(_read_keys("signing", adapters.signing_key_secret, self._tokens.replace_keys))
-        if adapters.tenant_key_secret is not None:
-            self._background.run(_read_keys("tenant", adapters.tenant_key_secret, self._tenant_keys.replace))
+        signing, tenants = self._adapters.signing_key_secret, self._adapters.tenant_key_secret
+        if signing is not None:
+            self._background.run(_read_keys(signing, self._tokens.replace_keys, "the signing keys stay as they are"))
+        if tenants is not None:
+            self._background.run(_read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are"))
 
     def _make_membership(self, stores: Stores) -> Membership:
         return Membership(
@@ -290,12 +290,12 @@ class Handler:
         )
 
 
-async def _read_keys(called: str, secret: KeySecret[Keys], replace: Callable[[Keys], None]) -> None:
-    """Keys that can't be read leave the old ones in force."""
+async def _read_keys(secret: KeySecret[Keys], replace: Callable[[Keys], None], otherwise: str) -> None:
+    """Keys that can't be read leave the old ones in force; `otherwise` is what is said then."""
     try:
         replace(await secret.read())
     except Exception as error:
-        _logger.error("the %s keys stay as they are: %s", called, error)
+        _logger.error("%s: %s", otherwise, error)
 
 
 def _minute_of(wall_time: float) -> int:
