@@ -11,7 +11,7 @@ Connection = TypeVar("Connection")
 
 # An address may hide several workers behind a proxy, which sends each call to another of them: where there are fewer addresses,
 # the same ones are asked so often before an attempt has failed.
-_FEWEST_TRIES = 3
+_FEWEST_TRIES = 5
 
 
 @dataclass(slots=True, eq=False)

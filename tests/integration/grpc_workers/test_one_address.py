@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import aiohttp
 import pytest
 
 from fargate_handler.token_sources import grpc_worker
+from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.grpc_worker import GrpcWorkers
 from fargate_handler.token_sources.port import ModelRequest
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
-from tests.integration.grpc_workers.conftest import Opened, Serving
+from tests.integration.answer import Answer
+from tests.integration.chat_client import demo, open_session
+from tests.integration.conftest import Serve
+from tests.integration.grpc_workers.conftest import Opened, Serving, Workers
 from tests.integration.grpc_workers.one_address import OneAddress
 from tests.integration.grpc_workers.scripted_source import ScriptedSource, is_silent, says
 from tests.integration.server_process import free_port
@@ -81,6 +86,37 @@ async def test_a_full_worker_costs_no_attempt(serving: Serving, opened: Opened, 
     assert len(silent.requests) == 1
     directly.cancel()
     await asyncio.gather(directly, return_exceptions=True)
+
+
+async def test_readers_of_a_killed_worker_get_their_answers_and_a_cancel_goes_all_the_way(
+    serve: Serve, workers: Workers, behind: Behind, http: aiohttp.ClientSession
+) -> None:
+    lost, kept = workers(), workers()
+    server = serve(model="grpc", workers=await behind(lost.address, kept.address), fallback_text="")
+    begun = asyncio.Barrier(11)
+
+    async def ask(seed: int) -> Answer:
+        session = await open_session(http, server.http_url)
+        async with session.connect() as connection:
+            start = await connection.message("m1", None, demo(tokens=60, gap_ms=30, seed=seed))
+            await connection.reach(start["response_id"], 2)
+            await begun.wait()
+            return await connection.whole(start["response_id"])
+
+    asked = [asyncio.ensure_future(ask(seed)) for seed in range(10)]
+    await begun.wait()
+    lost.kill()
+    answers = await asyncio.gather(*asked)
+    assert [answer.text for answer in answers] == ["".join(demo_tokens(seed, 60)) for seed in range(10)]
+    assert 1 <= sum(len(answer.restarts) for answer in answers) <= 9, "only those of the lost worker began again"
+
+    session = await open_session(http, server.http_url)
+    async with session.connect() as connection:
+        start = await connection.message("m1", None, demo(tokens=10_000, gap_ms=20))
+        await connection.reach(start["response_id"], 2)
+        await kept.until_streams(1)
+        await connection.send("response.cancel", response_id=start["response_id"])
+        await kept.until_streams(0)
 
 
 async def test_where_none_is_left_the_attempt_fails_at_once(opened: Opened, behind: Behind) -> None:
