@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
@@ -16,8 +16,8 @@ from stream_core.session_store import SessionStore
 
 if TYPE_CHECKING:
     from stream_aws.ecs_task import EcsTask
+    from stream_aws.key_secret import KeySecret
     from stream_aws.metric_publication import MetricPublication
-    from stream_aws.signing_key_secret import SigningKeySecret
     from stream_aws.task_protection import TaskProtection
 
 ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
@@ -45,7 +45,9 @@ class Adapters:
     """None is what this node does without. `peer_address`: where other tasks reach this one, `http://host:port`."""
 
     signing_keys: dict[str, bytes]
-    signing_key_secret: SigningKeySecret | None = None
+    signing_key_secret: KeySecret[dict[str, bytes]] | None = None
+    tenant_keys: dict[str, str] = field(default_factory=dict)
+    tenant_key_secret: KeySecret[dict[str, str]] | None = None
     stores: Stores | None = None
     publication: MetricPublication | None = None
     ecs_task: EcsTask | None = None
@@ -58,10 +60,10 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     """Open what the settings ask for; it is closed at the end.
 
     Raises:
-        ConfigurationError: the signing keys can't be read.
+        ConfigurationError: the signing keys, or the tenants', can't be read.
     """
     if not (settings.uses_aws or ECS_METADATA in os.environ):
-        yield Adapters(settings.signing_keys)
+        yield Adapters(settings.signing_keys, tenant_keys=settings.keys_of_tenants)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.
     from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -23,13 +23,15 @@ from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask
 from stream_aws.key_object import KeysUnreadable
+from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
+from stream_aws.key_secret import Keys, KeySecret
 from stream_aws.metric_publication import MetricPublication
-from stream_aws.signing_key_secret import CLIENT_CONFIG as SECRETS_CONFIG
-from stream_aws.signing_key_secret import SigningKeySecret
+from stream_aws.signing_keys import parse_signing_keys
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
 from stream_aws.sqs_dead_letters import SqsDeadLetters
 from stream_aws.tables import TableNames
 from stream_aws.task_protection import TaskProtection
+from stream_aws.tenant_keys import parse_tenant_keys
 from stream_core import metric_catalogue as catalogue
 
 _logger = logging.getLogger(__name__)
@@ -43,12 +45,15 @@ _LEASE_CONNECTIONS = 2
 async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIterator[Adapters]:
     """See `fargate_handler.adapters.open_adapters`."""
     async with AsyncExitStack() as clients:
-        secret = await _secret(settings, clients)
+        signing_keys = await _secret(settings.token_keys_secret, parse_signing_keys, clients)
+        tenant_keys = await _secret(settings.tenant_keys_secret, parse_tenant_keys, clients)
         ecs_task = await _ecs_task(clients)
         host = ecs_task.host if ecs_task is not None else None
         yield Adapters(
-            signing_keys=settings.signing_keys if secret is None else await _read(secret, settings),
-            signing_key_secret=secret,
+            signing_keys=await _read("token_keys_secret", signing_keys, settings, settings.signing_keys),
+            signing_key_secret=signing_keys,
+            tenant_keys=await _read("tenant_keys_secret", tenant_keys, settings, settings.keys_of_tenants),
+            tenant_key_secret=tenant_keys,
             stores=await _stores(settings, metrics, clients),
             publication=await _publication(settings, metrics, clients),
             ecs_task=ecs_task,
@@ -66,17 +71,22 @@ async def _client(service: str, clients: AsyncExitStack, **options: Any) -> Any:
         raise ConfigurationError(f"AWS_REGION must be set: the region of {service}") from None
 
 
-async def _secret(settings: HandlerSettings, clients: AsyncExitStack) -> SigningKeySecret | None:
-    if settings.token_keys_secret is None:
+async def _secret(
+    secret_id: str | None, parse: Callable[[str], Keys], clients: AsyncExitStack
+) -> KeySecret[Keys] | None:
+    if secret_id is None:
         return None
-    return SigningKeySecret(await _client("secretsmanager", clients, config=SECRETS_CONFIG), settings.token_keys_secret)
+    return KeySecret(await _client("secretsmanager", clients, config=SECRETS_CONFIG), secret_id, parse)
 
 
-async def _read(secret: SigningKeySecret, settings: HandlerSettings) -> dict[str, bytes]:
+async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, given: Keys) -> Keys:
+    """The keys of the secret that a setting names; without one, those that are set themselves."""
+    if secret is None:
+        return given
     try:
         return await secret.read()
     except KeysUnreadable as error:
-        raise ConfigurationError(f"EVENFLOW_TOKEN_KEYS_SECRET={settings.token_keys_secret}: {error}") from error
+        raise ConfigurationError(f"EVENFLOW_{setting.upper()}={getattr(settings, setting)}: {error}") from error
 
 
 async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExitStack) -> Stores | None:

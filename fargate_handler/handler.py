@@ -36,9 +36,10 @@ from stream_core.errors import Overloaded
 from stream_core.reconnect_slots import reconnect_slots
 from stream_core.session import CloseCode
 from stream_core.session_token import SessionTokens
+from stream_core.tenant_keys import TenantKeys
 
 if TYPE_CHECKING:
-    from stream_aws.signing_key_secret import SigningKeySecret
+    from stream_aws.key_secret import Keys, KeySecret
 
 _logger = logging.getLogger(__name__)
 
@@ -86,6 +87,9 @@ class Handler:
         self._source = chosen_source(settings, self._clock)
         self._background = Background()
         self._tokens = SessionTokens(adapters.signing_keys)
+        # Where the functions open the sessions, tenants have keys, whether or not this task is told them.
+        known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
+        self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
         self._membership = self._make_membership(adapters.stores) if adapters.stores else None
         self._orchestrator = Orchestrator(
             source=self._source,
@@ -196,9 +200,9 @@ class Handler:
         for connection in tuple(self._registry.slow):
             connection.look_at_readers(now)
         self._garbage.when_quiet(now, len(self._registry), self._orchestrator.busy)
-        if now >= self._read_keys_at and self._adapters.signing_key_secret is not None:
+        if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
-            self._background.run(self._read_keys(self._adapters.signing_key_secret))
+            self._read_all_keys()
         if _minute_of(time.time()) > self._minute:
             self._end_minute(now)
 
@@ -210,12 +214,13 @@ class Handler:
         if self._adapters.publication is not None:
             self._adapters.publication.minute_ended(self._metrics.snapshot(), ended)
 
-    async def _read_keys(self, secret: SigningKeySecret) -> None:
-        """A rotation is seen within minutes; keys that can't be read leave the old ones in force."""
-        try:
-            self._tokens.replace_keys(await secret.read())
-        except Exception as error:
-            _logger.error("the signing keys stay as they are: %s", error)
+    def _read_all_keys(self) -> None:
+        """A rotation is seen within minutes."""
+        signing, tenants = self._adapters.signing_key_secret, self._adapters.tenant_key_secret
+        if signing is not None:
+            self._background.run(_read_keys(signing, self._tokens.replace_keys, "the signing keys stay as they are"))
+        if tenants is not None:
+            self._background.run(_read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are"))
 
     def _make_membership(self, stores: Stores) -> Membership:
         return Membership(
@@ -273,7 +278,7 @@ class Handler:
             admission=Admission(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,
-            tenant_keys={tenant: key.get_secret_value() for tenant, key in settings.tenant_keys.items()},
+            tenant_keys=self._tenant_keys,
             monotonic=self._monotonic,
             wall_time=time.time,
             http_url=str(settings.public_http_url).rstrip("/") if settings.public_http_url else None,
@@ -282,9 +287,15 @@ class Handler:
             node_id=self._node_id,
             cookie_secure=settings.cookie_secure,
             models=settings.served_models,
-            # Where the functions open the sessions, they alone know the tenants' keys.
-            open_to_all=not settings.tenant_keys and settings.token_keys_secret is None,
         )
+
+
+async def _read_keys(secret: KeySecret[Keys], replace: Callable[[Keys], None], otherwise: str) -> None:
+    """Keys that can't be read leave the old ones in force; `otherwise` is what is said then."""
+    try:
+        replace(await secret.read())
+    except Exception as error:
+        _logger.error("%s: %s", otherwise, error)
 
 
 def _minute_of(wall_time: float) -> int:

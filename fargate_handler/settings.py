@@ -121,6 +121,9 @@ class HandlerSettings(Limits, BaseSettings):
         description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
         "(secret; default: made anew at each start)",
     )
+    tenant_keys_secret: str | None = Field(
+        None, description="name or ARN of the secret with the tenants' keys, in the place of tenant_keys"
+    )
     tenant_keys: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]] = Field(
         {}, description='tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more (secret)'
     )
@@ -169,6 +172,12 @@ class HandlerSettings(Limits, BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _tenants_have_one_list(self) -> Self:
+        if self.tenant_keys and self.tenant_keys_secret is not None:
+            raise ValueError("tenant_keys_secret takes the place of the keys that are set beside it: set one of them")
+        return self
+
+    @model_validator(mode="after")
     def _store_has_tables(self) -> Self:
         tables = {name: getattr(self, name) for name in ("sessions_table", "ledger_table", "responses_table")}
         missing = [name for name, table in tables.items() if not table]
@@ -190,6 +199,7 @@ class HandlerSettings(Limits, BaseSettings):
             "store": self.store == "dynamodb",
             "metrics": self.metrics == "cloudwatch",
             "token_keys_secret": self.token_keys_secret is not None,
+            "tenant_keys_secret": self.tenant_keys_secret is not None,
         }
         for name, needed in needing.items():
             if needed:
@@ -199,7 +209,8 @@ class HandlerSettings(Limits, BaseSettings):
     @property
     def uses_aws(self) -> bool:
         """Whether anything but the model is AWS'."""
-        return self.store == "dynamodb" or self.metrics == "cloudwatch" or self.token_keys_secret is not None
+        secrets_manager = self.token_keys_secret is not None or self.tenant_keys_secret is not None
+        return self.store == "dynamodb" or self.metrics == "cloudwatch" or secrets_manager
 
     @property
     def served_models(self) -> tuple[str, ...]:
@@ -213,6 +224,11 @@ class HandlerSettings(Limits, BaseSettings):
         """Key id → secret, the signing one first."""
         entries = (entry.partition(":") for entry in self.token_keys.get_secret_value().split(","))
         return {kid: secret.encode() for kid, _, secret in entries}
+
+    @property
+    def keys_of_tenants(self) -> dict[str, str]:
+        """Tenant → key."""
+        return {tenant: key.get_secret_value() for tenant, key in self.tenant_keys.items()}
 
 
 def load_settings() -> HandlerSettings:

@@ -8,7 +8,7 @@ from typing import Any
 
 from infra import prices
 from infra.prices import Price
-from infra.settings import EnvironmentSettings
+from infra.settings import EnvironmentSettings, HandlerServiceSettings, WorkerServiceSettings
 from stream_core.metric_catalogue import CATALOGUE
 
 HOURS_PER_MONTH = 730
@@ -32,6 +32,7 @@ class Traffic:
     connections_per_stream: int = 10  # most readers read or type
     frames_per_second: float = 20
     frame_bytes: int = 220  # JSON, WebSocket and TCP
+    worker_seconds: float = 135e-6  # of a worker's core for each event: the SDK's and gRPC's
     chunk_seconds: float = 0.175  # between two writes of an answer's text
     other_writes: int = 10  # the head and its index, the ledger and the session; transactions count double
     polled: float = 0.05  # of the answers are read by long-polls
@@ -64,6 +65,7 @@ def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic:
     resources = [resource for template in templates for resource in template["Resources"].values()]
     rows = [
         _tasks(settings, traffic),
+        *_workers(settings, traffic),
         _balancer(traffic),
         _endpoints(resources),
         _tables(settings, traffic),
@@ -80,14 +82,23 @@ def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic:
 
 
 def _tasks(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    handler = settings.handler
-    task = handler.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd + handler.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
-    return Row(
-        "ECS Fargate tasks",
-        handler.tasks_min * task * HOURS_PER_MONTH,
-        _tasks_for(settings, traffic) * task,
-        (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR),
-    )
+    return _fargate("ECS Fargate tasks", settings.handler, _tasks_for(settings, traffic))
+
+
+def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
+    workers = settings.workers
+    if workers is None:
+        return []
+    cores = traffic.streams * traffic.frames_per_second * traffic.worker_seconds
+    needed = cores / (workers.cpu / 1024) / (workers.cpu_percent / 100)
+    return [_fargate("Workers (ECS Fargate tasks)", workers, needed)]
+
+
+def _fargate(what: str, size: HandlerServiceSettings | WorkerServiceSettings, tasks: float) -> Row:
+    """`tasks`: so many for the streams."""
+    task = size.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd + size.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
+    used = (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR)
+    return Row(what, size.tasks_min * task * HOURS_PER_MONTH, tasks * task, used)
 
 
 def _tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:

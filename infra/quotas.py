@@ -11,13 +11,20 @@ _LAMBDA_UNRESERVED = 100
 
 def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
     """One line for each quota of Service Quotas that the environment needs at its largest."""
-    handler = settings.handler
+    return [_lambda_concurrency(settings), _fargate(settings), *_of_the_model(settings, traffic)]
+
+
+def _fargate(settings: EnvironmentSettings) -> str:
+    handler, workers = settings.handler, settings.workers
     tasks = handler.tasks_max * handler.deployment_percent // 100
-    return [
-        _lambda_concurrency(settings),
-        f"Fargate On-Demand vCPU: {tasks * handler.cpu / 1024:g} ({tasks} tasks: a deployment while {handler.tasks_max} run)",
-        *_of_the_model(settings, traffic),
-    ]
+    cores, why = tasks * handler.cpu / 1024, f"{tasks} tasks: a deployment while {handler.tasks_max} run"
+    if workers is not None:
+        cores += workers.tasks_max * workers.cpu / 1024
+        # Workers are deployed first, and handlers when those have settled.
+        deploying = workers.tasks_max * workers.deployment_percent // 100 * workers.cpu / 1024
+        cores = max(cores, deploying + handler.tasks_max * handler.cpu / 1024)
+        why += f", and {workers.tasks_max} workers; or a deployment of those"
+    return f"Fargate On-Demand vCPU: {cores:g} ({why})"
 
 
 def _lambda_concurrency(settings: EnvironmentSettings) -> str:

@@ -120,6 +120,37 @@ class HandlerServiceSettings(_Settings):
         return self
 
 
+class WorkerServiceSettings(_Settings):
+    """The ECS service of workers: where an environment has one, its handlers call no model, the workers do.
+
+    Handlers reach them through Service Connect, whose proxy runs in each task of both services and has its share of their CPU:
+    AWS advises 256 units and 64 MiB for it.
+
+    Args:
+        cpu_percent: average that the autoscaling holds.
+        deployment_percent: old and new tasks at most during a deployment, in percent of those wanted, rounded down.
+        idle_timeout_seconds: after so long without a byte the proxy closes: longer than a pause that a reader may make.
+        stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
+    """
+
+    cpu: Literal[256, 512, 1024, 2048] = 1024
+    memory_mib: int = 2_048
+    tasks_min: int = Field(2, ge=1)
+    tasks_max: int = 10
+    cpu_percent: Percent = 60
+    deployment_percent: int = Field(200, ge=101, le=200)
+    idle_timeout_seconds: int = Field(600, ge=1)
+    stop_timeout_seconds: int = Field(120, ge=2, le=120)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tasks_max < self.tasks_min:
+            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
+        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
+            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
+        return self
+
+
 class ReservedConcurrency(_Settings):
     """How many of each function run at once: no other function of the account takes them away, nor these any more."""
 
@@ -281,6 +312,7 @@ class EnvironmentSettings(_Settings):
     """One environment.
 
     Args:
+        workers: a service of its own that calls the model; None: the handlers do.
         open_tenant: whether anybody who knows the address opens sessions, as tenant `public`, and so spends on the model.
             Otherwise `public` needs the key that is made with the secret of the tenants' keys.
         limits: the handler's and the functions'; only those that differ from the default are passed on.
@@ -294,6 +326,7 @@ class EnvironmentSettings(_Settings):
     network: NetworkSettings
     data: DataSettings
     handler: HandlerServiceSettings
+    workers: WorkerServiceSettings | None = None
     functions: FunctionSettings
     edge: EdgeSettings
     inference: InferenceSettings
@@ -332,8 +365,22 @@ class EnvironmentSettings(_Settings):
         ):
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, else {why}")
+        if self.workers is not None:
+            self._check_workers(self.workers)
         if self.network.zones > len(self.region.zone_ids):
             raise ValueError(
                 f"{self.region.name} names {len(self.region.zone_ids)} zones, fewer than {self.network.zones}"
             )
         return self
+
+    def _check_workers(self, workers: WorkerServiceSettings) -> None:
+        silence = self.limits.pause_seconds + self.limits.first_token_deadline_seconds
+        if silence >= workers.idle_timeout_seconds:
+            raise ValueError(
+                f"{silence:g} must be below {workers.idle_timeout_seconds}, else paused answers are cut off"
+            )
+        leaving = self.limits.drain_seconds + _AFTER_DRAIN_SECONDS
+        if leaving >= workers.stop_timeout_seconds:
+            raise ValueError(
+                f"{leaving:g} must be below {workers.stop_timeout_seconds}, else ECS kills a worker that answers"
+            )

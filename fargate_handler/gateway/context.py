@@ -15,16 +15,17 @@ from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.limits import Limits
 from stream_core.session_token import SessionTokens
+from stream_core.tenant_keys import TenantKeys
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
     """The gateway's surroundings.
 
-    `monotonic` and `wall_time` are in seconds. `tenant_keys`: the tenants that need a key. `ws_url` is set when the
+    `monotonic` and `wall_time` are in seconds. `ws_url` is set when the
     public WebSocket address isn't simply `ws_port` of the host that the client called. `node_id` names this task in the
     cookie by which a load balancer sends a client back to it. `models`: the names of the model for
-    OpenAI's clients. `open_to_all`: whether these need no key, since no tenant has one.
+    OpenAI's clients.
     """
 
     limits: Limits
@@ -37,7 +38,7 @@ class GatewayContext:
     admission: Admission
     background: Background
     tokens: SessionTokens
-    tenant_keys: dict[str, str]
+    tenant_keys: TenantKeys
     monotonic: Callable[[], float]
     wall_time: Callable[[], float]
     http_url: str | None
@@ -46,4 +47,3 @@ class GatewayContext:
     node_id: str
     cookie_secure: bool
     models: tuple[str, ...]
-    open_to_all: bool

@@ -23,7 +23,7 @@ class SessionEndpoint:
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
             bearer(request.headers.get("Authorization")),
-            tenant_keys=context.tenant_keys,
+            tenant_keys=context.tenant_keys.by_tenant,
             tokens=context.tokens,
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,

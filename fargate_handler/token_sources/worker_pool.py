@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Connection = TypeVar("Connection")
 
+# An address may hide several workers behind a proxy, which sends each call to another of them: where there are fewer addresses,
+# the same ones are asked so often before an attempt has failed.
+_FEWEST_TRIES = 5
+
 
 @dataclass(slots=True, eq=False)
 class KnownWorker(Generic[Connection]):
-    """One of them. `continues` and `tools` are None until it has said so itself; `left`: no address names it any more."""
+    """One of them, or an address that hides several. `continues` and `tools` are None until it has said so itself; `lost`: when
+    it was asked last, it could not be reached; `left`: no address names it any more.
+    """
 
     connection: Connection
     outstanding: int = 0
     rests_until: float = 0.0
     continues: bool | None = None
     tools: bool | None = None
+    lost: bool = False
     left: bool = False
 
 
@@ -42,8 +49,9 @@ class WorkerPool(Generic[Connection]):
 
     @property
     def continue_answers(self) -> bool:
-        """Whether all of them, as far as they have said, go on from the middle of an answer; without any, no."""
-        return bool(self._workers) and all(worker.continues for worker in self._workers.values())
+        """Whether all that can be reached have said that they go on from the middle of an answer; without any, no."""
+        there = [worker for worker in self._workers.values() if not worker.lost]
+        return bool(there) and all(worker.continues for worker in there)
 
     def update(self, targets: Mapping[str, str]) -> list[Connection]:
         """These are the workers now (target → the address that named it); returns the connections to close."""
@@ -55,9 +63,13 @@ class WorkerPool(Generic[Connection]):
             worker.left = True
         return [worker.connection for worker in gone if not worker.outstanding]
 
-    def pick(self, now: float, but: Collection[KnownWorker[Connection]] = ()) -> KnownWorker[Connection] | None:
-        """The one to ask; None when there is none `but` those. When all rest, the one that has rested longest."""
-        there = [worker for worker in self._workers.values() if worker not in but]
+    def pick(self, now: float, tried: Sequence[KnownWorker[Connection]] = ()) -> KnownWorker[Connection] | None:
+        """The one to ask, another than those that were `tried` for this answer; None when that was enough. When all rest, the one
+        that has rested longest.
+        """
+        there = [worker for worker in self._workers.values() if worker not in tried]
+        if not there and len(tried) < _FEWEST_TRIES:
+            there = list(self._workers.values())
         awake = [worker for worker in there if worker.rests_until <= now]
         if not awake:
             return min(there, key=lambda worker: worker.rests_until, default=None)
@@ -69,8 +81,10 @@ class WorkerPool(Generic[Connection]):
         """It could not be reached. What comes back may be another one: what this one said is forgotten."""
         worker.rests_until = now + self._rest_seconds
         worker.continues = worker.tools = None
+        worker.lost = True
 
     def wake(self, worker: KnownWorker[Connection], *, continues: bool, tools: bool) -> None:
         """It is there, and said this."""
         worker.rests_until = 0.0
         worker.continues, worker.tools = continues, tools
+        worker.lost = False

@@ -9,6 +9,7 @@ from infra.constructs.catalogue_widgets import GRAPH_HEIGHT, GRAPH_WIDTH
 from infra.constructs.dead_letter_queue import dead_letter_queue_name
 from infra.constructs.evenflow_metric import MINUTE
 from infra.constructs.sagemaker_endpoint import VARIANT, endpoint_name
+from infra.constructs.workers import worker_service_name
 from infra.settings import EnvironmentSettings
 
 _TABLES = ("sessions", "ledger", "responses")
@@ -24,7 +25,7 @@ def aws_rows(
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
     """(title of the row, its graphs)."""
     rows = [
-        ("Load balancer and tasks", _balancer(load_balancer, target_groups) + _tasks(settings)),
+        ("Load balancer and tasks", _balancer(load_balancer, target_groups) + _tasks(settings) + _workers(settings)),
         ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
         ("Tables and dead letters", _tables(settings) + _dead_letters(settings)),
     ]
@@ -49,13 +50,25 @@ def _balancer(
 
 
 def _tasks(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
-    dimensions = {"ClusterName": settings.prefix, "ServiceName": f"{settings.prefix}-handler"}
-    used = [
+    return [_graph("CPU and memory of the handlers, %", _used(settings, f"{settings.prefix}-handler"))]
+
+
+def _workers(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    if settings.workers is None:
+        return []
+    service = worker_service_name(settings)
+    dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
+    running = _metric("AWS/ECS", "CPUUtilization", dimensions, cloudwatch.Stats.SAMPLE_COUNT, "running")
+    return [_graph("CPU and memory of the workers, %", _used(settings, service)), _graph("Workers", [running])]
+
+
+def _used(settings: EnvironmentSettings, service: str) -> list[cloudwatch.Metric]:
+    dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
+    return [
         _metric("AWS/ECS", name, dimensions, statistic, f"{what} {statistic}")
         for name, what in (("CPUUtilization", "CPU"), ("MemoryUtilization", "memory"))
         for statistic in ("Average", "Maximum")
     ]
-    return [_graph("CPU and memory of the handlers, %", used)]
 
 
 def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:

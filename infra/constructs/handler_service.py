@@ -50,6 +50,7 @@ class HandlerService(Construct):
         task: ecs.FargateTaskDefinition,
         security_group: ec2.ISecurityGroup,
         load_balancer: LoadBalancer,
+        service_connect: ecs.ServiceConnectProps | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.rollback_alarm = self._rollback_alarm(settings, load_balancer.load_balancer)
@@ -63,6 +64,7 @@ class HandlerService(Construct):
             assign_public_ip=False,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
             security_groups=[security_group],
+            service_connect_configuration=service_connect,
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
             min_healthy_percent=100,
             max_healthy_percent=settings.handler.deployment_percent,

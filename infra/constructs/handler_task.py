@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration, Size
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.handler_image import handler_image
+from infra.constructs.fargate_task import add_container, fargate_task
+from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
-from infra.constructs.log_group import log_group
 from infra.constructs.security_groups import HTTP_PORT, WEBSOCKET_PORT
 from infra.constructs.tables import Tables
 from infra.constructs.token_source import TokenSource
@@ -41,22 +38,12 @@ def handler_task(
     task_role: iam.IRole,
     tables: Tables,
     dead_letters: sqs.IQueue,
-    signing_keys: secretsmanager.ISecret,
+    secrets: KeySecrets,
     token_source: TokenSource,
 ) -> ecs.FargateTaskDefinition:
     """The task definition."""
     handler = settings.handler
-    task = ecs.FargateTaskDefinition(
-        scope,
-        construct_id,
-        family=f"{settings.prefix}-handler",
-        cpu=handler.cpu,
-        memory_limit_mib=handler.memory_mib,
-        runtime_platform=ecs.RuntimePlatform(
-            cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
-        ),
-        task_role=task_role,
-    )
+    task = fargate_task(scope, construct_id, settings=settings, role="handler", size=handler, task_role=task_role)
     variables = {
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
@@ -65,53 +52,26 @@ def handler_task(
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
         "EVENFLOW_DEAD_LETTERS_QUEUE": dead_letters.queue_url,
-        "EVENFLOW_TOKEN_KEYS_SECRET": signing_keys.secret_arn,
+        "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
+        "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
     }
-    _add_container(scope, task, settings, variables)
-    acknowledge(
-        task, "ECS2", "the variables hold names and sizes; secrets are named by ARN and read by the handler itself"
-    )
-    acknowledge(
-        task.obtain_execution_role(),
-        "IAM5[Resource::*]",
-        "ecr:GetAuthorizationToken has no resources; CDK scopes the rest",
-    )
-    return task
-
-
-def _add_container(
-    scope: Construct, task: ecs.FargateTaskDefinition, settings: EnvironmentSettings, variables: dict[str, str]
-) -> None:
-    open_files = settings.handler.open_files
-    container = task.add_container(
-        CONTAINER_NAME,
-        image=ecs.ContainerImage.from_docker_image_asset(handler_image(scope, "Image")),
-        environment=variables,
-        logging=ecs.LogDrivers.aws_logs(
-            stream_prefix="task",
-            log_group=log_group(scope, "Logs", f"/evenflow/{settings.name}/handler", settings),
-            # A handler that waits for its log would make every stream stutter.
-            mode=ecs.AwsLogDriverMode.NON_BLOCKING,
-            max_buffer_size=Size.mebibytes(16),
-        ),
-        health_check=ecs.HealthCheck(
-            command=["CMD", "python", "-IS", "-c", _ALIVE],
-            interval=Duration.seconds(30),
-            timeout=Duration.seconds(5),
-            retries=3,
-            start_period=Duration.seconds(30),
-        ),
-        readonly_root_filesystem=True,
-        stop_timeout=Duration.seconds(settings.handler.stop_timeout_seconds),
-        system_controls=[ecs.SystemControl(namespace=name, value=value) for name, value in _SYSTEM_CONTROLS.items()],
-        user="10001:10001",
-        linux_parameters=_without_capabilities(scope),
+    container = add_container(
+        scope,
+        task,
+        settings=settings,
+        role="handler",
+        size=handler,
+        variables=variables,
+        alive=["python", "-IS", "-c", _ALIVE],
+        system_controls=_SYSTEM_CONTROLS,
     )
     container.add_port_mappings(
         ecs.PortMapping(name="http", container_port=HTTP_PORT),
         ecs.PortMapping(name="websocket", container_port=WEBSOCKET_PORT),
     )
-    container.add_ulimits(ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=open_files, hard_limit=open_files))
+    files = handler.open_files
+    container.add_ulimits(ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=files, hard_limit=files))
+    return task
 
 
 def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
@@ -129,9 +89,3 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         "EVENFLOW_METRICS": "cloudwatch",
         "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
     }
-
-
-def _without_capabilities(scope: Construct) -> ecs.LinuxParameters:
-    parameters = ecs.LinuxParameters(scope, "LinuxParameters")
-    parameters.drop_capabilities(ecs.Capability.ALL)
-    return parameters

@@ -5,13 +5,13 @@ from __future__ import annotations
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.data_key import allow_use_of
 from infra.constructs.evenflow_metric import METRIC_NAMESPACE
+from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.tables import Tables, allow_on_table, allow_query_of_unfinished
 from infra.constructs.token_source import TokenSource
 
@@ -28,11 +28,11 @@ def handler_task_role(
     service_name: str,
     tables: Tables,
     dead_letters: sqs.IQueue,
-    signing_keys: secretsmanager.ISecret,
+    secrets: KeySecrets,
     key: kms.IKey | None,
     token_source: TokenSource,
 ) -> iam.Role:
-    """The role: its tables, its dead letters, its secret, its metrics, its own status and service, its model; nothing else."""
+    """The role: its tables, its dead letters, its secrets, its metrics, its own status and service, its model; nothing else."""
     role = iam.Role(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     allow_use_of(key, role, "sqs")
     stack = Stack.of(scope)
@@ -43,7 +43,10 @@ def handler_task_role(
         allow_on_table(tables.responses, *_RESPONSES_TOO),
         allow_query_of_unfinished(tables),
         iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[dead_letters.queue_arn]),
-        iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=[signing_keys.secret_arn]),
+        iam.PolicyStatement(
+            actions=["secretsmanager:GetSecretValue"],
+            resources=[secrets.signing_keys.secret_arn, secrets.tenant_keys.secret_arn],
+        ),
         iam.PolicyStatement(
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],  # the service knows no finer one

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.settings import RegionSettings
 
-HTTP_PORT, WEBSOCKET_PORT, LISTENER_PORT = 8080, 8081, 80
+HTTP_PORT, WEBSOCKET_PORT, LISTENER_PORT, WORKER_PORT = 8080, 8081, 80, 50051
 _HTTPS = ec2.Port.tcp(443)
 
 
@@ -22,7 +22,9 @@ class SecurityGroups(Construct):
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
         # By each other as well; but new words would replace the group, which a deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
-        self.endpoints = self._group("Endpoints", "VPC endpoints: reached by the handler tasks alone")
+        self.endpoints = self._group(
+            "Endpoints", "VPC endpoints: reached by the handler tasks alone"
+        )  # and by workers, likewise
 
         self.balancer.add_ingress_rule(
             ec2.Peer.prefix_list(region.cloudfront), ec2.Port.tcp(LISTENER_PORT), "CloudFront's VPC origin"

@@ -12,6 +12,7 @@ from infra.constructs.alarm_topics import AlarmTopics
 from infra.constructs.dead_letter_queue import dead_letter_queue_name
 from infra.constructs.evenflow_metric import MINUTE, evenflow_metric
 from infra.constructs.runbook_alarm import RunbookAlarm, Urgency
+from infra.constructs.workers import worker_service_name
 from infra.settings import EnvironmentSettings
 from stream_core.metric_catalogue import QUEUE_DEPTH, RESPONSES_COMPLETED, RESPONSES_FAILED, STORE_RETRIES
 
@@ -23,7 +24,7 @@ _SHARE_OF_LIMIT = 0.8
 
 
 class ServiceAlarms(Construct):
-    """Failing answers, the queue, dead letters, the load balancer, the tasks, the functions and their HTTP API."""
+    """Failing answers, the queue, dead letters, the load balancer, the tasks and workers, the functions and their HTTP API."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class ServiceAlarms(Construct):
             self._missing_tasks(target_group),
             self._api_errors(http_api_id),
             *self._functions(),
+            *self._missing_workers(),
         ]
 
     def _failing_responses(self) -> RunbookAlarm:
@@ -147,6 +149,33 @@ class ServiceAlarms(Construct):
             silence_is_bad=True,
             urgency=Urgency.PAGE,
         )
+
+    def _missing_workers(self) -> list[RunbookAlarm]:
+        workers = self._settings.workers
+        if workers is None:
+            return []
+        return [
+            self._alarm(
+                "workers.running_tasks",
+                # Each running task gives one value a minute. Their number itself is in Container Insights only, which cost.
+                metric=cloudwatch.Metric(
+                    namespace="AWS/ECS",
+                    metric_name="CPUUtilization",
+                    dimensions_map={
+                        "ClusterName": self._settings.prefix,
+                        "ServiceName": worker_service_name(self._settings),
+                    },
+                    statistic=cloudwatch.Stats.SAMPLE_COUNT,
+                    period=MINUTE,
+                ),
+                meaning=f"Workers that run. Alarm: < {workers.tasks_min}, the fewest there should ever be",
+                threshold=workers.tasks_min,
+                below=True,
+                silence="no worker is running, and no answer can be generated",
+                silence_is_bad=True,
+                urgency=Urgency.PAGE,
+            )
+        ]
 
     def _api_errors(self, http_api_id: str) -> RunbookAlarm:
         limit = self._settings.handler.server_errors_per_minute

@@ -17,3 +17,5 @@ class NetworkStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         self.network = Network(self, "Network", settings=settings)
+        # Workers use it, where there are some. Exported always: an export can't go before those who use it do.
+        self.export_value(self.network.security_groups.endpoints.security_group_id)

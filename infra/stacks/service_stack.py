@@ -10,14 +10,16 @@ from infra.constructs.handler_service import HandlerCluster, HandlerService
 from infra.constructs.handler_task import handler_task
 from infra.constructs.handler_task_role import handler_task_role
 from infra.constructs.load_balancer import LoadBalancer
+from infra.constructs.security_groups import SecurityGroups
 from infra.constructs.token_source import TokenSource
+from infra.constructs.workers import Workers
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.network_stack import NetworkStack
 
 
 class ServiceStack(cdk.Stack):
-    """The handlers and the load balancer in front of them."""
+    """The handlers, the load balancer in front of them, and the workers behind them where the environment has some."""
 
     def __init__(
         self,
@@ -33,14 +35,18 @@ class ServiceStack(cdk.Stack):
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         vpc, security_groups = network.network.vpc, network.network.security_groups
         cluster = HandlerCluster(self, "Cluster", settings=settings, vpc=vpc)
+        workers = _workers(self, settings, cluster, security_groups, token_source)
+        if workers is not None:
+            token_source = workers.token_source
         task_role = handler_task_role(
             self,
-            "TaskRole",
+            # Another one with workers: those that run without them call the model until the last of them is replaced.
+            "TaskRole" if workers is None else "TaskRoleWithWorkers",
             cluster_name=cluster.name,
             service_name=cluster.service_name,
             tables=data.tables,
             dead_letters=data.dead_letters,
-            signing_keys=data.secrets.signing_keys,
+            secrets=data.secrets,
             key=data.key,
             token_source=token_source,
         )
@@ -51,7 +57,7 @@ class ServiceStack(cdk.Stack):
             task_role=task_role,
             tables=data.tables,
             dead_letters=data.dead_letters,
-            signing_keys=data.secrets.signing_keys,
+            secrets=data.secrets,
             token_source=token_source,
         )
         self.load_balancer = LoadBalancer(
@@ -70,5 +76,29 @@ class ServiceStack(cdk.Stack):
             task=task,
             security_group=security_groups.handler,
             load_balancer=self.load_balancer,
+            service_connect=None if workers is None else workers.service_connect.of_handlers,
         )
+        if workers is not None:
+            # A task learns when it starts which names there are.
+            handlers.service.node.add_dependency(workers.service)
         HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
+
+
+def _workers(
+    stack: ServiceStack,
+    settings: EnvironmentSettings,
+    cluster: HandlerCluster,
+    security_groups: SecurityGroups,
+    token_source: TokenSource,
+) -> Workers | None:
+    if settings.workers is None:
+        return None
+    return Workers(
+        stack,
+        "Workers",
+        settings=settings,
+        workers=settings.workers,
+        cluster=cluster.cluster,
+        security_groups=security_groups,
+        token_source=token_source,
+    )

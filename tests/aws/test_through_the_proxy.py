@@ -6,7 +6,7 @@ import asyncio
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http.cookies import SimpleCookie
 
@@ -128,12 +128,16 @@ async def test_a_tenants_key_is_the_one_that_the_deployment_made(
     assert refused.status == 401
     assert checked_error(refused.json)
     function = system.deployment.function(system.routes.api_routes["ANY /session"])
-    secret = system.aws.client("secretsmanager").get_secret_value(
-        SecretId=function.environment["EVENFLOW_TENANT_KEYS_SECRET"]
-    )
-    bearer = {"Authorization": f"Bearer {json.loads(secret['SecretString'])['demo']}"}
+    bearer = {"Authorization": f"Bearer {_key_of_demo(system, function.environment)}"}
     opened = await call(http, "POST", f"{system.url}/session", {"tenant": "demo"}, headers=bearer)
     assert opened.status == 201
+
+
+def _key_of_demo(system: RunningSystem, variables: Mapping[str, str]) -> str:
+    """The key that the deployment made, as whoever has these variables reads it."""
+    secret = system.aws.client("secretsmanager").get_secret_value(SecretId=variables["EVENFLOW_TENANT_KEYS_SECRET"])
+    key: str = json.loads(secret["SecretString"])["demo"]
+    return key
 
 
 async def test_a_client_stays_with_its_handler_over_http_and_websocket(
@@ -156,11 +160,20 @@ async def test_a_client_stays_with_its_handler_over_http_and_websocket(
     assert len(handlers) == 1
 
 
-async def test_openai_s_client_is_answered_by_either_handler(
+async def test_openai_s_client_is_answered_for_a_tenants_key_by_either_handler(
     system: RunningSystem, http: aiohttp.ClientSession
 ) -> None:
-    session = await open_session(http, system.url)
-    async with openai.AsyncOpenAI(base_url=f"{system.url}/v1", api_key=session.token, max_retries=0) as client:
+    tenant_key = _key_of_demo(system, system.handler_environment)
+    token = (await open_session(http, system.url)).token
+    for api_key in (tenant_key, token):
+        await _ask_by_openai_s_client(system, api_key)
+    for nobody in ({}, {"Authorization": f"Bearer {tenant_key[:-1]}"}):
+        refused = await call(http, "GET", f"{system.url}/v1/models", headers=nobody)
+        assert (refused.status, refused.error["code"]) == (401, "invalid_api_key")
+
+
+async def _ask_by_openai_s_client(system: RunningSystem, api_key: str) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{system.url}/v1", api_key=api_key, max_retries=0) as client:
         (model,) = [model.id async for model in client.models.list()]
         for turn in range(4):
             stream = await client.chat.completions.create(
@@ -168,8 +181,6 @@ async def test_openai_s_client_is_answered_by_either_handler(
             )
             text = [choice.delta.content or "" async for chunk in stream for choice in chunk.choices]
             assert "".join(text) == "".join(demo_tokens(turn, 9))
-    nobody = await call(http, "GET", f"{system.url}/v1/models")
-    assert (nobody.status, nobody.error["code"]) == (401, "invalid_api_key")
 
 
 async def test_the_page_loads(system: RunningSystem, http: aiohttp.ClientSession) -> None:

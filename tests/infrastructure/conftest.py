@@ -24,7 +24,14 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
 
 def _settings(name: str) -> EnvironmentSettings:
-    return environment(name) if name in ENVIRONMENTS else _choosy()
+    if name in ENVIRONMENTS:
+        return environment(name)
+    return _choosy() if name == "choosy" else _with_workers()
+
+
+def _with_workers() -> EnvironmentSettings:
+    """staging with a service of workers."""
+    return EnvironmentSettings.model_validate(environment("staging").model_dump() | {"workers": {}})
 
 
 def _choosy() -> EnvironmentSettings:
@@ -49,6 +56,18 @@ def synthesis(request: pytest.FixtureRequest, synthesized: Synthesize) -> Synthe
 def choosy(synthesized: Synthesize) -> Synthesis:
     """dev with GPUs, a domain and a web ACL."""
     return synthesized("choosy")
+
+
+@pytest.fixture(scope="session")
+def with_workers(synthesized: Synthesize) -> Synthesis:
+    """staging with a service of workers."""
+    return synthesized("staging-workers")
+
+
+@pytest.fixture(scope="session")
+def staging(synthesized: Synthesize) -> Synthesis:
+    """The same without."""
+    return synthesized("staging")
 
 
 @pytest.fixture(scope="session")

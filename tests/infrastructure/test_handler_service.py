@@ -121,6 +121,21 @@ def test_the_handler_knows_every_variable_that_it_is_given(synthesis: Synthesis)
     assert {"EVENFLOW_STORE", "EVENFLOW_METRICS", "EVENFLOW_TOKEN_KEYS_SECRET"} <= given
 
 
+def test_the_handler_is_told_where_the_keys_of_the_tenants_are(synthesis: Synthesis) -> None:
+    assert _secret_named_by(synthesis, "EVENFLOW_TENANT_KEYS_SECRET") == f"{synthesis.settings.prefix}-tenant-keys"
+    assert _secret_named_by(synthesis, "EVENFLOW_TOKEN_KEYS_SECRET") == f"{synthesis.settings.prefix}-signing-keys"
+
+
+def _secret_named_by(synthesis: Synthesis, variable: str) -> str:
+    (name,) = (
+        secret["Properties"]["Name"]
+        for logical_id, secret in synthesis.of_type("AWS::SecretsManager::Secret", "data").items()
+        if logical_id in json.dumps(_variables(synthesis)[variable])
+    )
+    found: str = name
+    return found
+
+
 def test_limits_reach_the_handler_as_the_settings_say(synthesis: Synthesis) -> None:
     given = {name: _variables(synthesis).get(f"EVENFLOW_{name.upper()}") for name in Limits.model_fields}
     assert Limits.model_validate({k: v for k, v in given.items() if v is not None}) == synthesis.settings.limits

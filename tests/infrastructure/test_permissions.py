@@ -48,6 +48,22 @@ def _actions(synthesis: Synthesis, policy_name: str) -> dict[str, str]:
     return found
 
 
+def _secrets_read(synthesis: Synthesis, policy_name: str) -> list[str]:
+    """The name of the secret behind each resource that a policy lets be read."""
+    secrets = synthesis.of_type("AWS::SecretsManager::Secret", "data")
+    resources = [
+        json.dumps(resource)
+        for _, statement in _statements(synthesis, policy_name)
+        if "secretsmanager:GetSecretValue" in _as_list(statement["Action"])
+        for resource in _as_list(statement["Resource"])
+    ]
+    named = [
+        [secret["Properties"]["Name"] for logical_id, secret in secrets.items() if logical_id in resource]
+        for resource in resources
+    ]
+    return [name for (name,) in named]
+
+
 def test_every_resource_is_named_where_the_service_knows_resources(synthesis: Synthesis) -> None:
     for name, statement in _statements(synthesis):
         assert statement["Effect"] == "Allow"
@@ -88,8 +104,8 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
         }[synthesis.settings.inference.kind]
     )
     assert bool(key) is synthesis.settings.data.customer_key
-    assert "SigningKeys" in actions["secretsmanager:GetSecretValue"]
-    assert "TenantKeys" not in actions["secretsmanager:GetSecretValue"]
+    prefix = synthesis.settings.prefix
+    assert _secrets_read(synthesis, "TaskRoleDefaultPolicy") == [f"{prefix}-signing-keys", f"{prefix}-tenant-keys"]
     for action in ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection"):
         assert f":task/evenflow-{synthesis.settings.name}/*" in actions[action]
     name = f"evenflow-{synthesis.settings.name}"

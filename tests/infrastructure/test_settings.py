@@ -61,6 +61,21 @@ def test_what_would_cut_readers_off_is_refused(path: str, value: object, why: st
         _changed(path, value)
 
 
+@pytest.mark.parametrize(
+    ("workers", "why"),
+    [
+        ({"idle_timeout_seconds": 310}, "paused answers are cut off"),
+        ({"stop_timeout_seconds": 114}, "kills a worker that answers"),
+        ({"deployment_percent": 149}, "no room for one more than 2 tasks"),
+        ({"tasks_max": 1}, "not be below tasks_min"),
+    ],
+)
+def test_workers_that_would_cut_answers_off_are_refused(workers: dict[str, int], why: str) -> None:
+    assert _changed("workers", {}).workers is not None
+    with pytest.raises(ValidationError, match=why):
+        _changed("workers", workers)
+
+
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_the_target_of_the_autoscaling_is_well_below_the_alarm(name: str) -> None:
     assert ACTIVE_CONNECTIONS.alarm is not None

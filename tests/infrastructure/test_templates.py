@@ -9,9 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from infra.environments import ENVIRONMENTS
+from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.snapshots import snapshot_text
 from tests.infrastructure.synthesis import Synthesis
 
+_WITH_WORKERS, _CHANGED_BY_WORKERS = "staging-workers", ("observability", "service")
 _SNAPSHOTS = Path(__file__).parent / "snapshots"
 # Made by CDK around a function of its own, which logs to a group that CloudWatch makes.
 _CDKS_OWN = "CustomS3AutoDeleteObjects"
@@ -19,10 +24,18 @@ _LOAD_BALANCING = "127311923021"  # AWS's own, from which load balancers of us-e
 _PUBLIC = ("AWS::EC2::EIP", "AWS::EC2::NatGateway", "AWS::Lambda::Url", "AWS::ApiGateway::RestApi")
 
 
+@pytest.fixture(scope="session", params=[*ENVIRONMENTS, _WITH_WORKERS])
+def synthesis(request: pytest.FixtureRequest, synthesized: Synthesize) -> Synthesis:
+    """Each environment in turn, and one with workers."""
+    return synthesized(request.param)
+
+
 def test_templates_are_as_reviewed(synthesis: Synthesis) -> None:
     """`UPDATE_SNAPSHOTS=1` writes them anew; the difference is for the reviewer."""
-    folder = _SNAPSHOTS / synthesis.settings.name
-    now = {f"{stack}.json": snapshot_text(template) for stack, template in synthesis.templates.items()}
+    folder = _SNAPSHOTS / (synthesis.settings.name if synthesis.settings.workers is None else _WITH_WORKERS)
+    # With workers the other stacks are those without: test_workers.py says so.
+    stacks = synthesis.templates if synthesis.settings.workers is None else _CHANGED_BY_WORKERS
+    now = {f"{stack}.json": snapshot_text(synthesis.templates[stack]) for stack in stacks}
     if os.environ.get("UPDATE_SNAPSHOTS"):
         folder.mkdir(parents=True, exist_ok=True)
         for stale in folder.glob("*.json"):

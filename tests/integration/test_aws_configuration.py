@@ -99,7 +99,8 @@ def test_a_table_that_does_not_exist(emulator: AwsEmulator, wrong: str) -> None:
     assert wrong in refusal(TABLES | emulator.environment | {wrong: "no-such-table"})
 
 
+@pytest.mark.parametrize("variable", ["EVENFLOW_TOKEN_KEYS_SECRET", "EVENFLOW_TENANT_KEYS_SECRET"])
 @pytest.mark.parametrize("secret", ["no-such-secret", "short", "text"])
-def test_a_secret_that_holds_no_keys(emulator: AwsEmulator, secret: str) -> None:
-    line = refusal({"EVENFLOW_TOKEN_KEYS_SECRET": secret} | emulator.environment)
-    assert f"EVENFLOW_TOKEN_KEYS_SECRET={secret}" in line
+def test_a_secret_that_holds_no_keys(emulator: AwsEmulator, variable: str, secret: str) -> None:
+    line = refusal({variable: secret} | emulator.environment)
+    assert f"{variable}={secret}" in line

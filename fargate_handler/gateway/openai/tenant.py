@@ -5,7 +5,6 @@ from __future__ import annotations
 from fargate_handler.gateway.context import GatewayContext
 from stream_core.errors import AuthenticationFailed
 from stream_core.session_init import OPEN_TENANT, bearer
-from stream_core.session_token import tenant_key_matches
 
 
 def tenant_of(authorization: str | None, context: GatewayContext) -> str:
@@ -18,16 +17,15 @@ def tenant_of(authorization: str | None, context: GatewayContext) -> str:
         AuthenticationFailed: tenants have keys, and this is none of them; or a session's token has expired.
     """
     given = bearer(authorization)
-    # Each is looked at, so that the time says nothing of which one it is.
-    matching = [tenant for tenant, key in context.tenant_keys.items() if tenant_key_matches(given, key)]
-    if matching:
-        return matching[0]
+    tenant = context.tenant_keys.tenant_of(given)
+    if tenant is not None:
+        return tenant
     try:
         return context.tokens.verify(given, context.wall_time()).channel.tenant
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
-    if context.open_to_all:
+    if context.tenant_keys.open_to_all:
         return OPEN_TENANT
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; nothing was generated",

@@ -190,6 +190,14 @@ def test_an_empty_tenant_key_is_refused_because_everyone_would_have_it(environme
     assert "EVENFLOW_TENANT_KEYS" in refusal()
 
 
+def test_the_tenants_keys_are_set_or_in_a_secret(environment: Environment) -> None:
+    environment(TENANT_KEYS_SECRET="tenants")
+    assert load_settings().uses_aws
+    environment(TENANT_KEYS_SECRET="tenants", TENANT_KEYS='{"acme": "their-own-long-key"}')
+    assert "EVENFLOW_TENANT_KEYS_SECRET" in refusal()
+    assert "their-own-long-key" not in refusal()
+
+
 def test_secrets_do_not_show_when_settings_are_printed(environment: Environment) -> None:
     environment(TOKEN_KEYS=f"k1:{KEY}", TENANT_KEYS='{"acme": "their-own-long-key"}', MODEL_API_KEY="sk-secret")
     shown = repr(load_settings())

@@ -64,3 +64,10 @@ def test_tenants_may_have_no_keys_but_no_short_ones() -> None:
     assert parse_tenant_keys('{"acme": "0123456789abcdef"}') == {"acme": "0123456789abcdef"}
     with pytest.raises(KeysUnreadable, match="tenant keys is not a string of 16"):
         parse_tenant_keys('{"acme": "0123456789abcde"}')
+
+
+@pytest.mark.parametrize("name", ["Acme Limited", "acme:openai", "a" * 65, "acme\n"])
+def test_a_tenant_has_a_name_with_which_it_can_come(name: str) -> None:
+    with pytest.raises(KeysUnreadable, match="entry 2 of the tenant keys has a name") as refusal:
+        parse_tenant_keys(json.dumps({"zeta": KEY, name: OTHER}))
+    assert name not in str(refusal.value)

@@ -28,6 +28,7 @@ from stream_core.response_stream import ResponseStream
 from stream_core.session import Session, SessionState
 from stream_core.session_token import SessionClaims, SessionTokens
 from stream_core.subprotocols import COMPACT, V1
+from stream_core.tenant_keys import TenantKeys
 from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -66,7 +67,7 @@ class Gateway:
             admission=Admission(self.limits, self.clock.now),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
-            tenant_keys={},
+            tenant_keys=TenantKeys({}),
             monotonic=self.clock.monotonic,
             wall_time=self.clock.monotonic,
             http_url=None,
@@ -75,7 +76,6 @@ class Gateway:
             node_id="node",
             cookie_secure=False,
             models=("demo",),
-            open_to_all=True,
         )
 
     def connect(self, protocol: str = V1) -> Client:

@@ -58,6 +58,26 @@ def test_when_all_rest_the_one_that_has_rested_longest_is_asked(pool: WorkerPool
     assert pool.pick(4.0, [named(pool, "b")]) is named(pool, "c")
 
 
+def test_a_single_address_is_asked_again_since_it_may_hide_several() -> None:
+    pool: WorkerPool[str] = WorkerPool(lambda target, address: target, REST)
+    pool.update({"alias": "x"})
+    tried: list[KnownWorker[str]] = []
+    while (worker := pool.pick(0.0, tried)) is not None:
+        tried.append(worker)
+        pool.rest(worker, 0.0)
+    assert [worker.connection for worker in tried] == ["alias"] * 5
+    assert pool.pick(0.0) is tried[0], "the next answer is not refused because it rests"
+
+
+def test_of_two_addresses_the_one_that_has_rested_longer_is_asked_again() -> None:
+    pool: WorkerPool[str] = WorkerPool(lambda target, address: target, REST)
+    pool.update({"alias": "x", "unreachable": "x"})
+    tried = [named(pool, "unreachable"), named(pool, "alias")]
+    pool.rest(tried[1], 1.0)
+    pool.rest(tried[0], 2.0)
+    assert pool.pick(3.0, tried) is tried[1]
+
+
 def test_one_that_answers_again_rests_no_more(pool: WorkerPool[str]) -> None:
     for worker in pool.workers:
         worker.outstanding = 1
@@ -69,10 +89,11 @@ def test_one_that_answers_again_rests_no_more(pool: WorkerPool[str]) -> None:
 
 
 def test_nobody_is_picked_twice_for_one_answer(pool: WorkerPool[str]) -> None:
+    pool.update(dict.fromkeys("abcdef", "x"))
     tried: list[KnownWorker[str]] = []
     while (worker := pool.pick(0.0, tried)) is not None:
         tried.append(worker)
-    assert len(tried) == 3
+    assert len(set(map(id, tried))) == len(tried) == 6
     assert WorkerPool(lambda target, address: target, REST).pick(0.0) is None
 
 
@@ -82,9 +103,12 @@ def test_answers_are_continued_when_every_worker_said_so(pool: WorkerPool[str]) 
         pool.wake(worker, continues=True, tools=True)
     assert pool.continue_answers
     pool.rest(named(pool, "b"), 0.0)
-    assert not pool.continue_answers, "what comes back may be another one"
+    assert pool.continue_answers, "the others do, and what comes back says it again"
     pool.wake(named(pool, "b"), continues=False, tools=True)
     assert not pool.continue_answers
+    for worker in pool.workers:
+        pool.rest(worker, 0.0)
+    assert not pool.continue_answers, "nobody is there to say so"
     pool.update({})
     assert not pool.continue_answers
 

@@ -1,4 +1,4 @@
-"""The handler reads its signing keys again every few minutes, so that a rotation logs nobody out and needs no restart."""
+"""The handler reads its keys, and the tenants', again every few minutes: a change logs nobody out and needs no restart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from fargate_handler.adapters import Adapters
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
-from stream_aws.signing_key_secret import SigningKeySecret
+from stream_aws.key_secret import KeySecret
+from stream_aws.signing_keys import parse_signing_keys
+from stream_aws.tenant_keys import parse_tenant_keys
 from stream_core.channel import Channel
 from stream_core.errors import AuthenticationFailed
 from stream_core.session_token import SessionTokens
@@ -41,9 +43,15 @@ class SecretsManager:
 class Node:
     """A handler that does not listen, and whose clock is turned by hand."""
 
-    def __init__(self, client: SecretsManager, secret: SigningKeySecret) -> None:
+    def __init__(self, client: SecretsManager, tenants: SecretsManager) -> None:
         self.client = client
-        adapters = Adapters({"k1": OLD.encode()}, secret)
+        self.tenants = tenants
+        adapters = Adapters(
+            {"k1": OLD.encode()},
+            KeySecret(client, "signing-keys", parse_signing_keys),
+            {"acme": OLD},
+            KeySecret(tenants, "tenant-keys", parse_tenant_keys),
+        )
         self.handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
         self._now = self.handler._monotonic()
         self.handler._monotonic = lambda: self._now
@@ -64,11 +72,15 @@ class Node:
         except AuthenticationFailed:
             return False
 
+    def tenant_of(self, key: str) -> str | None:
+        """Whose key this is."""
+        return self.handler._tenant_keys.tenant_of(key)
+
 
 @pytest.fixture
 async def node() -> AsyncIterator[Node]:
     client = SecretsManager({"k1": OLD})
-    node = Node(client, SigningKeySecret(client, "signing-keys"))
+    node = Node(client, SecretsManager({"acme": OLD}))
     yield node
     await node.handler.stop()
 
@@ -118,6 +130,27 @@ async def test_a_secret_that_is_none_leaves_the_old_ones_in_force_and_is_not_log
     assert (node.client.reads, node.opens(OLD, "k1")) == (1, True)
     assert "the signing keys stay as they are" in caplog.text
     assert NEW not in caplog.text
+
+
+async def test_the_tenants_keys_are_read_again_too(node: Node) -> None:
+    node.tenants.secret = json.dumps({"acme": NEW, "zeta": OLD})
+    await node.seconds(250)
+    assert (node.tenants.reads, node.tenant_of(OLD)) == (0, "acme")
+    await node.seconds(100)
+    assert (node.tenants.reads, node.tenant_of(NEW), node.tenant_of(OLD)) == (1, "acme", "zeta")
+
+
+@pytest.mark.parametrize("secret", ["", "[]", '{"acme": "short"}', f'{{"Acme Limited": "{NEW}"}}'])
+async def test_tenants_keys_that_cannot_be_read_leave_the_old_ones_in_force(
+    node: Node, secret: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.tenants.secret = secret
+    node.client.secret = json.dumps({"k2": NEW})
+    await node.seconds(310)
+    assert (node.tenants.reads, node.tenant_of(OLD)) == (1, "acme")
+    assert "the tenant keys stay as they are" in caplog.text
+    assert NEW not in caplog.text
+    assert node.opens(NEW, "k2"), "the other secret is read all the same"
 
 
 async def test_a_node_with_keys_of_its_own_reads_none() -> None:
