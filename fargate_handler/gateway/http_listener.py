@@ -23,6 +23,7 @@ from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
 from stream_core.http_bodies import Health
 from stream_core.http_contract import path_not_found
+from stream_core.page_policy import page_policy
 
 _BACKLOG = 4096
 _LOAD_BALANCER = "ELB-HealthChecker/"
@@ -159,12 +160,8 @@ class HttpListener:
         if not index.is_file():
             raise NotFound("the page is not built; `make run` builds it", code="path_not_found")
         websockets = self._context.ws_url or f"ws://{request.url.host}:{self._context.ws_port}"
-        policy = (
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-            f"connect-src 'self' {websockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
         headers = {
-            "Content-Security-Policy": policy,
+            "Content-Security-Policy": page_policy(websockets),
             **_UNSNIFFED,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",

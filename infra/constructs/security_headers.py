@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudfront as cloudfront
 from constructs import Construct
 
 from infra.settings import EnvironmentSettings
+from stream_core.page_policy import page_policy
 
 
 def security_headers(
@@ -15,18 +16,14 @@ def security_headers(
     """The page's policy, as the handler itself sends it where it serves the page."""
     # 'self' covers wss in browsers since 2022. Older ones want it said, which one can only with a name of one's own: CloudFront's
     # is not known here, and all of *.cloudfront.net would be anybody's.
-    websockets = f" wss://{settings.edge.domain_name}" if settings.edge.domain_name else ""
-    content_security_policy = (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src 'self'{websockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+    websockets = [f"wss://{settings.edge.domain_name}"] if settings.edge.domain_name else []
     return cloudfront.ResponseHeadersPolicy(
         scope,
         construct_id,
         response_headers_policy_name=f"{settings.prefix}-page",
         security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
             content_security_policy=cloudfront.ResponseHeadersContentSecurityPolicy(
-                content_security_policy=content_security_policy, override=True
+                content_security_policy=page_policy(*websockets), override=True
             ),
             content_type_options=cloudfront.ResponseHeadersContentTypeOptions(override=True),
             frame_options=cloudfront.ResponseHeadersFrameOptions(

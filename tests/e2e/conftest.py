@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
+from tests.e2e.conversation import Conversation
+from tests.e2e.rough_network import RoughNetwork
+from tests.integration.conftest import (
+    deployment,
+    emulated_aws,
+    emulated_dynamodb,
+    serve,
+    serve_module,
+)
+from tests.integration.grpc_workers.conftest import workers
 from tests.integration.server_process import ServerProcess, free_port
+
+__all__ = ["deployment", "emulated_aws", "emulated_dynamodb", "serve", "serve_module", "workers"]
+
+OpenPage = Callable[[str], Page]
+Converse = Callable[..., Conversation]
+"""Opens the page of a server, at an address and with a query where they are said."""
 
 # As root Chromium needs --no-sandbox; the rest keeps it from calling home.
 _CHROMIUM_FLAGS = [
@@ -21,16 +40,53 @@ _CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+_START_SECONDS = 20.0
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    assert chromium, "no Chromium: `apt-get install chromium`, or CHROMIUM=/path"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=_CHROMIUM_FLAGS)
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert found, "no Chromium: `apt-get install chromium`, or CHROMIUM=/path"
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
+    running = playwright.chromium.launch(executable_path=chromium, args=_CHROMIUM_FLAGS)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def window(playwright: Playwright, chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """A browser window as a person has one: one tab at a time is seen. (Playwright keeps those of its own always visible.)"""
+    profile = tmp_path_factory.mktemp("profile")
+    flags = [*_CHROMIUM_FLAGS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
+    process = subprocess.Popen([chromium, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        running = playwright.chromium.connect_over_cdp(_debugging_url(profile), no_defaults=True)
+        yield running.contexts[0]
         running.close()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _debugging_url(profile: Path) -> str:
+    """Where a browser with this profile says that it can be driven."""
+    give_up_at = time.monotonic() + _START_SECONDS
+    told = profile / "DevToolsActivePort"
+    while not told.is_file() or "\n" not in told.read_text():
+        assert time.monotonic() < give_up_at, "Chromium did not start"
+        time.sleep(0.02)
+    return f"http://127.0.0.1:{told.read_text().split()[0]}"
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +106,7 @@ def server_without_websocket(tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[[str], Page]]:
+def open_page(browser: Browser) -> Iterator[OpenPage]:
     """Opens an address in a fresh profile; the page may log no error."""
     context = browser.new_context()
     errors: list[str] = []
@@ -64,3 +120,20 @@ def open_page(browser: Browser) -> Iterator[Callable[[str], Page]]:
     yield open_
     context.close()
     assert not errors
+
+
+@pytest.fixture
+def network() -> Iterator[RoughNetwork]:
+    """One address in front of servers, which lead it to themselves."""
+    with RoughNetwork() as running:
+        yield running
+
+
+@pytest.fixture
+def converse(open_page: OpenPage, network: RoughNetwork) -> Converse:
+    """Opens the page of a server by way of the network."""
+
+    def converse(server: ServerProcess, query: str = "") -> Conversation:
+        return Conversation(open_page("about:blank"), server).open(query, network.url)
+
+    return converse

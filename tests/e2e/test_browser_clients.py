@@ -15,8 +15,10 @@ import pytest
 from playwright.sync_api import Page
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from tests.e2e.cutting_proxy import CuttingProxy
+from tests.e2e.rough_network import RoughNetwork
 from tests.integration.chat_client import demo
+from tests.integration.conftest import Serve
+from tests.integration.deployment import Deployment
 from tests.integration.server_process import ServerProcess
 
 OpenPage = Callable[[str], Page]
@@ -24,25 +26,30 @@ OpenPage = Callable[[str], Page]
 _TOKENS, _SEED = 300, 97
 _QUESTION = demo(tokens=_TOKENS, gap_ms=20, seed=_SEED)
 _TEXT = "".join(demo_tokens(_SEED, _TOKENS))
-_WHOLE_SECONDS = 30
+_WHOLE_SECONDS = 45
 _STOCK_PAGE = Path(__file__).parent / "stock_page"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """It serves the tiny page in the place of the real one, under the same policy."""
+def stock_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny page as a server wants it."""
     page = tmp_path_factory.mktemp("page")
     shutil.copytree(_STOCK_PAGE, page, dirs_exist_ok=True)
     (page / "assets").mkdir()
     (page / "stock_clients.js").rename(page / "assets" / "stock_clients.js")
-    running = ServerProcess(tmp_path_factory.mktemp("server") / "log", {"EVENFLOW_PAGE": str(page)})
-    yield running.wait_until_serving()
-    running.stop()
+    return page
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve, stock_page: Path) -> ServerProcess:
+    """It serves the tiny page in the place of the real one, under the same policy."""
+    return serve_module(page=stock_page)
 
 
 @pytest.fixture
-def proxy(server: ServerProcess) -> Iterator[CuttingProxy]:
-    with CuttingProxy(server.http_port) as running:
+def network(server: ServerProcess) -> Iterator[RoughNetwork]:
+    with RoughNetwork() as running:
+        running.lead_to(server)
         yield running
 
 
@@ -80,7 +87,7 @@ def until(page: Page, condition: str) -> None:
 def assert_each_index_once(told: dict[str, Any]) -> None:
     assert told["text"] == _TEXT
     following = 0
-    for first, last in told["pieces"]:
+    for first, last, _text in told["pieces"]:
         assert first == following, told["pieces"]
         following = last + 1
     assert told["end"]["last_index"] == following - 1
@@ -98,30 +105,50 @@ def test_an_event_source_reads_an_answer_and_stops_at_its_end(open_page: OpenPag
     assert "evenflow" not in page.evaluate("document.cookie")
 
 
-def test_an_event_source_comes_back_by_itself_and_misses_nothing(open_page: OpenPage, proxy: CuttingProxy) -> None:
-    page = open_page(f"http://127.0.0.1:{proxy.port}/")
+def test_an_event_source_comes_back_by_itself_and_misses_nothing(open_page: OpenPage, network: RoughNetwork) -> None:
+    page = open_page(f"{network.url}/")
     page.evaluate("text => overEventSource(text, true)", _QUESTION)
     for opened in (1, 2, 3):
         until(page, f"seen.opened === {opened} && seen.pieces.length > {4 * opened}")
         assert seen(page)["end"] is None, "the answer was over before the connection was cut"
         if opened < 3:
-            assert proxy.cut() > 0
+            assert network.cut() > 0
     until(page, "seen.end !== null")
     assert_each_index_once(seen(page))
 
 
 def test_an_event_source_misses_nothing_while_the_server_hangs(
-    open_page: OpenPage, server: ServerProcess, proxy: CuttingProxy
+    open_page: OpenPage, server: ServerProcess, network: RoughNetwork
 ) -> None:
     """The process is stopped, as a machine is that hangs; its connections are gone when it goes on."""
-    page = open_page(f"http://127.0.0.1:{proxy.port}/")
+    page = open_page(f"{network.url}/")
     page.evaluate("text => overEventSource(text, true)", _QUESTION)
     until(page, "seen.pieces.length > 5")
     with server.suspended():
-        proxy.cut()
+        network.cut()
         time.sleep(1)
     until(page, "seen.end !== null")
     assert_each_index_once(seen(page))
+
+
+@pytest.mark.timeout(120)
+def test_an_event_source_comes_back_to_another_task_when_its_own_is_killed(
+    open_page: OpenPage, deployment: Deployment, stock_page: Path
+) -> None:
+    owner, other = deployment.start(2, page=stock_page)
+    with RoughNetwork() as network:
+        network.lead_to(owner, other)
+        page = open_page(f"{network.url}/")
+        page.evaluate("text => overEventSource(text, true)", _QUESTION)
+        until(page, "seen.pieces.length > 20")
+        owner.kill()
+        until(page, "seen.end !== null")
+        told = seen(page)
+        assert_each_index_once(told)
+        assert told["opened"] >= 2
+        # The id says which task it is from; the browser has sent the first one's to the second.
+        assert ".2" in told["ids"][-1]
+        until(page, "seen.state === EventSource.CLOSED")
 
 
 def test_without_the_cookie_an_event_source_is_refused(open_page: OpenPage, server: ServerProcess) -> None:

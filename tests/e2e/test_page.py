@@ -4,85 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import Page, expect
 
+from tests.e2e.conversation import Conversation, generations_running
 from tests.integration.server_process import ServerProcess
 
 OpenPage = Callable[[str], Page]
 _QUESTION = "How does Evenflow treat slow readers?"
 _ANSWER_MS = 30_000
-_WORD = re.compile(r"\w+")
-
-
-def generations_running(server: ServerProcess) -> int:
-    """How many models the server runs at the moment."""
-    with urllib.request.urlopen(f"{server.http_url}/metrics") as answer:
-        page: str = answer.read().decode()
-    return int(float(page.split("\nevenflow_generations_running ")[1].split(maxsplit=1)[0]))
-
-
-class Conversation:
-    """One page: asks, and compares what it shows with the log."""
-
-    def __init__(self, page: Page, server: ServerProcess) -> None:
-        self.page = page
-        self._server = server
-        self._token = ""
-
-    @classmethod
-    def open(cls, open_page: OpenPage, server: ServerProcess, query: str = "") -> Conversation:
-        """Open the page and note the token of its session."""
-        page = open_page("about:blank")
-        conversation = cls(page, server)
-        page.on("response", conversation.note_token)
-        page.goto(f"{server.http_url}/{query}")
-        return conversation
-
-    def note_token(self, response: Response) -> None:
-        """Remember the token of `POST /session`."""
-        if response.url.endswith("/session") and response.status == 201:
-            self._token = response.json()["token"]
-
-    def ask(self, question: str) -> None:
-        """Type a question and press Enter, as a person would."""
-        self.page.get_by_test_id("question").fill(question)
-        self.page.keyboard.press("Enter")
-
-    def wait_for(self, state: str) -> None:
-        """Wait until the page says so."""
-        expect(self.page.get_by_test_id("status")).to_have_attribute("data-state", state, timeout=_ANSWER_MS)
-
-    @property
-    def shown(self) -> str:
-        """The source of the last answer; its words must be on the screen, once each and in order."""
-        source: str = self.page.locator("evenflow-chat").evaluate("it => it.lastText")
-        rendered = self.page.get_by_test_id("answer").last.inner_text()
-        assert _WORD.findall(rendered) == _WORD.findall(source)
-        return source
-
-    @property
-    def steps(self) -> int:
-        """How often its text grew."""
-        return int(self.page.get_by_test_id("answer").last.get_attribute("data-steps") or 0)
-
-    def logged(self) -> dict[str, Any]:
-        """The response as the server's log has it."""
-        response_id = self.page.get_by_test_id("answer").last.get_attribute("data-response-id")
-        url = f"{self._server.http_url}/chat/message/{response_id}?from_index=0"
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self._token}"})
-        with urllib.request.urlopen(request) as answer:
-            body: dict[str, Any] = json.load(answer)
-            return body
 
 
 def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: OpenPage, server: ServerProcess) -> None:
-    conversation = Conversation.open(open_page, server)
+    conversation = Conversation(open_page("about:blank"), server).open()
     conversation.ask(_QUESTION)
     conversation.wait_for("streaming")
     conversation.wait_for("done")
@@ -101,7 +39,7 @@ def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: Ope
 def test_without_a_websocket_the_same_answer_comes_as_an_event_stream(
     open_page: OpenPage, server_without_websocket: ServerProcess
 ) -> None:
-    conversation = Conversation.open(open_page, server_without_websocket)
+    conversation = Conversation(open_page("about:blank"), server_without_websocket).open()
     conversation.ask(_QUESTION)
     conversation.wait_for("done")
     assert conversation.shown == conversation.logged()["full_text"]
@@ -109,7 +47,7 @@ def test_without_a_websocket_the_same_answer_comes_as_an_event_stream(
 
 
 def test_by_polling_the_same_answer_takes_fewer_than_five_polls(open_page: OpenPage, server: ServerProcess) -> None:
-    conversation = Conversation.open(open_page, server, "?transport=poll")
+    conversation = Conversation(open_page("about:blank"), server).open("?transport=poll")
     conversation.ask(_QUESTION)
     conversation.wait_for("done")
     assert conversation.shown == conversation.logged()["full_text"]
@@ -119,7 +57,7 @@ def test_by_polling_the_same_answer_takes_fewer_than_five_polls(open_page: OpenP
 
 
 def test_a_reload_in_mid_answer_goes_on_with_it(open_page: OpenPage, server: ServerProcess) -> None:
-    conversation = Conversation.open(open_page, server)
+    conversation = Conversation(open_page("about:blank"), server).open()
     conversation.ask("#demo tokens=100 gap_ms=40 seed=8")
     conversation.wait_for("streaming")
     conversation.page.wait_for_timeout(500)
@@ -130,7 +68,7 @@ def test_a_reload_in_mid_answer_goes_on_with_it(open_page: OpenPage, server: Ser
 
 
 def test_stop_ends_the_model_within_200_ms(open_page: OpenPage, server: ServerProcess) -> None:
-    conversation = Conversation.open(open_page, server)
+    conversation = Conversation(open_page("about:blank"), server).open()
     took = []
     for _ in range(3):  # the machine is shared: the best of three says what the system does
         conversation.ask("#demo tokens=2000 gap_ms=30")
@@ -148,7 +86,7 @@ def test_stop_ends_the_model_within_200_ms(open_page: OpenPage, server: ServerPr
 
 
 def test_stop_works_over_polling_too(open_page: OpenPage, server: ServerProcess) -> None:
-    conversation = Conversation.open(open_page, server, "?transport=poll")
+    conversation = Conversation(open_page("about:blank"), server).open("?transport=poll")
     conversation.ask("#demo tokens=2000 gap_ms=30")
     conversation.wait_for("streaming")
     conversation.page.get_by_test_id("stop").click()
@@ -165,9 +103,7 @@ def test_a_socket_that_is_cut_in_mid_answer_leaves_no_gap(open_page: OpenPage, s
         sockets.append((socket, upstream))
 
     page.route_web_socket("**/ws", cut_in)
-    conversation = Conversation(page, server)
-    page.on("response", conversation.note_token)
-    page.goto(server.http_url)
+    conversation = Conversation(page, server).open()
     conversation.ask("#demo tokens=120 gap_ms=30 seed=5")
     conversation.wait_for("streaming")
     page.wait_for_timeout(800)
@@ -196,9 +132,7 @@ def test_a_server_that_is_leaving_is_left_without_anything_to_see(open_page: Ope
         sockets.append(socket)
 
     page.route_web_socket("**/ws", pass_through)
-    conversation = Conversation(page, server)
-    page.on("response", conversation.note_token)
-    page.goto(server.http_url)
+    conversation = Conversation(page, server).open()
     conversation.ask("#demo tokens=120 gap_ms=30 seed=6")
     conversation.wait_for("streaming")
     page.evaluate(

@@ -61,21 +61,22 @@ class ServerProcess:
 
     Args:
         log: the file that takes what it prints.
-        variables: `EVENFLOW_…` variables; the ports are chosen here.
+        variables: `EVENFLOW_…` variables but the ports.
+        ports: that of HTTP and that of WebSockets, of a process that has ended; free ones are chosen where they are not said.
     """
 
-    def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
-        self.http_port, self.ws_port = free_ports(2)
+    def __init__(self, log: Path, variables: Mapping[str, str], ports: tuple[int, int] | None = None) -> None:
+        self.http_port, self.ws_port = ports or free_ports(2)
         self.http_url = f"http://127.0.0.1:{self.http_port}"
         self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
         self._log = log
         self._exit_status = 0
-        ports = {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
+        our_ports = {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 server_command(),
                 cwd=ROOT,
-                env=clean_environment(_DEFAULTS | ports | dict(variables)),
+                env=clean_environment(_DEFAULTS | our_ports | dict(variables)),
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -17,7 +17,11 @@ async function session() {
 function take(frame) {
   if (frame.type === "chat.response.delta") {
     seen.text += frame.delta;
-    seen.pieces.push([frame.from ?? frame.index, frame.index]);
+    seen.pieces.push([frame.from ?? frame.index, frame.index, frame.delta]);
+  } else if (frame.type === "chat.response.restarted") {
+    seen.pieces = seen.pieces.filter(([, last]) => last <= frame.from_index);
+    seen.text = seen.pieces.map(([, , text]) => text).join("");
+    if (frame.index >= 0) seen.pieces.push([frame.index, frame.index, ""]);
   } else if (frame.type === "chat.response.completed") {
     seen.end = frame;
   }
@@ -27,7 +31,7 @@ function listen(url, options) {
   const source = new EventSource(url, options);
   source.onopen = () => { seen.opened += 1; };
   source.onerror = () => { seen.errors += 1; seen.state = source.readyState; };
-  for (const kind of ["chat.response.delta", "chat.response.completed"]) {
+  for (const kind of ["chat.response.delta", "chat.response.restarted", "chat.response.completed"]) {
     source.addEventListener(kind, (event) => { seen.ids.push(event.lastEventId); take(JSON.parse(event.data)); });
   }
 }

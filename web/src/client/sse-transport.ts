@@ -24,10 +24,11 @@ export class SseTransport extends HttpTransport {
     const end = new AbortController();
     const letters: Letters = new Mailbox();
     const reading = new AnswerReading(inquiry, { isOpen: false, send: askAgain });
+    const begun = inquiry.text.lastIndex;
     void this.#read(inquiry, letters, AbortSignal.any([inquiry.abandoned, end.signal]));
     try {
       while (!reading.ended) {
-        const arrival = await this.#next(inquiry, letters);
+        const arrival = await this.#next(inquiry, letters, begun);
         if (arrival !== null) yield* reading.receive(arrival);
       }
     } finally {
@@ -51,8 +52,11 @@ export class SseTransport extends HttpTransport {
     }
   }
 
-  /** What comes next. After a silence a poll tells whether there is anything, which a proxy then keeps to itself. */
-  async #next(inquiry: Inquiry, letters: Letters): Promise<Arrival | null> {
+  /**
+   * What comes next. After a silence a poll tells whether there is anything, which a proxy then keeps to itself; unless the
+   * stream has brought something behind the index `begun`: then it is lost, as when the browser had frozen the tab.
+   */
+  async #next(inquiry: Inquiry, letters: Letters, begun: number): Promise<Arrival | null> {
     for (let polls = 0; polls < LIMITS.quietPolls; polls += 1) {
       const arrival = await letters.take(LIMITS.quietMs * 2 ** polls);
       if (arrival !== undefined) return arrival;
@@ -60,7 +64,8 @@ export class SseTransport extends HttpTransport {
       if (found.metadata.next_index <= inquiry.text.lastIndex + 1 && !isFinal(found)) continue;
       const late = await letters.take(LIMITS.heldBackMs);
       if (late !== undefined) return late;
-      throw new HeldBackError("the answer is held back");
+      if (inquiry.text.lastIndex > begun) break;
+      throw new HeldBackError("held back");
     }
     throw new ConnectionError("the connection is silent");
   }

@@ -242,6 +242,26 @@ describe("an event stream that is silent", () => {
     expect([asked.text, travels(asked)]).toEqual(["a", ["sse"]]);
   });
 
+  it("is lost rather than held back when it has brought something and then nothing more, as in a tab that was frozen", async () => {
+    network.on(RESPONSE, poll(1, "b", 1, "streaming"));
+    const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    await pass(3_500);
+    expect([streams.length, stream.isAborted, latest().query]).toEqual([2, true, "after=0&epoch=1"]);
+    latest().delta(1, "b");
+    latest().completed(1);
+    await pass();
+    expect([asked.text, asked.ended, travels(asked)]).toEqual(["ab", true, ["sse"]]);
+  });
+
+  it("is held back when it was lost like that, and the next one brings nothing", async () => {
+    network.on(RESPONSE, poll(1, "b", 1, "streaming"));
+    const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    await pass(6_500);
+    expect([streams.length, travels(asked)]).toEqual([2, ["sse", "long-poll"]]);
+  });
+
   it("is not tried again for a minute when it was held back, and then it is", async () => {
     onStream = () => {};
     network.on(RESPONSE, poll(0, "a", 1, "completed"));

@@ -62,6 +62,18 @@ describe("SmoothText", () => {
     expect(drawn).toEqual([TEXT, TEXT]);
   });
 
+  it("ends when the screen is hidden while the last of it waits for a frame", async () => {
+    const screen = new FakeScreen();
+    const drawn: string[] = [];
+    const text = new SmoothText(screen, (piece) => drawn.push(piece));
+    text.push(TEXT);
+    const ended = text.end();
+    screen.hidden = true;
+    screen.frame(1);
+    await ended;
+    expect(drawn.join("")).toBe(TEXT);
+  });
+
   it("ends at once where nothing is left to draw", async () => {
     await expect(new SmoothText(new FakeScreen(), () => undefined).end()).resolves.toBeUndefined();
   });

@@ -1,0 +1,302 @@
+"""A network that is as networks are: one address in front of servers, whose connections are cut, swallowed, slow or held back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import random
+import socket
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Self, TypeVar
+
+from tests.integration.server_process import ServerProcess
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_PACKET = 1400
+_UNDERWAY = 64
+"""Packets that a slow line takes before its sender has to wait."""
+_END_OF_HEAD = b"\r\n\r\n"
+
+Write = Callable[[bytes], Awaitable[None]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Line:
+    """How quick a connection is, each way. Every `stall_every` seconds it stands still for `stall_seconds`, as TCP does that has
+    lost a packet; then all comes at once.
+    """
+
+    delay_seconds: tuple[float, float] = (0.0, 0.0)
+    bytes_per_second: float = math.inf
+    stall_every: float = 3.0
+    stall_seconds: float = 0.0
+
+    def arrival(self, now: float, after: float, size: int, chance: random.Random) -> float:
+        """When `size` bytes arrive that are sent at `now`, behind those that arrive `after`."""
+        due = now + size / self.bytes_per_second + chance.uniform(*self.delay_seconds)
+        due = max(due, after + size / self.bytes_per_second)
+        return max(due, due - due % self.stall_every + self.stall_seconds)
+
+
+LIKE_3G = Line(delay_seconds=(0.1, 0.3), bytes_per_second=750_000 / 8, stall_seconds=0.8)
+
+
+class WebSockets(Enum):
+    """What becomes of the WebSockets that are opened."""
+
+    PASS = "pass"
+    REFUSED = "refused"
+    SWALLOWED = "swallowed"
+    """Accepted, and never answered."""
+    MUTE = "mute"
+    """The handshake is answered, and then nothing comes."""
+
+
+class RoughNetwork:
+    """Passes connections on to the first of its servers that takes them; `with` starts and ends it.
+
+    What is set holds for what is sent from then on; `websockets` and `held_back` for connections that are made from then on.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._ends: set[asyncio.StreamWriter] = set()
+        self._passing: set[asyncio.Task[None]] = set()
+        self._servers: tuple[tuple[int, int], ...] = ()
+        self._chance = random.Random(7)
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._reachable = True
+        self._port = 0
+        self.line = Line()
+        self.websockets = WebSockets.PASS
+        self.held_back: int | None = None
+        """A proxy passes event streams on in blocks of so many bytes; with 0 only once they have ended."""
+
+    @property
+    def url(self) -> str:
+        """The address, by HTTP."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def ws_url(self) -> str:
+        """The address of `/ws`, which is that of HTTP as behind a load balancer."""
+        return f"ws://127.0.0.1:{self._port}/ws"
+
+    def lead_to(self, *servers: ServerProcess) -> None:
+        """From now on these are the servers, the preferred one first."""
+        self._servers = tuple((server.http_port, server.ws_port) for server in servers)
+
+    def heal(self) -> None:
+        """All is well again; connections that are open are cut."""
+        self.line, self.websockets, self.held_back = Line(), WebSockets.PASS, None
+        self.come_back()
+        self.let_flow()
+        self.cut()
+
+    def cut(self) -> int:
+        """Reset every connection that is open; returns how many were."""
+        return self._do(self._cut())
+
+    def go_away(self) -> None:
+        """There is no network: connections are reset, and no more can be made."""
+        self._reachable = False
+        self.cut()
+
+    def come_back(self) -> None:
+        """There is one again."""
+        self._reachable = True
+
+    def swallow(self) -> None:
+        """Nothing gets through any more, and nobody learns it."""
+        self._do(self._let_flow(flows=False))
+
+    def let_flow(self) -> None:
+        """What was swallowed arrives, as TCP sends it again."""
+        self._do(self._let_flow(flows=True))
+
+    def forget(self) -> None:
+        """Connections that are open are dead, and nobody learns it; others can be made, as when a phone changes networks."""
+        self._do(self._forget())
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._do(self._start())
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._do(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    def _do(self, what: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(5)
+
+    async def _start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def _stop(self) -> None:
+        self._server.close()
+        await self._cut()
+        for task in tuple(self._passing):
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
+
+    async def _cut(self) -> int:
+        ends = tuple(self._ends)
+        for end in ends:
+            _reset(end)
+        return len(ends) // 2
+
+    async def _let_flow(self, *, flows: bool) -> None:
+        if flows:
+            self._flows.set()
+        else:
+            self._flows.clear()
+
+    async def _forget(self) -> None:
+        self._flows, forgotten = asyncio.Event(), self._flows
+        self._flows.set()
+        forgotten.clear()
+
+    # -- a connection ------------------------------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._passing.add(task)
+        ends = {writer}
+        try:
+            await self._connect(reader, writer, ends)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # a client that has left, no server, or the end of the test
+        finally:
+            self._passing.discard(task)
+            self._ends -= ends
+            for end in ends:
+                end.transport.abort()
+
+    async def _connect(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: set[asyncio.StreamWriter]
+    ) -> None:
+        if not self._reachable:
+            return _reset(writer)
+        self._ends |= ends
+        flows = self._flows
+        await flows.wait()
+        head = await reader.readuntil(_END_OF_HEAD)
+        is_websocket = b"upgrade: websocket" in head.lower()
+        if is_websocket and self.websockets is WebSockets.REFUSED:
+            return _reset(writer)
+        if is_websocket and self.websockets is WebSockets.SWALLOWED:
+            await reader.read()
+            return None
+        back_reader, back = await self._dial(is_websocket=is_websocket)
+        ends.add(back)
+        self._ends |= ends
+        if self.held_back is not None and not is_websocket:
+            # A connection of its own for each request, so that an answer's end is the connection's.
+            head = head.replace(_END_OF_HEAD, b"\r\nConnection: close\r\n\r\n")
+        back.write(head)
+        carry = _Carrier(self, flows, self._chance).carry
+        answers = self._answers(head, writer, mute=is_websocket and self.websockets is WebSockets.MUTE)
+        await asyncio.gather(
+            carry(reader, _to(back), back), carry(back_reader, answers, writer), return_exceptions=True
+        )
+        return None
+
+    async def _dial(self, *, is_websocket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for ports in self._servers:
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection("127.0.0.1", ports[1 if is_websocket else 0])
+        raise ConnectionRefusedError
+
+    def _answers(self, head: bytes, writer: asyncio.StreamWriter, *, mute: bool) -> Write:
+        """Where the bytes of an answer go to."""
+        if mute:
+            return _first_only(_to(writer))
+        if self.held_back is not None and b"/events" in head.split(b"\r\n", 1)[0]:
+            return _in_blocks(_to(writer), self.held_back or None)
+        return _to(writer)
+
+
+class _Carrier:
+    """Carries the bytes of one connection."""
+
+    def __init__(self, network: RoughNetwork, flows: asyncio.Event, chance: random.Random) -> None:
+        self._network = network
+        self._flows = flows
+        self._chance = chance
+
+    async def carry(self, reader: asyncio.StreamReader, write: Write, writer: asyncio.StreamWriter) -> None:
+        """Carry one way, until its sender ends."""
+        underway: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_UNDERWAY)
+        arriving = asyncio.create_task(self._arrive(underway, write))
+        clock, due = asyncio.get_running_loop().time, 0.0
+        try:
+            while data := await reader.read(_PACKET):
+                due = self._network.line.arrival(clock(), due, len(data), self._chance)
+                await underway.put((due, data))
+            await underway.put((due, b""))
+            await arriving
+        finally:
+            arriving.cancel()
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _arrive(self, underway: asyncio.Queue[tuple[float, bytes]], write: Write) -> None:
+        while True:
+            due, data = await underway.get()
+            await asyncio.sleep(due - asyncio.get_running_loop().time())
+            await self._flows.wait()
+            await write(data)
+            if not data:
+                return
+
+
+def _to(writer: asyncio.StreamWriter) -> Write:
+    async def write(data: bytes) -> None:
+        writer.write(data)
+        await writer.drain()
+
+    return write
+
+
+def _first_only(write: Write) -> Write:
+    """Passes on the first write alone, which is a handshake's answer."""
+    number = itertools.count()
+
+    async def first_only(data: bytes) -> None:
+        if next(number) == 0:
+            await write(data[: data.find(_END_OF_HEAD) + len(_END_OF_HEAD)])
+
+    return first_only
+
+
+def _in_blocks(write: Write, size: int | None) -> Write:
+    """Collects what is written to blocks of this size (None: to one), as a proxy that buffers. An empty write is the end."""
+    held = bytearray()
+
+    async def in_blocks(data: bytes) -> None:
+        held.extend(data)
+        if not data or (size is not None and len(held) >= size):
+            await write(bytes(held))
+            held.clear()
+
+    return in_blocks
+
+
+def _reset(end: asyncio.StreamWriter) -> None:
+    end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    end.transport.abort()
