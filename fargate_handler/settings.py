@@ -57,8 +57,8 @@ class HandlerSettings(Limits, BaseSettings):
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="origins whose pages may call besides the server's own: `https://app.example.com,http://localhost:3000`, or `*` "
-        "for all",
+        description="origins whose pages may call besides the server's own: `https://app.example.com,http://localhost:3000`, or "
+        "`*` for all",
     )
     model: Literal["demo", "openai", "bedrock", "sagemaker", "grpc"] = Field(
         "demo", description="where tokens come from"

@@ -13,6 +13,7 @@ from infra.acknowledge import acknowledge
 from infra.constructs.handler_image import handler_image
 from infra.constructs.limit_variables import limit_variables
 from infra.constructs.log_group import log_group
+from infra.constructs.origin_variables import origin_variables
 from infra.constructs.security_groups import HTTP_PORT, WEBSOCKET_PORT
 from infra.constructs.tables import Tables
 from infra.constructs.token_source import TokenSource
@@ -60,6 +61,7 @@ def handler_task(
     variables = {
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
+        **origin_variables(settings),
         **token_source.variables,
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
