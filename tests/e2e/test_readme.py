@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.readme_snippets import blocks, languages
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
-_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = [block.strip() for block in _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))]
+COMMANDS = blocks("sh")
 # They run this very test, or for minutes: that they exist and know what to do is checked without doing it.
 RUN_ELSEWHERE = (
     "make test",
@@ -26,6 +25,7 @@ RUN_ELSEWHERE = (
     "make deploy ENV=dev",
     "make run-aws",
 )
+IN_THE_BROWSERS_TESTS = ("cd web && npm pack",)  # test_other_origins
 
 
 def _served(command: str, tmp_path: Path) -> int:
@@ -76,5 +76,9 @@ def test_the_other_targets_know_what_to_do(command: str) -> None:
 
 
 def test_no_command_of_the_readme_is_left_out() -> None:
-    run = [c for c in COMMANDS if c.endswith("make run") or "curl" in c or c in RUN_ELSEWHERE]
+    elsewhere = RUN_ELSEWHERE + IN_THE_BROWSERS_TESTS
+    run = [c for c in COMMANDS if c.endswith("make run") or "curl" in c or c in elsewhere]
     assert sorted(run) == sorted(COMMANDS)
+    # test_other_origins runs the one block of each.
+    assert languages() == {"sh", "html", "js"}
+    assert len(blocks("html")) == len(blocks("js")) == 1
