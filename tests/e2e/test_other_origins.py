@@ -132,6 +132,21 @@ def test_the_element_reaches_the_answer_where_no_websocket_can_be_had(
     _ask_the_element(open_page(site.page(at(allowing_without_websocket, _ELEMENT))), "sse")
 
 
+def test_the_element_works_under_a_strict_policy_of_the_other_page(
+    open_page: OpenPage, site: OtherSite, allowing: ServerProcess
+) -> None:
+    """What docs/element.md says that it needs."""
+    websocket = f"ws://127.0.0.1:{allowing.ws_port}"
+    policy = f"default-src 'none'; script-src {allowing.http_url}; connect-src {allowing.http_url} {websocket}"
+    page = open_page("about:blank")
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text) if "Content Security" in message.text else None)
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    page.goto(site.page(meta + at(allowing, _ELEMENT)))
+    _ask_the_element(page, "websocket")
+    assert [text for text in refused if "favicon" not in text] == []
+
+
 def _ask_the_element(page: Page, transport: str) -> None:
     page.get_by_test_id("question").fill(_QUESTION)
     page.keyboard.press("Enter")
@@ -151,6 +166,7 @@ def test_the_package_is_what_a_bundler_takes(
     installed.mkdir(parents=True)
     (tmp_path / "unpacked" / "package").rename(installed / "client")
     assert (installed / "client" / "lib" / "index.d.ts").read_text() == (_WEB / "api.d.ts").read_text()
+    assert (installed / "client" / "lib" / "index.js").read_bytes() == (_WEB / "dist" / "client.js").read_bytes()
     code = at(allowing, _LIBRARY).replace(f"{allowing.http_url}/client.js", "@evenflow/client")
     (tmp_path / "app.js").write_text(code.replace("What is Evenflow?", _QUESTION))
     bundle = [_WEB / "node_modules/.bin/esbuild", "app.js", "--bundle", "--format=esm", "--outfile=bundle.js"]
