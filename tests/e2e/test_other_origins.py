@@ -205,6 +205,37 @@ def test_a_client_that_the_page_gives_is_the_only_one(
     assert sessions.count(f"{allowing.http_url}/session") == 1
 
 
+def test_a_client_that_comes_later_takes_the_place_of_the_element_s_own(
+    open_page: OpenPage, site: OtherSite, allowing: ServerProcess
+) -> None:
+    page = open_page(site.page(at(allowing, _ELEMENT)))
+    page.wait_for_function("document.querySelector('evenflow-chat').client?.connection === 'open'", timeout=_WHOLE_MS)
+    replaced = page.evaluate(
+        """async (url) => {
+            const { connect } = await import(`${url}/client.js`);
+            const chat = document.querySelector("evenflow-chat");
+            const first = chat.client;
+            chat.client = connect({ url, transports: ["sse"], storage: null });
+            return [first.connection, chat.client.connection !== "closed"];
+        }""",
+        allowing.http_url,
+    )
+    assert replaced == ["closed", True]
+    _ask_the_element(page, "sse")
+
+
+def test_a_client_that_was_there_before_the_module_is_used(
+    open_page: OpenPage, site: OtherSite, allowing: ServerProcess
+) -> None:
+    url = allowing.http_url
+    early = (
+        f'const {{ connect }} = await import("{url}/client.js");'
+        f'document.querySelector("evenflow-chat").client = connect({{ url: "{url}", transports: ["sse"] }});'
+        f'await import("{url}/evenflow-chat.js");'
+    )
+    _ask_the_element(open_page(site.page(f"<evenflow-chat></evenflow-chat>{_script(early)}")), "sse")
+
+
 def test_an_element_that_is_made_by_a_script_connects_stays_so_where_it_moves_and_leaves_with_its_page(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess
 ) -> None:

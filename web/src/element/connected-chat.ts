@@ -1,4 +1,5 @@
 import { connect } from "../client/index.ts";
+import type { ChatClient } from "./chat-client.ts";
 import { EvenflowChat } from "./evenflow-chat.ts";
 
 /**
@@ -9,7 +10,19 @@ export class ConnectedChat extends EvenflowChat {
   /** The client that is not the page's. */
   #own: ReturnType<typeof connect> | undefined;
 
+  override get client(): ChatClient | undefined {
+    return super.client;
+  }
+
+  override set client(client: ChatClient) {
+    super.client = client;
+    if (client === this.#own) return;
+    this.#own?.close();
+    this.#own = undefined;
+  }
+
   async connectedCallback(): Promise<void> {
+    this.#takeEarlyClient();
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
@@ -21,6 +34,14 @@ export class ConnectedChat extends EvenflowChat {
   async disconnectedCallback(): Promise<void> {
     await null; // who moves it puts it back at once
     if (!this.isConnected) this.#own?.close();
+  }
+
+  /** What a page has set before this module was there is a plain property, which hides the accessor. */
+  #takeEarlyClient(): void {
+    const early = Object.getOwnPropertyDescriptor(this, "client");
+    if (early === undefined) return;
+    Reflect.deleteProperty(this, "client");
+    this.client = early.value;
   }
 }
 
