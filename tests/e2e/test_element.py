@@ -112,8 +112,7 @@ def test_the_policy_blocks_what_would_be_inline(open_page: OpenPage, server: Ser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1000, 360])
 def test_axe_finds_nothing_serious(open_page: OpenPage, server: ServerProcess, scheme: Any, width: int) -> None:
-    folder = os.environ.get("SCREENSHOTS")
-    page = open_chat(open_page, server, _RICH, **({"gapMs": 40} if folder else {}))
+    page = open_chat(open_page, server, _RICH)
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 960 if width > 500 else 780})
     assert serious(page) == []
@@ -123,7 +122,24 @@ def test_axe_finds_nothing_serious(open_page: OpenPage, server: ServerProcess, s
     wait_for(page, "done")
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    if folder:
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1000, 360])
+def test_the_demo_models_answers_are_drawn(open_page: OpenPage, server: ServerProcess, scheme: Any, width: int) -> None:
+    """And, with SCREENSHOTS=docs/images, the pictures of the README are taken."""
+    page = open_page(server.http_url)
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900 if width > 500 else 780})
+    for question in ("What happens when I close the tab?", "How do I use it from my OpenAI code?"):
+        ask(page, question)
+        wait_for(page, "streaming")
+        wait_for(page, "done")
+    answer = page.get_by_test_id("answer").last
+    expect(answer.locator("pre code")).to_contain_text("base_url=")
+    expect(answer.locator("li")).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if folder := os.environ.get("SCREENSHOTS"):
         name = f"chat-{scheme}" if width > 500 else f"chat-phone-{scheme}"
         page.screenshot(path=Path(folder) / f"{name}.png")
 

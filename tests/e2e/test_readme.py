@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -60,12 +61,28 @@ def test_what_serves_serves_the_page(command: str, tmp_path: Path) -> None:
 
 
 def test_the_three_calls_stream_an_answer(server: ServerProcess) -> None:
-    calls = [c for c in COMMANDS if "curl" in c]
+    calls = [c for c in COMMANDS if "curl" in c and "/v1/" not in c]
     assert len(calls) == 3
     script = "\n".join(["set -euo pipefail", *calls]).replace("http://127.0.0.1:8080", server.http_url)
     streamed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=True).stdout
     assert streamed.count("event: chat.response.delta") > 10
     assert "event: chat.response.completed" in streamed
+
+
+def test_openais_api_streams_an_answer(server: ServerProcess) -> None:
+    [call] = [c for c in COMMANDS if "/v1/" in c]
+    script = call.replace("http://127.0.0.1:8080", server.http_url)
+    streamed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=True).stdout
+    assert streamed.count("chat.completion.chunk") > 10
+    assert streamed.rstrip().endswith("data: [DONE]")
+
+
+def test_code_for_openais_api_prints_an_answer(server: ServerProcess) -> None:
+    [code] = blocks("python")
+    code = code.replace("http://127.0.0.1:8080", server.http_url)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    assert len(ran.stdout.split()) > 20
+    assert not ran.stderr
 
 
 @pytest.mark.parametrize("command", RUN_ELSEWHERE)
@@ -79,6 +96,4 @@ def test_no_command_of_the_readme_is_left_out() -> None:
     elsewhere = RUN_ELSEWHERE + IN_THE_BROWSERS_TESTS
     run = [c for c in COMMANDS if c.endswith("make run") or "curl" in c or c in elsewhere]
     assert sorted(run) == sorted(COMMANDS)
-    # test_other_origins runs the one block of each.
-    assert languages() == {"sh", "html", "js"}
-    assert len(blocks("html")) == len(blocks("js")) == 1
+    assert languages() == {"sh", "python", "html", "js"}  # test_other_origins has the last two

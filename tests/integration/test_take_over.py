@@ -281,7 +281,7 @@ async def _until_on_record(
 
 
 async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven(
-    deployment: Deployment, emulated_aws: AwsEmulator, opened: OpenSession
+    deployment: Deployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     sqs = emulated_aws.client("sqs")
     name = f"{deployment.tables.responses}-dead-letters"
@@ -292,8 +292,11 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     response_id = await _ask(session, text)
     function: Transport = partial(over_function, deployment.poll_function())
     polling = asyncio.create_task(read_whole(function, [session], response_id))
-    for _ in range(3):
+    for epoch in (1, 2, 3):
         await task.until_metric("generations_running", 1, _RECOVERY_SECONDS)
+        # Behind where its owner began, a marker from the second on: text, which is what readers are left with.
+        head, _ = await _stored(deployment, emulated_dynamodb, response_id)
+        await _until_on_record(deployment, emulated_dynamodb, response_id, epoch=epoch, index=head.starts[epoch] + 1)
         task.kill()
         task = await deployment.handler(dead_letters_queue=queue)
     there = session.at(task)

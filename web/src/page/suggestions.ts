@@ -2,7 +2,7 @@ const QUESTIONS = [
   "What is Evenflow?",
   "How does it treat slow readers?",
   "What happens when I close the tab?",
-  "Which close codes are there?",
+  "How do I use it from my OpenAI code?",
 ];
 
 /** Questions to begin with, each offered until it was asked. */
