@@ -109,5 +109,5 @@ clean: ## remove what was installed and built
 	cd $* && npm ci --silent --no-audit --no-fund
 	@touch $@
 
-web/dist/index.html: web/node_modules/.installed $(shell find web/src web/build.mjs web/package.json -type f 2>/dev/null)
+web/dist/index.html: web/node_modules/.installed $(shell find web/src web/build.mjs web/library-bundle.mjs web/package.json -type f 2>/dev/null)
 	cd web && npm run --silent build

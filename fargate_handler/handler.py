@@ -31,6 +31,7 @@ from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core import metric_catalogue as catalogue
+from stream_core.allowed_origins import AllowedOrigins
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Overloaded
 from stream_core.reconnect_slots import reconnect_slots
@@ -283,7 +284,9 @@ class Handler:
             wall_time=time.time,
             http_url=str(settings.public_http_url).rstrip("/") if settings.public_http_url else None,
             ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
+            http_port=settings.http_port,
             ws_port=settings.ws_port,
+            allowed_origins=AllowedOrigins(settings.allowed_origins),
             node_id=self._node_id,
             cookie_secure=settings.cookie_secure,
             models=settings.served_models,

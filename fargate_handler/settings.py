@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from fargate_handler.token_sources.worker_addresses import split_address
+from stream_core.allowed_origins import parse_origins
 from stream_core.channel import NAME_PATTERN
 from stream_core.limits import Limits
 
@@ -53,6 +54,11 @@ class HandlerSettings(Limits, BaseSettings):
     )
     public_ws_url: AnyUrl | None = Field(
         None, description="the WebSocket's public address, when it isn't ws_port of the host"
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="origins whose pages may call besides the server's own: `https://app.example.com,http://localhost:3000`, or "
+        "`*` for all",
     )
     model: Literal["demo", "openai", "bedrock", "sagemaker", "grpc"] = Field(
         "demo", description="where tokens come from"
@@ -143,6 +149,11 @@ class HandlerSettings(Limits, BaseSettings):
             if not kid or len(secret) < _SHORTEST_SECRET:
                 raise ValueError(f"must be kid:secret,kid:secret with secrets of {_SHORTEST_SECRET} characters or more")
         return keys
+
+    @field_validator("allowed_origins", mode="before")
+    @classmethod
+    def _origins_as_browsers_write_them(cls, origins: object) -> object:
+        return parse_origins(origins) if isinstance(origins, str) else origins
 
     @field_validator("workers", mode="before")
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stream_core.allowed_origins import AllowedOrigins, parse_origins
 from stream_core.limits import Limits
 
 _PREFIX = "EVENFLOW_"
@@ -24,6 +25,19 @@ def required(environment: Mapping[str, str], name: str) -> str:
     if not value:
         raise ConfigurationError(f"{variable} must be set")
     return value
+
+
+def allowed_origins(environment: Mapping[str, str]) -> AllowedOrigins:
+    """The origins whose pages may call, by the same variable as the handler's.
+
+    Raises:
+        ConfigurationError: one of them is none.
+    """
+    variable = f"{_PREFIX}ALLOWED_ORIGINS"
+    try:
+        return AllowedOrigins(parse_origins(environment.get(variable, "")))
+    except ValueError as error:
+        raise ConfigurationError(f"{variable} {error}") from None
 
 
 def limits(environment: Mapping[str, str]) -> Limits:

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import orjson
 from aws_lambda_powertools import Logger
 
+from stream_core.allowed_origins import AllowedOrigins
 from stream_core.errors import EvenflowError
 from stream_core.http_contract import (
     NEVER_CACHED,
@@ -75,13 +76,29 @@ class Route:
         return names
 
 
-def answer_event(event: Event, route: Route, endpoint: Endpoint, *, body_limit: int, logger: Logger) -> HttpApiAnswer:
+def answer_event(
+    event: Event, route: Route, endpoint: Endpoint, *, origins: AllowedOrigins, body_limit: int, logger: Logger
+) -> HttpApiAnswer:
     """Let `endpoint` answer, and answer for it what it refuses or fails at.
 
     Args:
         endpoint: may raise `EvenflowError`; anything else is a defect, is logged and becomes 500 `internal_error`.
+        origins: whose pages are told that they may read the answer.
         body_limit: bytes; a larger body is answered with 413.
     """
+    headers = _headers(event)
+    answer = _preflight(event, headers, origins) or _answer(event, route, endpoint, body_limit, logger)
+    answer["headers"] |= origins.answer_headers(headers.get("origin"))
+    return answer
+
+
+def _preflight(event: Event, headers: Mapping[str, str], origins: AllowedOrigins) -> HttpApiAnswer | None:
+    method = event.get("requestContext", {}).get("http", {}).get("method", "")
+    allowed = origins.preflight_headers(method, headers.get("origin"), headers.get("access-control-request-method"))
+    return None if allowed is None else {"statusCode": 204, "headers": allowed, "body": "", "isBase64Encoded": False}
+
+
+def _answer(event: Event, route: Route, endpoint: Endpoint, body_limit: int, logger: Logger) -> HttpApiAnswer:
     try:
         http = event["requestContext"]["http"]
         names = route.match(event["rawPath"])
@@ -116,10 +133,14 @@ def _request(event: Event, path_names: Mapping[str, str], body_limit: int) -> Ht
     return HttpApiRequest(
         path_names=path_names,
         query=event.get("queryStringParameters") or {},
-        headers={name.lower(): value for name, value in (event.get("headers") or {}).items()},
+        headers=_headers(event),
         body=body,
         domain=event["requestContext"]["domainName"],
     )
+
+
+def _headers(event: Event) -> dict[str, str]:
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
 
 
 def _body(event: Event) -> bytes:

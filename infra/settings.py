@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from stream_core.allowed_origins import parse_origins
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 
 Percent = Annotated[int, Ge(1), Le(100)]
 
+# Of the 4 KB that all variables of a function may have.
+_LONGEST_ORIGINS = 2_000
 # Until a task has noticed that it is leaving: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
 # What a handler still does when its drain has ended: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
@@ -315,6 +318,7 @@ class EnvironmentSettings(_Settings):
         workers: a service of its own that calls the model; None: the handlers do.
         open_tenant: whether anybody who knows the address opens sessions, as tenant `public`, and so spends on the model.
             Otherwise `public` needs the key that is made with the secret of the tenants' keys.
+        allowed_origins: origins whose pages may call, `https://app.example.com`, or `*` alone; its own page may anyway.
         limits: the handler's and the functions'; only those that differ from the default are passed on.
     """
 
@@ -331,6 +335,7 @@ class EnvironmentSettings(_Settings):
     edge: EdgeSettings
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
+    allowed_origins: tuple[str, ...] = ()
     # Polls end before the HTTP API gives up (30 s), a drain and what follows it before ECS kills the task (120 s).
     limits: Limits = Limits(poll_timeout_max_ms=25_000, drain_seconds=105)
 
@@ -338,6 +343,16 @@ class EnvironmentSettings(_Settings):
     def prefix(self) -> str:
         """What every stack and every name begins with."""
         return f"evenflow-{self.name}"
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins_as_browsers_write_them(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        text = ",".join(origins)
+        if len(text) > _LONGEST_ORIGINS:
+            raise ValueError(
+                f"must not have more than {_LONGEST_ORIGINS} characters: the functions are told them in a variable"
+            )
+        return parse_origins(text)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

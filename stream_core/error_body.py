@@ -12,6 +12,7 @@ from pydantic_core.core_schema import with_default_schema
 ErrorType = Literal[
     "invalid_request_error",
     "authentication_error",
+    "permission_error",
     "not_found_error",
     "conflict_error",
     "model_refusal_error",

@@ -72,6 +72,11 @@ class AuthenticationFailed(EvenflowError):
     type = "authentication_error"
 
 
+class OriginNotAllowed(EvenflowError):
+    status = 403
+    type = "permission_error"
+
+
 class NotFound(EvenflowError):
     status = 404
     type = "not_found_error"

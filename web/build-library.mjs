@@ -8,43 +8,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { LIBRARY } from "./library-bundle.mjs";
 
 const MOST_BYTES = 8 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
 const PUBLIC = ["api", "errors", "index"];
-/**
- * Members that are neither part of the public API nor of anything that leaves the process (the wire, the storage), nor
- * names of the platform's: they may get short ones.
- */
-const INTERNAL =
-  "abandon abandoned acknowledge answer append arrival bearer begin choose climb complete confirm connect deliver emit " +
-  "ended fail failures fallBack follow hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
-  "name onArrival onLeave onLost open patienceMs paused put reading receive refusal request restart restsUntil run " +
-  "session stopped take tell timeoutMs unlisten";
-/** The same for what is stored, where a name must stay what it is from one version to the next. */
-const STORED = {
-  asked: "a",
-  credentials: "c",
-  lastMessageId: "l",
-  previousMessageId: "p",
-  renewAt: "r",
-  sessionId: "s",
-  websocketUrl: "w",
-};
-
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));
 await rm("lib", { recursive: true, force: true });
-await build({
-  entryPoints: ["src/client/index.ts"],
-  outfile: "lib/index.js",
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: ["chrome116", "firefox124", "safari17.4"],
-  mangleProps: new RegExp(`^(${[...INTERNAL.split(" "), ...Object.keys(STORED)].join("|")})$`),
-  mangleCache: STORED,
-  logLevel: "warning",
-});
+await build({ ...LIBRARY, outfile: "lib/index.js" });
 await writeFile("lib/index.d.ts", await declarations());
 if (process.argv.includes("--accept")) await copyFile("lib/index.d.ts", "api.d.ts");
 if (process.argv.includes("--check")) await check();

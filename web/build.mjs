@@ -1,16 +1,22 @@
-// Builds the page into dist/: assets with the hash of their content in their names, then index.html, which names them.
+// Builds into dist/: the two modules that pages anywhere load, by names that stay; the page's assets, with the hash of their
+// content in their names; then index.html, which names those.
 import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { LIBRARY } from "./library-bundle.mjs";
 
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));
 await rm("dist", { recursive: true, force: true });
 
+// The element's style goes into its script, as text.
+const SCRIPT = { loader: { ".css": "text" }, format: "esm" };
+const HASHED = { outdir: "dist/assets", entryNames: "[name]-[hash]", sourcemap: true, metafile: true };
 const [style, main] = await Promise.all([
-  bundled({ style: "src/page/styles/main.css" }, {}),
-  // The element's style goes into its script, as text.
-  bundled({ main: "src/page/main.ts" }, { ".css": "text" }),
+  bundled({ entryPoints: { style: "src/page/styles/main.css" }, ...HASHED }),
+  bundled({ entryPoints: { main: "src/page/main.ts" }, ...SCRIPT, ...HASHED }),
+  bundled({ entryPoints: ["src/element/served.ts"], outfile: "dist/evenflow-chat.js", ...SCRIPT }),
+  build({ ...LIBRARY, outfile: "dist/client.js" }),
 ]);
 await copyFile("src/page/favicon.svg", "dist/assets/favicon.svg");
 
@@ -19,19 +25,13 @@ const page = await readFile("src/page/index.html", "utf8");
 // Last, because its time tells make that the whole build is done.
 await writeFile("dist/index.html", page.replace(/(?<=\/assets\/)(main|style)\.(js|css)/g, nameWithHash));
 
-function bundled(entryPoints, loader) {
+function bundled(options) {
   return build({
-    entryPoints,
-    loader,
-    outdir: "dist/assets",
-    entryNames: "[name]-[hash]",
     bundle: true,
     minify: true,
-    sourcemap: true,
-    format: "esm",
     target: ["chrome116", "firefox124", "safari17.4"],
-    metafile: true,
     logLevel: "warning",
+    ...options,
   });
 }
 

@@ -12,6 +12,7 @@ from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from stream_core.allowed_origins import AllowedOrigins
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.limits import Limits
 from stream_core.session_token import SessionTokens
@@ -23,7 +24,8 @@ class GatewayContext:
     """The gateway's surroundings.
 
     `monotonic` and `wall_time` are in seconds. `ws_url` is set when the
-    public WebSocket address isn't simply `ws_port` of the host that the client called. `node_id` names this task in the
+    public WebSocket address isn't simply `ws_port` of the host that the client called; `http_port` is where this task
+    serves its page. `allowed_origins`: whose pages may call besides. `node_id` names this task in the
     cookie by which a load balancer sends a client back to it. `models`: the names of the model for
     OpenAI's clients.
     """
@@ -43,7 +45,9 @@ class GatewayContext:
     wall_time: Callable[[], float]
     http_url: str | None
     ws_url: str | None
+    http_port: int
     ws_port: int
+    allowed_origins: AllowedOrigins
     node_id: str
     cookie_secure: bool
     models: tuple[str, ...]

@@ -18,6 +18,7 @@ from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
+from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
@@ -29,6 +30,8 @@ _BACKLOG = 4096
 _LOAD_BALANCER = "ELB-HealthChecker/"
 _NOT_FOR_CLIENTS = ("/health", "/metrics", "/drain")
 _LOOPBACK = ("127.0.0.1", "::1")
+# What the build puts beside the page, for pages anywhere.
+_MODULES = ("/client.js", "/evenflow-chat.js")
 # What a browser and a balancer add, which speak for somebody else.
 _FROM_ELSEWHERE = ("Origin", "X-Forwarded-For", "Via")
 _UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
@@ -38,7 +41,7 @@ class HttpListener:
     """Serves HTTP on its own port.
 
     Args:
-        page: the folder of the built page (`index.html` and `assets/`).
+        page: the folder of the built page (`index.html` and `assets/`) and of the two modules.
         leave: asks this task to leave.
     """
 
@@ -48,11 +51,14 @@ class HttpListener:
         self._page = page
         self._assets = {asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()}
         self._answering = 0
+        others = OtherOrigins(context.allowed_origins, besides=_NOT_FOR_CLIENTS + _MODULES)
         app = web.Application(
-            middlewares=[errors_in_shape, self._within_bounds], client_max_size=context.limits.message_bytes
+            middlewares=[others.preflights, errors_in_shape, self._within_bounds],
+            client_max_size=context.limits.message_bytes,
         )
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
+        app.on_response_prepare.append(others.add_headers)
         # A request whose client has left is cancelled, so that it is no reader any more.
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
@@ -98,6 +104,7 @@ class HttpListener:
             web.get("/v1/realtime", self._ws),
             web.get("/", self._index),
             web.get("/assets/{name}", self._asset),
+            *(web.get(path, self._module) for path in _MODULES),
         ]
 
     @web.middleware
@@ -116,7 +123,7 @@ class HttpListener:
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context
-        if request.path in _NOT_FOR_CLIENTS or request.path in DOCUMENTS:
+        if request.path in (*_NOT_FOR_CLIENTS, *DOCUMENTS, *_MODULES):
             return
         stays = not (context.orchestrator.draining or context.registry.full)
         answer.headers.add("Set-Cookie", sticky_cookie(context) if stays else released_cookie(context))
@@ -154,6 +161,14 @@ class HttpListener:
         if asset is None:
             raise NotFound(f"there is no {request.path[:200]}", code="path_not_found")
         return web.FileResponse(asset, headers={"Cache-Control": "public, max-age=3600", **_UNSNIFFED})
+
+    async def _module(self, request: web.Request) -> web.StreamResponse:
+        module = self._page / request.path.removeprefix("/")
+        if not module.is_file():
+            raise NotFound("the modules are not built; `make run` builds them", code="path_not_found")
+        # Their names stay while their content changes, so browsers ask each time whether it has (ETag).
+        anybody = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"}
+        return web.FileResponse(module, headers=anybody | _UNSNIFFED)
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"

@@ -13,8 +13,9 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core.allowed_origins import is_own_page
 from stream_core.dialect import CompactDialect, Dialect
-from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, Overloaded
+from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, OriginNotAllowed, Overloaded
 from stream_core.http_contract import error_headers
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
 from stream_core.realtime import RealtimeDialect
@@ -98,6 +99,7 @@ class WebSocketListener:
         if dialects is None:
             paths = " and ".join(_DIALECTS)
             raise NotFound(f"there is no such path here; WebSockets are at {paths}", code="path_not_found")
+        self._check_origin(request)
         # The offer may be spread over several header lines.
         names = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
         offered = [name.strip() for name in names if name.strip()]
@@ -117,6 +119,18 @@ class WebSocketListener:
         connection = WebSocketConnection(context, session, asked_at)
         answer_headers["Set-Cookie"] = sticky_cookie(context)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
+
+    def _check_origin(self, request: WSUpgradeRequest) -> None:
+        """A browser says which page opens a WebSocket, and asks nobody whether it may: where origins are named, we look."""
+        context, origin = self._context, request.headers.get("Origin")
+        if origin is None or not context.allowed_origins.are_named or context.allowed_origins.admits(origin):
+            return
+        public_page = "/".join((context.http_url or "").split("/")[:3])
+        if origin != public_page and not is_own_page(origin, request.headers.get("Host", ""), context.http_port):
+            raise OriginNotAllowed(
+                f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those that may",
+                code="origin_not_allowed",
+            )
 
     def _refusal(self, error: EvenflowError) -> WSUpgradeResponseWithListener:
         headers = {"Content-Type": "application/json; charset=utf-8", **error_headers(error)}

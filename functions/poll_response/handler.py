@@ -40,7 +40,8 @@ metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 @tracer.capture_lambda_handler(capture_response=False)  # the response holds what a model said to somebody
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one HTTP API event."""
-    return answer_event(event, _ROUTE, _poll, body_limit=_settings.limits.message_bytes, logger=logger)
+    origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
+    return answer_event(event, _ROUTE, _poll, origins=origins, body_limit=body_limit, logger=logger)
 
 
 def _poll(request: HttpApiRequest) -> HttpApiAnswer:

@@ -38,7 +38,8 @@ _sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_
 @tracer.capture_lambda_handler(capture_response=False)  # the response holds the token
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one HTTP API event."""
-    return answer_event(event, _ROUTE, _open, body_limit=_settings.limits.message_bytes, logger=logger)
+    origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
+    return answer_event(event, _ROUTE, _open, origins=origins, body_limit=body_limit, logger=logger)
 
 
 def _open(request: HttpApiRequest) -> HttpApiAnswer:

@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from functions.environment import limits, required
+from functions.environment import allowed_origins, limits, required
+from stream_core.allowed_origins import AllowedOrigins
 from stream_core.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInitSettings:
     """The variables `EVENFLOW_TOKEN_KEYS_SECRET`, `EVENFLOW_TENANT_KEYS_SECRET` (both ARNs), `EVENFLOW_SESSIONS_TABLE`,
-    and those of the limits.
+    `EVENFLOW_ALLOWED_ORIGINS` if there are any, and those of the limits.
     """
 
     token_keys_secret: str
     tenant_keys_secret: str
     sessions_table: str
+    allowed_origins: AllowedOrigins
     limits: Limits
 
     @classmethod
@@ -32,5 +34,6 @@ class SessionInitSettings:
             token_keys_secret=required(environment, "token_keys_secret"),
             tenant_keys_secret=required(environment, "tenant_keys_secret"),
             sessions_table=required(environment, "sessions_table"),
+            allowed_origins=allowed_origins(environment),
             limits=limits(environment),
         )

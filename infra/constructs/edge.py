@@ -15,8 +15,9 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge, acknowledge_warning
 from infra.constructs.load_balancer import HTTP_PATHS, WEBSOCKET_PATHS
+from infra.constructs.module_headers import module_headers
 from infra.constructs.security_headers import security_headers
-from infra.constructs.web_client import WebClient
+from infra.constructs.web_client import MODULE_PATHS, WebClient
 from infra.settings import EnvironmentSettings
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
@@ -44,14 +45,22 @@ class Edge(Construct):
         self._settings = settings
         self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
+        page = origins.S3BucketOrigin.with_origin_access_control(
+            web_client.bucket,
+            # Who may list is told 404 of what is not there, others 403.
+            origin_access_levels=[cloudfront.AccessLevel.READ, cloudfront.AccessLevel.LIST],
+        )
         edge = settings.edge
         self.distribution = cloudfront.Distribution(
             self,
             "Distribution",
             comment=settings.prefix,
             default_root_object="index.html",
-            default_behavior=self._page(web_client),
-            additional_behaviors=self._behaviors(load_balancer, http_api),
+            default_behavior=self._file(page, security_headers(self, "SecurityHeaders", settings)),
+            additional_behaviors={
+                **dict.fromkeys(MODULE_PATHS, self._file(page, module_headers(self, "ModuleHeaders", settings))),
+                **self._behaviors(load_balancer, http_api),
+            },
             error_responses=[cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0)) for code in _ERRORS],
             domain_names=[edge.domain_name] if edge.domain_name else None,
             certificate=self._certificate(),
@@ -68,18 +77,14 @@ class Edge(Construct):
         web_client.deploy(self.distribution)
         self._acknowledge()
 
-    def _page(self, web_client: WebClient) -> cloudfront.BehaviorOptions:
+    def _file(self, page: cloudfront.IOrigin, headers: cloudfront.ResponseHeadersPolicy) -> cloudfront.BehaviorOptions:
         return cloudfront.BehaviorOptions(
-            origin=origins.S3BucketOrigin.with_origin_access_control(
-                web_client.bucket,
-                # Who may list is told 404 of what is not there, others 403.
-                origin_access_levels=[cloudfront.AccessLevel.READ, cloudfront.AccessLevel.LIST],
-            ),
+            origin=page,
             viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.REDIRECT_TO_HTTPS,
             allowed_methods=cloudfront.AllowedMethods.ALLOW_GET_HEAD,
             cache_policy=cloudfront.CachePolicy.CACHING_OPTIMIZED,
             compress=True,
-            response_headers_policy=security_headers(self, "SecurityHeaders", self._settings),
+            response_headers_policy=headers,
         )
 
     def _behaviors(

@@ -10,6 +10,7 @@ from constructs import Construct
 from infra.constructs.fargate_task import add_container, fargate_task
 from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
+from infra.constructs.origin_variables import origin_variables
 from infra.constructs.security_groups import HTTP_PORT, WEBSOCKET_PORT
 from infra.constructs.tables import Tables
 from infra.constructs.token_source import TokenSource
@@ -47,6 +48,7 @@ def handler_task(
     variables = {
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
+        **origin_variables(settings),
         **token_source.variables,
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,

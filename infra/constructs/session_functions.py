@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.constructs.data_key import allow_use_of
 from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
+from infra.constructs.origin_variables import origin_variables
 from infra.constructs.python_function import PythonFunction
 from infra.constructs.tables import Tables, allow_on_table
 from infra.settings import EnvironmentSettings
@@ -38,6 +39,7 @@ class SessionInit(PythonFunction):
             concurrency=reserved.session_init if reserved else None,
             environment={
                 **limit_variables(settings.limits, "session_token_ttl_seconds"),
+                **origin_variables(settings),
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
                 "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
@@ -72,6 +74,7 @@ class PollResponse(PythonFunction):
             concurrency=reserved.poll_response if reserved else None,
             environment={
                 **limit_variables(settings.limits, "poll_timeout_max_ms"),
+                **origin_variables(settings),
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
             },

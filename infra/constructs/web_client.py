@@ -16,6 +16,8 @@ from infra.acknowledge import acknowledge
 from infra.constructs.log_group import log_group
 from infra.settings import EnvironmentSettings
 
+MODULE_PATHS = ("/client.js", "/evenflow-chat.js")
+"""What pages of any origin load."""
 _PAGE = Path(__file__).resolve().parents[2] / "web" / "dist"
 
 

@@ -47,6 +47,7 @@ _COMPLETING = {
 }
 _HANDSHAKE = {
     400: ("unsupported_subprotocol",),
+    403: ("origin_not_allowed",),
     426: ("upgrade_required",),
     429: ("session_connections",),
     503: ("draining", "reconnect_storm"),

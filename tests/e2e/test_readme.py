@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.readme_snippets import blocks, languages
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
-_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = [block.strip() for block in _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))]
+COMMANDS = blocks("sh")
 # They run this very test, or for minutes: that they exist and know what to do is checked without doing it.
 RUN_ELSEWHERE = (
     "make test",
@@ -28,6 +26,7 @@ RUN_ELSEWHERE = (
     "make deploy ENV=dev",
     "make run-aws",
 )
+IN_THE_BROWSERS_TESTS = ("cd web && npm pack",)  # test_other_origins
 
 
 def _served(command: str, tmp_path: Path) -> int:
@@ -79,7 +78,7 @@ def test_openais_api_streams_an_answer(server: ServerProcess) -> None:
 
 
 def test_code_for_openais_api_prints_an_answer(server: ServerProcess) -> None:
-    [code] = _PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
+    [code] = blocks("python")
     code = code.replace("http://127.0.0.1:8080", server.http_url)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
     assert len(ran.stdout.split()) > 20
@@ -94,5 +93,7 @@ def test_the_other_targets_know_what_to_do(command: str) -> None:
 
 
 def test_no_command_of_the_readme_is_left_out() -> None:
-    run = [c for c in COMMANDS if c.endswith("make run") or "curl" in c or c in RUN_ELSEWHERE]
+    elsewhere = RUN_ELSEWHERE + IN_THE_BROWSERS_TESTS
+    run = [c for c in COMMANDS if c.endswith("make run") or "curl" in c or c in elsewhere]
     assert sorted(run) == sorted(COMMANDS)
+    assert languages() == {"sh", "python", "html", "js"}  # test_other_origins has the last two

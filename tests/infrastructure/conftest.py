@@ -35,9 +35,10 @@ def _with_workers() -> EnvironmentSettings:
 
 
 def _choosy() -> EnvironmentSettings:
-    """dev with everything that the environments leave out: GPUs, a domain, a web ACL."""
+    """dev with everything that the environments leave out: GPUs, a domain, a web ACL, pages of other origins."""
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
+    data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
     data["edge"] |= {
         "domain_name": "chat.example.com",
         "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/1",
@@ -54,7 +55,7 @@ def synthesis(request: pytest.FixtureRequest, synthesized: Synthesize) -> Synthe
 
 @pytest.fixture(scope="session")
 def choosy(synthesized: Synthesize) -> Synthesis:
-    """dev with GPUs, a domain and a web ACL."""
+    """dev with GPUs, a domain, a web ACL and pages of other origins."""
     return synthesized("choosy")
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from infra.constructs.web_client import MODULE_PATHS
 from stream_core.page_policy import page_policy
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 # Ids of policies that AWS manages.
+_CACHING_OPTIMIZED = "658327ea-f89d-4fab-a63d-7e88639e58f6"
 _CACHING_DISABLED = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
 _ALL_VIEWER = "216adef6-5c7f-47e4-b989-5492eafa07d3"
 _ALL_VIEWER_BUT_HOST = "b689b0a8-53d0-40ab-baf2-68738e2966ac"
@@ -47,6 +49,8 @@ def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
     [
         ("/", "page"),
         ("/assets/main.js", "page"),
+        ("/client.js", "page"),
+        ("/evenflow-chat.js", "page"),
         ("/session", "api"),
         ("/chat/message", "balancer"),
         ("/chat/message/r-1", "api"),
@@ -74,7 +78,7 @@ def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(synthesis: 
     assert behavior["Compress"] is False
     assert behavior["ViewerProtocolPolicy"] == "https-only"
     assert set(behavior["AllowedMethods"]) == {"GET", "HEAD", "OPTIONS", "PUT", "PATCH", "POST", "DELETE"}
-    # An upgrade needs the Sec-WebSocket-* headers and stickiness needs the cookies: all of them pass.
+    # An upgrade needs the Sec-WebSocket-* headers, stickiness the cookies, another origin's page its Origin: all of them pass.
     assert behavior["OriginRequestPolicyId"] == (_ALL_VIEWER if origin == "balancer" else _ALL_VIEWER_BUT_HOST)
 
 
@@ -120,9 +124,40 @@ def test_the_functions_learn_the_address_that_the_viewer_used(synthesis: Synthes
     assert json.loads(done.stdout)["headers"]["x-evenflow-host"] == {"value": "chat.example.com"}
 
 
+def _headers(synthesis: Synthesis, path: str) -> dict[str, Any]:
+    """The response headers policy of a path."""
+    name = _behavior(synthesis, path)[1]["ResponseHeadersPolicyId"]["Ref"]
+    policy: dict[str, Any] = synthesis.of_type("AWS::CloudFront::ResponseHeadersPolicy", "edge")[name]["Properties"]
+    config: dict[str, Any] = policy["ResponseHeadersPolicyConfig"]
+    return config
+
+
+@pytest.mark.parametrize("path", ["/client.js", "/evenflow-chat.js"])
+def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) -> None:
+    assert path in MODULE_PATHS
+    headers, behavior = _headers(synthesis, path), _behavior(synthesis, path)[1]
+    allowed = headers["CorsConfig"]
+    assert allowed["AccessControlAllowOrigins"] == {"Items": ["*"]}
+    assert allowed["AccessControlAllowCredentials"] is False
+    assert headers["SecurityHeadersConfig"]["ContentTypeOptions"] == {"Override": True}
+    assert behavior["Compress"] is True
+    # What the bucket says of all its files, no-cache, holds up to the browser: nothing here says otherwise.
+    assert behavior["CachePolicyId"] == _CACHING_OPTIMIZED
+    assert "CustomHeadersConfig" not in headers
+
+
+def test_the_modules_that_are_deployed_are_those_that_were_built(dev: Synthesis) -> None:
+    for path in MODULE_PATHS:
+        (module,) = dev.folder.glob(f"asset.*{path}")
+        assert module.read_bytes() == (ROOT / "web" / "dist" / path.removeprefix("/")).read_bytes()
+
+
+def test_the_page_itself_is_nobody_elses(synthesis: Synthesis) -> None:
+    assert "CorsConfig" not in _headers(synthesis, "/")
+
+
 def test_the_page_may_do_what_it_does_and_no_more(synthesis: Synthesis) -> None:
-    policy = synthesis.only("AWS::CloudFront::ResponseHeadersPolicy", "edge")["ResponseHeadersPolicyConfig"]
-    security = policy["SecurityHeadersConfig"]
+    security = _headers(synthesis, "/")["SecurityHeadersConfig"]
     assert security["ContentSecurityPolicy"]["ContentSecurityPolicy"] == page_policy()
     assert security["ContentTypeOptions"] == {"Override": True}
     assert security["StrictTransportSecurity"]["AccessControlMaxAgeSec"] == 365 * 86_400

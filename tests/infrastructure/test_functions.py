@@ -114,3 +114,17 @@ def test_the_api_throttles_and_logs(synthesis: Synthesis) -> None:
 def test_the_throttle_of_a_route_waits_for_the_route(synthesis: Synthesis) -> None:
     (stage,) = synthesis.of_type("AWS::ApiGatewayV2::Stage", "functions").values()
     assert set(synthesis.of_type("AWS::ApiGatewayV2::Route", "functions")) <= set(stage["DependsOn"])
+
+
+def test_handlers_and_functions_are_told_the_same_origins_where_there_are_any(
+    choosy: Synthesis, synthesis: Synthesis
+) -> None:
+    def told(of: Synthesis) -> list[str | None]:
+        functions = _functions(of)
+        container = of.only("AWS::ECS::TaskDefinition", "service")["ContainerDefinitions"][0]
+        handler = {variable["Name"]: variable["Value"] for variable in container["Environment"]}
+        variables = [handler, *(_plain_variables(functions[name]) for name in ("session_init", "poll_response"))]
+        return [each.get("EVENFLOW_ALLOWED_ORIGINS") for each in variables]
+
+    assert told(choosy) == ["https://app.example.com,http://localhost:3000"] * 3
+    assert told(synthesis) == [None] * 3

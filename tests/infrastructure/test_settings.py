@@ -54,6 +54,9 @@ def test_settings_are_frozen(name: str) -> None:
         ("handler.connections_per_task", 6_000, "at most half of 10000"),
         ("handler.tasks_max", 0, "not be below tasks_min"),
         ("edge.domain_name", "chat.example.com", "must be set together"),
+        ("allowed_origins", ("app.example.com",), "must be origins as browsers write them"),
+        ("allowed_origins", ("https://app.example.com", "*"), "alone"),
+        ("allowed_origins", tuple(f"https://app{n}.example.com" for n in range(100)), "more than 2000 characters"),
     ],
 )
 def test_what_would_cut_readers_off_is_refused(path: str, value: object, why: str) -> None:

@@ -53,7 +53,7 @@ class Deployment:
         (server,) = await self.handlers(1, **settings)
         return server
 
-    def poll_function(self) -> LambdaFunction:
+    def poll_function(self, **further: str) -> LambdaFunction:
         """The function as Lambda has it, before its first call."""
         variables = {
             "EVENFLOW_TOKEN_KEYS_SECRET": SIGNING_KEYS,
@@ -61,4 +61,4 @@ class Deployment:
             "EVENFLOW_METRICS_ENVIRONMENT": "test",
             "POWERTOOLS_TRACE_DISABLED": "true",
         }
-        return LambdaFunction("poll_response", {**self.environment, **variables})
+        return LambdaFunction("poll_response", {**self.environment, **variables, **further})

@@ -96,6 +96,20 @@ def test_a_parameter_that_is_no_number_is_refused(poll: Poll, response: StoredRe
     assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "invalid_field", name)
 
 
+def test_a_page_of_another_origin_may_poll_where_it_is_named(shared_deployment: Deployment) -> None:
+    page = "https://app.example.com"
+    function = shared_deployment.poll_function(EVENFLOW_ALLOWED_ORIGINS=page)
+    asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization"}
+    for origin, allowed in ((page, page), ("https://other.example.com", None)):
+        preflight = function.call("OPTIONS", "/chat/message/rsp_1?from_index=4", headers={"Origin": origin} | asked)
+        assert preflight.status == (204 if allowed else 405)
+        refused = function.call("GET", "/chat/message/rsp_1", headers={"Origin": origin})
+        assert (refused.status, refused.error["code"]) == (401, "token_missing")
+        for answer in (preflight, refused):
+            assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+            assert answer.headers["Vary"] == "Origin"
+
+
 async def test_a_response_that_changed_hands(poll: Poll, response: StoredResponse) -> None:
     await response.write(0, "a", "b", "c")
     assert await response.take_over() == 3

@@ -169,6 +169,35 @@ async def test_a_tenant_with_its_key(ask: Ask, tenant: str, key: str) -> None:
     assert TOKENS.verify(answer.json["token"], time.time()).channel.tenant == tenant
 
 
+async def test_pages_of_other_origins_are_told_the_same_by_both(
+    account: Account, serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    page, other = "https://app.example.com", "https://other.example.com"
+    function = asking_function(account.session_init(EVENFLOW_ALLOWED_ORIGINS=page))
+    settings = {"tenant_keys": json.dumps(TENANTS), "token_keys": f"k1:{SIGNING_KEY}", "allowed_origins": page}
+    handler = asking_server(serve(**settings), http)
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    statuses = []
+    for origin in (page, other):
+        for method, path, body, headers in (
+            ("OPTIONS", "/session", None, asked),
+            ("POST", "/session", {}, {}),
+            ("POST", "/session", {"tenant": "acme"}, {}),
+            ("POST", "/session", b"{", {}),
+            ("GET", "/session", None, {}),
+        ):
+            answers = [await ask(method, path, body, {"Origin": origin} | headers) for ask in (function, handler)]
+            told = [
+                {name: value for name, value in answer.headers.items() if name.startswith(("Access-Control-", "Vary"))}
+                for answer in answers
+            ]
+            assert told[0] == told[1]
+            assert told[0].get("Access-Control-Allow-Origin") == (page if origin == page else None)
+            assert answers[0].status == answers[1].status
+            statuses.append(answers[0].status)
+    assert statuses == [204, 201, 401, 400, 405, 405, 201, 401, 400, 405]
+
+
 WRONG_BODIES = [
     {"tenant": ""},
     {"tenant": "a" * 65},

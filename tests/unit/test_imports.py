@@ -15,7 +15,13 @@ MAY_IMPORT = {
     "stream_aws": ("stream_aws", "stream_core"),
     "fargate_handler": ("fargate_handler", "stream_core", "stream_aws"),
     "functions": ("functions", "stream_core", "stream_aws"),
-    "infra": ("infra", "stream_core.limits", "stream_core.metric_catalogue", "stream_core.page_policy"),
+    "infra": (
+        "infra",
+        "stream_core.allowed_origins",
+        "stream_core.limits",
+        "stream_core.metric_catalogue",
+        "stream_core.page_policy",
+    ),
 }
 # No sockets, no clock of its own, no AWS: time is always an argument.
 NOT_IN_THE_CORE = (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.environment import ConfigurationError, limits, required
+from functions.environment import ConfigurationError, allowed_origins, limits, required
 from functions.session_init.settings import SessionInitSettings
 from stream_core.limits import Limits
 
@@ -36,6 +36,14 @@ def test_limits_are_the_handlers() -> None:
 def test_a_limit_outside_its_range_is_named(variables: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"message_bytes|pong_timeout_seconds"):
         limits(variables)
+
+
+def test_origins_are_the_handlers() -> None:
+    assert not allowed_origins({}).are_named
+    assert not allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": ""}).are_named
+    assert allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": "https://a.example"}).admits("https://a.example")
+    with pytest.raises(ConfigurationError, match=r"EVENFLOW_ALLOWED_ORIGINS must be .*'a\.example'"):
+        allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": "a.example"})
 
 
 def test_the_settings_of_session_init() -> None:

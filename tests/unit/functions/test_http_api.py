@@ -9,15 +9,19 @@ import pytest
 from aws_lambda_powertools import Logger
 
 from functions.http_api import HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
+from stream_core.allowed_origins import AllowedOrigins
 from stream_core.errors import AuthenticationFailed, Overloaded
 from tests.integration.http_api_event import http_api_event
 
 ROUTE = Route("POST", "/things/{name}")
 LOGGER = Logger(service="test")
+APP, NO_ORIGINS = "https://app.example.com", AllowedOrigins()
 
 
-def answered(event: dict[str, Any], endpoint: Any, body_limit: int = 100) -> HttpApiAnswer:
-    answer = answer_event(event, ROUTE, endpoint, body_limit=body_limit, logger=LOGGER)
+def answered(
+    event: dict[str, Any], endpoint: Any, body_limit: int = 100, origins: AllowedOrigins = NO_ORIGINS
+) -> HttpApiAnswer:
+    answer = answer_event(event, ROUTE, endpoint, origins=origins, body_limit=body_limit, logger=LOGGER)
     assert answer["headers"]["Cache-Control"] == "no-store"
     assert answer["headers"]["Content-Type"] == "application/json"
     return answer
@@ -138,10 +142,49 @@ def test_a_defect_is_logged_and_not_told(event: dict[str, Any], log: io.StringIO
     def fail(_request: HttpApiRequest) -> HttpApiAnswer:
         raise RuntimeError("the details")
 
-    answer = answer_event(event, ROUTE, fail, body_limit=100, logger=logger)
+    answer = answer_event(event, ROUTE, fail, origins=NO_ORIGINS, body_limit=100, logger=logger)
     error = json.loads(answer["body"])["error"]
     assert (answer["statusCode"], error["type"], error["code"]) == (500, "internal_error", "internal_error")
     assert "details" not in answer["body"]
     logged = json.loads(log.getvalue())
     assert logged["level"] == "ERROR"
     assert logged["exception_name"] in ("RuntimeError", "KeyError")
+
+
+# -- pages of other origins --------------------------------------------------------------------------------------
+
+
+def test_every_answer_says_who_may_read_it() -> None:
+    allowed = AllowedOrigins([APP])
+
+    def refuse(_request: HttpApiRequest) -> HttpApiAnswer:
+        raise Overloaded("busy", code="keys_unavailable", retry_after_ms=1500)
+
+    def fail(_request: HttpApiRequest) -> HttpApiAnswer:
+        raise RuntimeError
+
+    calls = [
+        ("POST", "/things/a", lambda _: json_answer({})),
+        ("POST", "/things/a", refuse),
+        ("POST", "/things/a", fail),
+    ]
+    for method, path, endpoint in [*calls, ("GET", "/things/a", unreached), ("POST", "/nowhere", unreached)]:
+        told = answered(http_api_event(method, path, headers={"Origin": APP}), endpoint, origins=allowed)["headers"]
+        assert (told["Access-Control-Allow-Origin"], told["Vary"]) == (APP, "Origin")
+        for headers in ({}, {"Origin": "https://evil.example"}):
+            untold = answered(http_api_event(method, path, headers=headers), endpoint, origins=allowed)["headers"]
+            assert "Access-Control-Allow-Origin" not in untold
+            assert untold["Vary"] == "Origin"
+
+
+def test_a_preflight_is_answered_without_the_endpoint() -> None:
+    headers = {"Origin": APP, "Access-Control-Request-Method": "POST"}
+    event = http_api_event("OPTIONS", "/things/a", headers=headers)
+    answer = answer_event(event, ROUTE, unreached, origins=AllowedOrigins([APP]), body_limit=100, logger=LOGGER)
+    assert (answer["statusCode"], answer["body"]) == (204, "")
+    assert answer["headers"]["Access-Control-Allow-Origin"] == APP
+    assert "Authorization" in answer["headers"]["Access-Control-Allow-Headers"]
+    for origins in (NO_ORIGINS, AllowedOrigins(["https://other.example"])):
+        refused = answered(event, unreached, origins=origins)
+        assert refused["statusCode"] == 405
+        assert "Access-Control-Allow-Origin" not in refused["headers"]

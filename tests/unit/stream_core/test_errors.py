@@ -11,6 +11,7 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 PROTOCOL = {
     "InvalidRequest": (400, "invalid_request_error"),
     "AuthenticationFailed": (401, "authentication_error"),
+    "OriginNotAllowed": (403, "permission_error"),
     "NotFound": (404, "not_found_error"),
     "MethodNotAllowed": (405, "invalid_request_error"),
     "Conflict": (409, "conflict_error"),

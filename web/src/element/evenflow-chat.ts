@@ -79,7 +79,11 @@ export class EvenflowChat extends HTMLElement {
     this.#composer.placeholder = value ?? PLACEHOLDER;
   }
 
-  /** Who answers. An answer that a reload has interrupted goes on at once. */
+  /** Who answers; `undefined` until it is set. An answer that a reload has interrupted goes on at once. */
+  get client(): ChatClient | undefined {
+    return this.#client;
+  }
+
   set client(client: ChatClient) {
     for (const end of this.#unsubscribe) end();
     this.#client = client;
@@ -153,8 +157,6 @@ export class EvenflowChat extends HTMLElement {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
 }
-
-customElements.define("evenflow-chat", EvenflowChat);
 
 declare global {
   interface HTMLElementTagNameMap {

@@ -6,6 +6,7 @@ import { requiredElement } from "./required-element.ts";
 import { StatsView } from "./stats-view.ts";
 import { Suggestions } from "./suggestions.ts";
 
+customElements.define("evenflow-chat", EvenflowChat);
 const chat = requiredElement("evenflow-chat", EvenflowChat);
 const client = connect(optionsFromAddress(new URL(location.href)));
 const stats = new StatsView();

@@ -19,6 +19,7 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core import metric_catalogue as catalogue
+from stream_core.allowed_origins import AllowedOrigins
 from stream_core.channel import Channel
 from stream_core.dialect import CompactDialect, Dialect
 from stream_core.errors import UpstreamFailed
@@ -72,7 +73,9 @@ class Gateway:
             wall_time=self.clock.monotonic,
             http_url=None,
             ws_url=None,
+            http_port=8080,
             ws_port=8081,
+            allowed_origins=AllowedOrigins(),
             node_id="node",
             cookie_secure=False,
             models=("demo",),

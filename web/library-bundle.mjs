@@ -1,0 +1,33 @@
+// How the library is bundled, into the package and beside the page alike: one module, minified.
+
+/**
+ * Members that are neither part of the public API nor of anything that leaves the process (the wire, the storage), nor
+ * names of the platform's: they may get short ones.
+ */
+const INTERNAL =
+  "abandon abandoned acknowledge answer append arrival bearer begin choose climb complete confirm connect deliver emit " +
+  "ended fail failures fallBack follow hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
+  "name onArrival onLeave onLost open patienceMs paused put reading receive refusal request restart restsUntil run " +
+  "session stopped take tell timeoutMs unlisten";
+/** The same for what is stored, where a name must stay what it is from one version to the next. */
+const STORED = {
+  asked: "a",
+  credentials: "c",
+  lastMessageId: "l",
+  previousMessageId: "p",
+  renewAt: "r",
+  sessionId: "s",
+  websocketUrl: "w",
+};
+
+/** Options of esbuild, all but the output. */
+export const LIBRARY = {
+  entryPoints: ["src/client/index.ts"],
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["chrome116", "firefox124", "safari17.4"],
+  mangleProps: new RegExp(`^(${[...INTERNAL.split(" "), ...Object.keys(STORED)].join("|")})$`),
+  mangleCache: STORED,
+  logLevel: "warning",
+};

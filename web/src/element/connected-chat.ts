@@ -1,0 +1,55 @@
+import { connect } from "../client/index.ts";
+import type { ChatClient } from "./chat-client.ts";
+import { EvenflowChat } from "./evenflow-chat.ts";
+
+/**
+ * An {@link EvenflowChat} that connects by itself, unless it was given a client by the time the page's scripts have run: to the
+ * server in its attribute `url`, by default the one that this module comes from. Taken out of the page, it closes that connection.
+ */
+export class ConnectedChat extends EvenflowChat {
+  /** The client that is not the page's. */
+  #own: ReturnType<typeof connect> | undefined;
+
+  override get client(): ChatClient | undefined {
+    return super.client;
+  }
+
+  override set client(client: ChatClient) {
+    super.client = client;
+    if (client === this.#own) return;
+    this.#own?.close();
+    this.#own = undefined;
+  }
+
+  async connectedCallback(): Promise<void> {
+    this.#takeEarlyClient();
+    await scriptsHaveRun();
+    const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
+    if (!this.isConnected || isServed) return;
+    const url = this.getAttribute("url") ?? new URL(import.meta.url).origin;
+    this.#own = connect({ url: url.replace(/\/$/, "") });
+    this.client = this.#own;
+  }
+
+  async disconnectedCallback(): Promise<void> {
+    await null; // who moves it puts it back at once
+    if (!this.isConnected) this.#own?.close();
+  }
+
+  /** What a page has set before this module was there is a plain property, which hides the accessor. */
+  #takeEarlyClient(): void {
+    const early = Object.getOwnPropertyDescriptor(this, "client");
+    if (early === undefined) return;
+    Reflect.deleteProperty(this, "client");
+    this.client = early.value;
+  }
+}
+
+/** Until then a page may still give the element a client. */
+async function scriptsHaveRun(): Promise<void> {
+  if (document.readyState === "complete") return;
+  await new Promise((resolve) => {
+    document.addEventListener("DOMContentLoaded", resolve);
+    addEventListener("load", resolve); // for an element that came after the former
+  });
+}
