@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
+from stream_core.marked_text import MOST_CALLS
+
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """What a message's role is → what the model is told that it is."""
 
 _MOST_STOPS = 4
 _INT64 = 2**63
 _MOST_TOOLS = 128
-_MOST_CALLS = 128
 
 _Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 _Stop = Annotated[str, Field(min_length=1)]
@@ -54,7 +55,7 @@ class RequestMessage(_Given):
 
     role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
     content: str | list[ContentPart] | None = None
-    tool_calls: Annotated[list[RequestToolCall], Field(max_length=_MOST_CALLS)] | None = None
+    tool_calls: Annotated[list[RequestToolCall], Field(max_length=MOST_CALLS)] | None = None
     tool_call_id: Annotated[str, Field(min_length=1)] | None = None
 
 
@@ -190,7 +191,7 @@ class ChunkFunction(BaseModel):
 class ChunkToolCall(BaseModel):
     """More of the call `index`; `id`, `type` and the name are there where it begins."""
 
-    index: Annotated[int, Field(ge=0, lt=_MOST_CALLS)]
+    index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None
     type: Literal["function"] | None = None
     function: ChunkFunction

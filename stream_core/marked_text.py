@@ -174,15 +174,6 @@ class _Gathered:
         return CallPart(self._index, "".join(self.arguments), self._id, self._name)
 
 
-def read_whole(text: str) -> AnswerPart:
-    """A marked text that has ended. What a size limit left of a mark at its end is nothing.
-
-    Raises:
-        NotMarked: see there.
-    """
-    return MarkedTextReader().read(text)
-
-
 def has_calls(text: str) -> bool:
     """Whether a marked text goes beyond what the model says."""
     return _MARK in text
