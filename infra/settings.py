@@ -126,8 +126,8 @@ class HandlerServiceSettings(_Settings):
 class WorkerServiceSettings(_Settings):
     """The ECS service of workers: where an environment has one, its handlers call no model, the workers do.
 
-    Handlers reach them through Service Connect, whose proxy runs in each task of both services and has its share of their CPU:
-    AWS advises 256 units and 64 MiB for it.
+    Handlers reach them through Service Connect, whose proxy runs in each task of both services and has its share of their CPU
+    and memory: begin with 256 units and 64 MiB for it, and measure.
 
     Args:
         cpu_percent: average that the autoscaling holds.

@@ -78,13 +78,7 @@ def add_container(
             mode=ecs.AwsLogDriverMode.NON_BLOCKING,
             max_buffer_size=Size.mebibytes(16),
         ),
-        health_check=ecs.HealthCheck(
-            command=["CMD", *alive],
-            interval=Duration.seconds(30),
-            timeout=Duration.seconds(5),
-            retries=3,
-            start_period=Duration.seconds(30),
-        ),
+        health_check=_health_check(alive),
         readonly_root_filesystem=True,
         stop_timeout=Duration.seconds(size.stop_timeout_seconds),
         system_controls=[ecs.SystemControl(namespace=n, value=v) for n, v in system_controls.items()]
@@ -92,6 +86,16 @@ def add_container(
         else None,
         user="10001:10001",
         linux_parameters=_without_capabilities(scope),
+    )
+
+
+def _health_check(alive: Sequence[str]) -> ecs.HealthCheck:
+    return ecs.HealthCheck(
+        command=["CMD", *alive],
+        interval=Duration.seconds(30),
+        timeout=Duration.seconds(5),
+        retries=3,
+        start_period=Duration.seconds(30),
     )
 
 

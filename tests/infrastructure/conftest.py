@@ -15,6 +15,9 @@ from infra.settings import EnvironmentSettings
 from tests.infrastructure.synthesis import Synthesis, synthesize_settings
 
 Synthesize = Callable[[str], Synthesis]
+"""Of an environment, `choosy`, or either with workers: `staging-workers`."""
+
+_WORKERS = "-workers"
 
 
 @pytest.fixture(scope="session")
@@ -24,14 +27,9 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
 
 def _settings(name: str) -> EnvironmentSettings:
-    if name in ENVIRONMENTS:
-        return environment(name)
-    return _choosy() if name == "choosy" else _with_workers()
-
-
-def _with_workers() -> EnvironmentSettings:
-    """staging with a service of workers."""
-    return EnvironmentSettings.model_validate(environment("staging").model_dump() | {"workers": {}})
+    if name.endswith(_WORKERS):
+        return EnvironmentSettings.model_validate(_settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}})
+    return environment(name) if name in ENVIRONMENTS else _choosy()
 
 
 def _choosy() -> EnvironmentSettings:

@@ -17,6 +17,7 @@ from infra.costs import HOURS_PER_MONTH, Traffic, costs
 from infra.quotas import quotas
 from infra.settings import WorkerServiceSettings
 from stream_core.limits import Limits
+from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
 _RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -123,6 +124,20 @@ def test_workers_call_the_model_and_handlers_no_more(staging: Synthesis, with_wo
     for name in ("EVENFLOW_MODEL", "EVENFLOW_MODEL_NAME"):
         assert behind[name] == direct[name]
     assert _variables(with_workers, "handler")["EVENFLOW_MODEL_NAME"] == direct["EVENFLOW_MODEL_NAME"]
+
+
+@pytest.mark.parametrize(
+    ("name", "calling"),
+    [
+        ("dev-workers", set()),
+        ("choosy-workers", {"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"}),
+    ],
+)
+def test_any_model_can_be_theirs(synthesized: Synthesize, name: str, calling: set[str]) -> None:
+    synthesis = synthesized(name)  # raises when cdk-nag finds something
+    assert _actions(synthesis, _task_role(synthesis, "-worker")) == calling
+    assert _variables(synthesis, "worker")["EVENFLOW_MODEL"] == synthesis.settings.inference.kind
+    assert not calling & _actions(synthesis, _task_role(synthesis, "-handler"))
 
 
 def test_clients_call_the_model_as_before() -> None:
