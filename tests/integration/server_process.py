@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from typing import Self
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-_START_SECONDS = 20.0
+_START_SECONDS = 40.0
 _STOP_SECONDS = 20.0
 _PORTS = (10_000, 32_000)
 # What is waited for comes in milliseconds; a busy machine may need seconds.
@@ -101,6 +102,13 @@ class ServerProcess:
         """Its resident memory."""
         size: int = psutil.Process(self.process.pid).memory_info().rss
         return size
+
+    @property
+    def peak_resident_bytes(self) -> int:
+        """The most that it has been."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (kibibytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+        return int(kibibytes) * 1_024
 
     def send_signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Signal the process."""
