@@ -313,16 +313,16 @@ async def test_a_paused_reader_gets_nothing_and_then_everything_once(opened: Ope
 async def test_a_pause_holds_only_its_own_connection(opened: OpenSession) -> None:
     session = await opened()
     async with session.connect() as paused, session.connect() as reading:
-        start = await paused.message("m1", None, demo(tokens=60, gap_ms=10, seed=11))
+        start = await paused.message("m1", None, demo(tokens=300, gap_ms=10, seed=11))
         response_id = start["response_id"]
         await reading.resume(response_id, -1)
         await paused.send("response.pause", response_id=response_id)
-        assert (await reading.whole(response_id)).text == "".join(demo_tokens(11, 60))
+        assert (await reading.whole(response_id)).text == "".join(demo_tokens(11, 300))
         before = paused.answers[response_id].last
         await paused.silent_for(0.2)
-        assert paused.answers[response_id].last <= before + 4
+        assert paused.answers[response_id].last <= before + 15  # of about sixty: what was sent until it was heard
         await paused.send("response.continue", response_id=response_id)
-        assert (await paused.whole(response_id)).text == "".join(demo_tokens(11, 60))
+        assert (await paused.whole(response_id)).text == "".join(demo_tokens(11, 300))
 
 
 async def test_a_pause_holds_the_model_past_its_window(opened: OpenSession, server: ServerProcess) -> None:
