@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bench.machine import SERVER_CORE
-from bench.processes import Child, child, free_port
+from bench.processes import Child, child
 from bench.sessions import KEY_ID, SECRET
+from tests.integration.server_process import free_port
 
 ROOM = 30_000  # above every count of a plan, so that no admission limit shapes a measurement
 JITTER = "evenflow_ws_delivery_jitter_ms"

@@ -4,7 +4,6 @@ import asyncio
 import ctypes
 import os
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -138,12 +137,6 @@ def _prepare_child(core: int) -> None:
     """In the child, before it starts a thread of its own."""
     pin(core)
     end_with_parent()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def _listening(running: Child, ports: Sequence[int]) -> bool:

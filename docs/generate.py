@@ -73,6 +73,11 @@ def _memory_section(limits: Limits) -> Iterable[str]:
             memory.ASKING_BYTES,
             "more: as many answers to its own frames, then it is closed with 4008",
         ),
+        (
+            "one that sends as fast as it can",
+            memory.sending_bound(limits),
+            "more: what is read of it at once, and what was there of a frame before that",
+        ),
         ("an event stream", event_streams, "itself, one such frame, and the HTTP library's copy of that"),
         ("a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"),
         ("a byte of its text", memory.TEXT_FACTOR, "in a delta with an emoji in it; one or two otherwise"),

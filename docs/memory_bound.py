@@ -16,6 +16,8 @@ WEBSOCKET_BYTES = 24 * KIBIBYTE
 """A WebSocket without what it is being sent. An idle one has 8 KiB."""
 ASKING_BYTES = 64 * KIBIBYTE
 """What one that doesn't read can have waiting of answers to its own frames, before it is let go."""
+READ_FACTOR = 2.5
+"""The room for what a client sends is doubled when it is nine tenths full: with a part of a frame and the next read."""
 EVENT_STREAM_BYTES = 48 * KIBIBYTE
 """An event stream likewise."""
 CHARACTER_BYTES = 6
@@ -39,6 +41,11 @@ def memory_bound(
 def websocket_bound(limits: Limits) -> int:
     """Bytes of a WebSocket that doesn't read: itself, and the one frame that its socket didn't take."""
     return WEBSOCKET_BYTES + _frame_bound(limits)
+
+
+def sending_bound(limits: Limits) -> int:
+    """Bytes more of a WebSocket whose client sends as fast as it can. The largest frame that is read is twice a message."""
+    return int(READ_FACTOR * (2 * limits.message_bytes + limits.read_buffer_bytes))
 
 
 def event_stream_bound(limits: Limits) -> int:

@@ -42,6 +42,7 @@ class Limits(BaseModel):
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
+    read_buffer_bytes: int = _limit(131_072, 16_384, 16_777_216, "what the client sends waits in its own machine")
     frame_characters: int = _limit(16_384, 256, 1_048_576, "a joined frame ends here and the next one follows")
     lag_notice_deltas: int = _limit(64, 1, 100_000, "`lag` frame")
     lag_notice_seconds: float = _limit(10, 0.1, 3_600, "`lag` frame")

@@ -18,10 +18,11 @@ from bench.distributions import Percentiles, percentiles
 from bench.evenflow import Evenflow, evenflow
 from bench.machine import LOAD_CORE
 from bench.plan import Plan
-from bench.processes import Child, Usage, child, free_port
+from bench.processes import Child, Usage, child
 from bench.report import Outcome, Row, at_least, none_of
 from bench.sessions import session_tokens
 from bench.verify import DELTA_START, Tally, responses
+from tests.integration.server_process import free_port
 
 TOKEN_MS = 30
 WINDOW_MS = 50  # the default of EVENFLOW_BATCH_WINDOW_MS

@@ -17,11 +17,12 @@ from bench.awake import awake
 from bench.client import Connection, all_ready, open_connections
 from bench.evenflow import evenflow
 from bench.plan import Plan
-from bench.processes import Child, Usage, child, free_port
+from bench.processes import Child, Usage, child
 from bench.report import Outcome, Row, at_least, at_most, none_of
 from bench.sessions import session_tokens
 from bench.streams import Streams
 from bench.verify import Tally
+from tests.integration.server_process import free_port
 
 SETTLE_SECONDS = 1.0  # before memory is read
 WARM_UP_SECONDS = 2.0  # between the first frame and the first one that counts

@@ -21,11 +21,12 @@ from bench.distributions import Percentiles, histogram_percentiles, percentiles
 from bench.evenflow import JITTER, Evenflow, evenflow
 from bench.metrics_page import scrape
 from bench.plan import Plan
-from bench.processes import Usage, child, free_port
+from bench.processes import Usage, child
 from bench.report import Outcome, Row, at_most, none_of
 from bench.sessions import session_tokens
 from bench.streams import Streams
 from bench.verify import Tally
+from tests.integration.server_process import free_port
 
 INTERVAL_MS = 100
 TOKEN_MS = 100  # a token is a frame

@@ -72,7 +72,7 @@ class HttpListener:
         """
         await self._runner.setup()
         limits = self._context.limits
-        listening = listening_socket(host, port, limits.write_buffer_bytes)
+        listening = listening_socket(host, port, limits)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
             # A client that takes nothing of its answer for so long is gone, and with it the answer. An event stream that is too
             # slow is ended sooner, and counted.

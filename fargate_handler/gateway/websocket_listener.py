@@ -55,7 +55,7 @@ class WebSocketListener:
             OSError: the address can't be had.
         """
         limits = self._context.limits
-        for listening in listening_sockets(host, port, limits.write_buffer_bytes, _LISTENING_SOCKETS):
+        for listening in listening_sockets(host, port, limits, _LISTENING_SOCKETS):
             self._servers.append(
                 await ws_create_server(
                     self._upgrade,

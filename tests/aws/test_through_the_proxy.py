@@ -53,7 +53,8 @@ async def test_an_answer_polled_from_lambda_is_that_of_the_websocket_and_as_soon
             f"a GetItem of the emulator meanwhile: {_quantiles(emulator)}"
         )
         print(said[-1])
-        if max(_p95(first), _p95(end)) <= _LATER_MS:
+        # A delta is written and then read; what that takes by itself is the emulator's, and was measured beside it.
+        if max(_p95(first), _p95(end)) <= _LATER_MS + 2 * _p95(emulator):
             return
     pytest.fail("\n".join(said))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.aws.child_process import ChildProcess
 from tests.integration.server_process import clean_environment, free_port
 
-_START_SECONDS = 20.0
+_START_SECONDS = 40.0
 
 Start = Callable[[str], int]
 """Starts `tests.chaos.<name>` and returns its port."""

@@ -19,7 +19,7 @@ from tests.integration.server_process import ServerProcess
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
-_FRAME_SECONDS = 20.0
+_FRAME_SECONDS = 40.0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tests.integration.answer import Frame
 from tests.integration.chat_client import V1
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-_READ_SECONDS = 20.0
+_READ_SECONDS = 40.0
 
 
 class RawFrame(NamedTuple):

@@ -18,7 +18,7 @@ from tests.integration.chat_client import ChatSession
 
 REALTIME = "evenflow.realtime.v1"
 PATH = "/v1/realtime"
-_FRAME_SECONDS = 20.0
+_FRAME_SECONDS = 40.0
 
 
 def realtime_url(session: ChatSession) -> str:

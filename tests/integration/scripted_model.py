@@ -57,7 +57,7 @@ class ScriptedModel:
         self.requests.clear()
         self.headers.clear()
 
-    async def until_open(self, wanted: int, seconds: float = 5.0) -> None:
+    async def until_open(self, wanted: int, seconds: float = 20.0) -> None:
         """Wait until so many requests are being answered."""
         async with asyncio.timeout(seconds):
             while self.open != wanted:

@@ -41,7 +41,7 @@ def asyncapi_schema() -> dict[str, Any]:
     path = _SPECS / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"
     if not path.is_file():
         assert shutil.which("npm"), "this test needs Node.js with npm; nothing was tested"
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_SPECS, check=True, timeout=50)
+        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_SPECS, check=True, timeout=110)
     schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return schema
 

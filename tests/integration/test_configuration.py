@@ -24,7 +24,7 @@ def _refusal(**variables: str) -> str:
         env=clean_environment(ports | variables),
         capture_output=True,
         text=True,
-        timeout=6,
+        timeout=30,
         check=False,
     )
     assert ended.returncode not in (0, -9, -15), ended.stderr

@@ -93,12 +93,12 @@ async def test_it_opens_nothing_else(http: aiohttp.ClientSession, opened: OpenSe
 async def test_it_ends_with_the_token_that_asked_for_it(
     http: aiohttp.ClientSession, opened: OpenSession, serve: Serve
 ) -> None:
-    session = await opened(serve(session_token_ttl_seconds=2))
+    session = await opened(serve(session_token_ttl_seconds=5))
     asked = await post(session, "m1", None, cookie=True)
     cookie = cookies_of(asked)[NAME].value
     path = f"/chat/message/{asked.json['response_id']}/events"
     assert (await ask(http, session, "GET", path, cookie)).status == 200
-    await asyncio.sleep(2.1)
+    await asyncio.sleep(5.1)
     answer = await ask(http, session, "GET", path, cookie)
     assert (answer.status, answer.error["code"]) == (401, "token_expired")
 

@@ -97,7 +97,7 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     began = time.monotonic()
     await _tell_to_leave(how, leaving, http)
     while (health := await call(http, "GET", f"{leaving.http_url}/health")).status == 200:
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
     assert (health.status, health.json["status"]) == (503, "draining")
     refused = await session.post("m2", "m1", "x")
     assert (refused.status, refused.error["code"]) == (503, "draining")

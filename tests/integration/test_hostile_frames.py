@@ -302,7 +302,7 @@ async def test_a_broken_protocol_closes_only_its_own_connection(opened: OpenSess
             async with _raw(session, server) as raw:
                 raw.write(data)
                 try:
-                    code = await raw.close_code(seconds=2)
+                    code = await raw.close_code(seconds=10)
                 except TimeoutError:
                     code = 0
                 if code not in codes:
@@ -366,8 +366,9 @@ async def test_too_many_frames_are_throttled(opened: OpenSession, serve: Serve) 
 
 @pytest.mark.parametrize("what", ["pings", "nonsense", "repeated messages"])
 async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSession, serve: Serve, what: str) -> None:
-    """What the server would answer must not pile up: it stops reading, or closes."""
-    server = serve()
+    """What the server would answer must not pile up: it doesn't answer, or closes."""
+    # Neither rates nor errors end the flood before its answers could.
+    server = serve(messages_per_second=100_000, protocol_errors_per_minute=10_000)
     session = await opened(server)
     message = {"type": "chat.message", **chat_message("m1", None, demo(tokens=1, gap_ms=1))}
     frame = {
@@ -379,11 +380,11 @@ async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSessio
     many = frame * 1000
 
     async def flood(megabytes: int) -> int:
-        """Send that much; the server's memory while the connection is still there."""
+        """Send what is answered with so much; the server's memory while the connection is still there."""
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=4096) as raw:
             assert await raw.handshake(session.token) == 101
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(20):
                     for _ in range(megabytes * _MEGABYTE // (answered_bytes * 1000)):
                         raw.write(many)
                         await raw.drain()
@@ -392,6 +393,6 @@ async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSessio
             return server.resident_bytes
 
     async with _bystander(opened, server):
-        # The first one also fills the allocator's pools, about 5 MB that are used again.
-        before = await flood(6)
-        assert await flood(24) - before < 6 * _MEGABYTE
+        before = await flood(6)  # what the server loads and keeps for its first flood
+        # It grows by less than 1 MB. Answers that piled up would be 48 MB, and what holds them as much again.
+        assert await flood(48) - before < 8 * _MEGABYTE

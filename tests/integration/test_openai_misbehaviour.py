@@ -184,7 +184,7 @@ async def test_cancel_hangs_up(opened: OpenSession, server: ServerProcess, model
         assert model.open == 1
         await connection.send("response.cancel", response_id=start["response_id"])
         assert (await connection.whole(start["response_id"])).finish_reason == "cancelled"
-        await model.until_open(0, 2)
+        await model.until_open(0, 10)
 
 
 async def test_a_pause_holds_the_server_back(opened: OpenSession, serve: Serve, model: ScriptedModel) -> None:
@@ -202,9 +202,9 @@ async def test_a_pause_holds_the_server_back(opened: OpenSession, serve: Serve, 
 
 
 _FLOODS = {
-    "a line without end": Reply([b"data: " + b"x" * 65_536] + [b"x" * 65_536] * 400),
-    "an event without end": Reply([b"data: x\n" * 8192] * 400),
-    "an error page without end": Reply([b"x" * 65_536] * 400, status=500),
+    "a line without end": Reply([b"data: " + b"x" * 65_536] + [b"x" * 65_536] * 800),
+    "an event without end": Reply([b"data: x\n" * 8192] * 800),
+    "an error page without end": Reply([b"x" * 65_536] * 800, status=500),
 }
 
 
@@ -213,11 +213,12 @@ async def test_a_flood_costs_no_memory(opened: OpenSession, serve: Serve, model:
     server = serve(model="openai", model_url=model.url, fallback_text="", model_retries=0)
     model.will(Reply([_GOOD]))
     await _ask(opened, server)
-    before = server.resident_bytes
+    before = server.peak_resident_bytes  # what was freed again with the answer counts too
     model.will(_FLOODS[what])
     answer = await _ask(opened, server)
     assert checked_error(answer.end or {})["code"] == "upstream_failed"
-    assert server.resident_bytes - before < 12 * _MEGABYTE
+    # A line and an event may be 1 MB, and take a few times as much while they are taken apart; the floods have 50 MB.
+    assert server.peak_resident_bytes - before < 16 * _MEGABYTE
 
 
 async def test_directives_are_the_demo_models_alone(

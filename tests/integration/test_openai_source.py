@@ -40,7 +40,7 @@ def model_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     if shutil.which("npm") is None:
         pytest.fail("these tests need Node.js 20.15 or newer with npm; nothing was tested")
     if not (_FOLDER / "node_modules" / "@copilotkit" / "aimock").is_dir():
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_FOLDER, check=True, timeout=50)
+        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_FOLDER, check=True, timeout=110)
     port = free_port()
     log = tmp_path_factory.mktemp("model") / "model.log"
     command = ["node", "node_modules/@copilotkit/aimock/dist/cli.js", "-p", str(port), "-f", str(_FIXTURES), "--strict"]

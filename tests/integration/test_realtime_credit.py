@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from itertools import pairwise
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_core.limits import Limits
 from tests.integration.chat_client import ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.raw_websocket import CLOSE, RawWebSocket, client_frame, text_frame
@@ -17,6 +19,7 @@ from tests.integration.realtime_client import PATH, REALTIME, Spoken, realtime
 from tests.integration.server_process import ServerProcess
 
 _MEGABYTE = 1_048_576
+_PER_SECOND = Limits().messages_per_second
 
 
 @pytest.fixture(scope="module")
@@ -96,22 +99,27 @@ async def _written(session: ChatSession, response_id: str) -> int:
         return written
 
 
+async def _written_when_still(session: ChatSession, response_id: str) -> int:
+    """How many it has when no more have come for 0.3 s."""
+    before, now = -1, await _written(session, response_id)
+    while before != now:
+        await asyncio.sleep(0.3)
+        before, now = now, await _written(session, response_id)
+    return now
+
+
 async def test_the_model_waits_for_credit(opened: OpenSession, server: ServerProcess) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         # 8 KB; the model may be 2,000 bytes ahead.
         response_id = await connection.start("m1", None, demo(tokens=1200, gap_ms=0.5, seed=25), credit=2)
         await connection.reach(response_id, 1)
-        await asyncio.sleep(1.0)
-        held_at = await _written(session, response_id)
-        await asyncio.sleep(0.3)
-        assert await _written(session, response_id) == held_at
+        held_at = await _written_when_still(session, response_id)
         assert await server.metric("generations_running") == 1
         # One entry more lets it go on by about one entry more, not by another window.
         await connection.send("credit", response_id=response_id, n=1)
         await connection.reach(response_id, 2)
-        await asyncio.sleep(0.5)
-        assert await _written(session, response_id) <= held_at + 20
+        assert await _written_when_still(session, response_id) <= held_at + 20
         await connection.send("credit", response_id=response_id, n=10_000)
         assert (await connection.whole(response_id)).text == text_of(25, 1200)
 
@@ -153,7 +161,7 @@ async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(opene
         text = demo(tokens=tokens, gap_ms=0.05, seed=28)
         raw.write(text_frame({"type": "start", "id": "m1", "text": text, "credit": credit}))
         response_id = (await raw.next_of("started"))["response_id"]
-        await server.until_metric("ws_backpressure_drops_part_total", 1, 10, at_least=True)
+        await server.until_metric("ws_backpressure_drops_part_total", 1, at_least=True)
         await asyncio.sleep(0.5)
         spoken = Spoken()
         while spoken.last < credit - 1:
@@ -201,7 +209,7 @@ async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: ServerP
     async with realtime(bystander) as other, realtime(session) as connection:
         watched = await other.start("m1", None, demo(tokens=60, gap_ms=20, seed=31))
         response_id = await connection.start("m1", None, demo(tokens=2000, gap_ms=5, seed=32), credit=0)
-        before = server.resident_bytes
+        began = time.monotonic()
         frame = json.dumps({"type": "credit", "response_id": response_id, "n": 1})
         try:
             for _ in range(20_000):
@@ -213,8 +221,7 @@ async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: ServerP
         assert {checked_error(told)["code"] for told in refused} == {"rate_limited"}
         assert all(told["response_id"] == response_id for told in refused), "its sender knows what was not granted"
         # As many as were let through were granted, and no more.
-        assert connection.spoken[response_id].last < 60
-        assert server.resident_bytes - before < 6 * _MEGABYTE
+        assert connection.spoken[response_id].last < 2 * _PER_SECOND + _PER_SECOND * (time.monotonic() - began)
         assert (await other.whole(watched)).text == text_of(31, 60)
 
 
@@ -248,7 +255,7 @@ async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, se
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=100, gap_ms=20, seed=34), credit=1)
         held = await connection.reach(response_id, 0)
-        assert await connection.closed(5) == 4008
+        assert await connection.closed() == 4008
     async with realtime(session) as connection:
         await connection.resume(response_id, held)
         assert (await connection.whole(response_id)).text == text_of(34, 100)

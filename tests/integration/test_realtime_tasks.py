@@ -12,7 +12,7 @@ from tests.integration.conftest import OpenSession
 from tests.integration.deployment import Deployment
 from tests.integration.realtime_client import Spoken, realtime
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: Deployment, opened: OpenSession) -> None:

@@ -377,7 +377,7 @@ def test_a_session_opens_without_its_row(
     began = time.monotonic()
     answer = function.call("POST", "/session")
     assert answer.status == 201
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 20  # as boto3 comes it would wait for a minute
     assert callers(silent) == (failure == "silent")  # nobody waits twice for a note
     (line,) = log_lines(capsys)
     assert line["level"] == "ERROR"
@@ -403,7 +403,7 @@ def test_secrets_manager_out_of_reach(own_account: Account) -> None:
     began = time.monotonic()
     answer = function.call("POST", "/session")
     assert (answer.status, answer.error["code"]) == (503, "keys_unavailable")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert function.call("POST", "/session", b"{").status == 400
 
 

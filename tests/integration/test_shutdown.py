@@ -24,14 +24,14 @@ async def test_nothing_runs_and_the_exit_is_quick(opened: OpenSession, serve: Se
         server.send_signal()
         assert await idle.closed() == 1001
         assert [frame["type"] for frame in idle.other if frame["type"] == "reconnect"] == ["reconnect"]
-        assert await server.ended(10) == 0
-        assert time.monotonic() - began < 5
+        assert await server.ended() == 0
+        assert time.monotonic() - began < 20
 
 
 async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
     server = serve(drain_seconds=60)
     session, other = await opened(server), await opened(server)
-    text = demo(tokens=100, gap_ms=20, seed=71)
+    text = demo(tokens=200, gap_ms=20, seed=71)
     async with session.connect() as reading, other.connect() as idle:
         start = await reading.message("m1", None, text)
         posted = (await other.post("m1", None, text)).json["response_id"]
@@ -64,21 +64,21 @@ async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: a
         # The connection that has everything goes first; the running answer finishes, and then its connection goes.
         assert await idle.closed() == 1001
         answer = await reading.whole(start["response_id"])
-        assert answer.text == "".join(demo_tokens(71, 100))
+        assert answer.text == "".join(demo_tokens(71, 200))
         assert answer.finish_reason == "stop"
         assert await reading.closed() == 1001
         last, polled, _ = await polling
         assert (last["status"], polled) == ("completed", answer.text)
         await streaming
         assert over_sse.text == answer.text
-        assert await server.ended(10) == 0
+        assert await server.ended() == 0
 
 
 async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, serve: Serve) -> None:
     server = serve(drain_seconds=60)
     session = await opened(server)
     async with session.connect() as reading:
-        start = await reading.message("m1", None, demo(tokens=50, gap_ms=20))
+        start = await reading.message("m1", None, demo(tokens=200, gap_ms=20))
         server.send_signal()
         await reading.next_of("reconnect")
         with pytest.raises(Exception, match="503"):
@@ -86,7 +86,7 @@ async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, s
                 pass
         assert (await reading.whole(start["response_id"])).finish_reason == "stop"
         assert await reading.closed() == 1001
-    assert await server.ended(10) == 0
+    assert await server.ended() == 0
 
 
 async def test_an_answer_that_takes_too_long_ends_with_an_error(opened: OpenSession, serve: Serve) -> None:
@@ -107,7 +107,7 @@ async def test_an_answer_that_takes_too_long_ends_with_an_error(opened: OpenSess
             assert (error["type"], error["code"]) == ("overloaded_error", "draining")
             assert await connection.closed() == 1001
         assert "".join(demo_tokens(72, 5000)).startswith(reading.answers[start["response_id"]].text)
-        assert await server.ended(10) == 0
+        assert await server.ended() == 0
 
 
 async def test_a_second_signal_ends_at_once(opened: OpenSession, serve: Serve) -> None:
@@ -120,8 +120,8 @@ async def test_a_second_signal_ends_at_once(opened: OpenSession, serve: Serve) -
         await reading.next_of("reconnect")
         began = time.monotonic()
         server.send_signal()
-        await server.ended(10)
-        assert time.monotonic() - began < 5
+        await server.ended()
+        assert time.monotonic() - began < 20
     assert server.process.returncode == 0
 
 
@@ -134,4 +134,4 @@ async def test_a_paused_reader_does_not_hold_up_the_exit(opened: OpenSession, se
         await reading.send("response.pause", response_id=start["response_id"])
         await asyncio.sleep(0.1)
         server.send_signal()
-        assert await server.ended(10) == 0
+        assert await server.ended() == 0

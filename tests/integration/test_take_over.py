@@ -269,7 +269,7 @@ async def _until_on_record(
     deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str, *, epoch: int, index: int
 ) -> None:
     """Wait until something that was written under this epoch stands in the table at this index or behind it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             _, chunks = await _stored(deployment, dynamodb, response_id)
             if any(chunk.epoch == epoch and chunk.last_index >= index for chunk in chunks):

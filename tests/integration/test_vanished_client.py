@@ -15,17 +15,17 @@ from tests.integration.server_process import ServerProcess
 @pytest.fixture(scope="module")
 def server(serve_module: Serve) -> ServerProcess:
     """A server with short heartbeats."""
-    return serve_module(heartbeat_seconds=0.5, pong_timeout_seconds=1)
+    return serve_module(heartbeat_seconds=0.5, pong_timeout_seconds=2)
 
 
 async def test_one_that_never_answers_is_closed_and_deregistered(opened: OpenSession, server: ServerProcess) -> None:
     session = await opened(server)
     async with session.connect() as connection, await RawWebSocket.connect(server.ws_port) as raw:
-        assert connection.ready["limits"]["pong_timeout_seconds"] == 1
+        assert connection.ready["limits"]["pong_timeout_seconds"] == 2
         assert await raw.handshake(session.token) == 101
         await server.until_metric("ws_active_connections", 2)
         kinds = []
-        while (frame := await raw.frame(5)).opcode != 0x8:
+        while (frame := await raw.frame()).opcode != 0x8:
             kinds.append(frame.opcode)
         assert frame.close_code == 4010
         assert PING in kinds
@@ -33,7 +33,7 @@ async def test_one_that_never_answers_is_closed_and_deregistered(opened: OpenSes
         # The websockets library answers pings by itself.
         await server.until_metric("ws_active_connections", 1)
         assert await server.metric("ws_dead_connections_rate_part_total") == 1
-        await connection.silent_for(1.5)
+        await connection.silent_for(3)
         assert (await connection.ask("m1", None, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
 
 
@@ -48,7 +48,7 @@ async def test_one_whose_socket_takes_nothing_is_deregistered(opened: OpenSessio
         )
         await raw.drain()
         await server.until_metric("ws_active_connections", 1)
-        await server.until_metric("ws_active_connections", 0, 8)
+        await server.until_metric("ws_active_connections", 0)
 
 
 async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, server: ServerProcess) -> None:
@@ -58,7 +58,7 @@ async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, se
     async def keep_saying(answer: bytes) -> None:
         async with await RawWebSocket.connect(server.ws_port) as raw:
             assert await raw.handshake(session.token) == 101
-            for _ in range(5):
+            for _ in range(8):
                 raw.write(answer)
                 await asyncio.sleep(0.4)
             await together.wait()
@@ -73,7 +73,7 @@ async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, se
 
 async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, serve: Serve) -> None:
     """Without a FIN its response is cancelled after the pong timeout and the grace period."""
-    server = serve(heartbeat_seconds=0.5, pong_timeout_seconds=1, grace_seconds=0.5)
+    server = serve(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
     session = await opened(server)
     async with await RawWebSocket.connect(server.ws_port) as raw:
         assert await raw.handshake(session.token) == 101
@@ -84,5 +84,5 @@ async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, s
         )
         start = await raw.next_of("chat.response.start")
         await server.until_metric("generations_running", 1)
-        await server.until_metric("generations_running", 0, 8)
+        await server.until_metric("generations_running", 0)
     assert (await session.poll(start["response_id"])).json["status"] == "cancelled"

@@ -16,7 +16,7 @@ import aiohttp
 from tests.integration.aws_models.signature import Credentials
 from tests.integration.server_process import ROOT, free_port
 
-_START_SECONDS = 20.0
+_START_SECONDS = 40.0
 
 
 @dataclass(frozen=True)

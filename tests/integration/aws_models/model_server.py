@@ -57,7 +57,7 @@ class ModelServer:
         """Variables that point any SDK at this server."""
         return self.credentials.environment(self.url)
 
-    async def until_open(self, wanted: int, seconds: float = 5.0) -> None:
+    async def until_open(self, wanted: int, seconds: float = 20.0) -> None:
         """Wait until so many calls are being answered."""
         async with asyncio.timeout(seconds):
             while self.open != wanted:

@@ -92,7 +92,7 @@ async def nothing_is_left(source: TokenSource, model: ModelServer) -> None:
     """No call is being answered, and without its idle connections the source holds none."""
     await model.until_open(0)
     await source.close()
-    for _ in range(100):
+    for _ in range(2_000):
         if not model.connections:
             return
         await asyncio.sleep(0.01)

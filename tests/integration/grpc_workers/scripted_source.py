@@ -46,7 +46,7 @@ class ScriptedSource:
 
     async def until_running(self, wanted: int) -> None:
         """Wait until so many calls are under way."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while self.running != wanted:  # noqa: ASYNC110 - the other side is what is tested
                 await asyncio.sleep(0.005)
 

@@ -32,7 +32,7 @@ async def _failure(source: GrpcWorkers, sink: RecordingSink | None = None) -> Ev
     return failed.value
 
 
-async def _until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+async def _until(true: Callable[[], bool], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         while not true():  # noqa: ASYNC110 - the other side is what is tested
             await asyncio.sleep(0.01)
@@ -125,7 +125,7 @@ async def test_cancelling_stops_the_model(serving: Serving, opened: Opened, how:
     model = ScriptedSource(is_silent if how == "in silence" else goes_on)
     source = opened([(await serving(model)).address])
     taken = []
-    for _ in range(3):
+    for _ in range(5):
         sink = RecordingSink()
         sink.held = how == "while it is held"
         call = asyncio.ensure_future(source.generate(_QUESTION, sink))
@@ -154,7 +154,7 @@ async def test_a_deadline_ends_the_call_on_both_sides(serving: Serving, opened: 
     source = opened([(await serving(model)).address], **limits)
     began = time.monotonic()
     assert type(await _failure(source)) is UpstreamTimeout
-    assert 0.25 < time.monotonic() - began < 3
+    assert 0.25 < time.monotonic() - began < 20  # it would be silent for ever
     await model.until_running(0)
 
 
@@ -254,7 +254,7 @@ async def test_without_any_worker_it_fails_in_time(opened: Opened) -> None:
     error = await _failure(opened([f"127.0.0.1:{free_port()}", "no.such.host.invalid:1"]))
     assert (type(error), error.code) == (UpstreamFailed, "upstream_failed")
     assert "127.0.0.1" not in error.message
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 9  # before its first token is due
 
 
 async def test_a_worker_that_comes_back_is_asked_again(serving: Serving, opened: Opened) -> None:
@@ -263,7 +263,7 @@ async def test_a_worker_that_comes_back_is_asked_again(serving: Serving, opened:
     source = opened([address])
     await _failure(source)
     await serving(model, address=address)
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         while not model.requests:
             try:
                 assert await source.generate(_QUESTION, RecordingSink()) == FINISH

@@ -116,7 +116,7 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
     serve: Serve, workers: Workers, opened: OpenSession
 ) -> None:
     silent, awake = workers(), workers()
-    server = _in_front_of(serve, [silent, awake])
+    server = _in_front_of(serve, [silent, awake], first_token_deadline_seconds=40)
     session = await opened(server)
     async with session.connect() as connection:
         await connection.ask("m0", None, demo(tokens=1))
@@ -126,12 +126,12 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
         for number in range(1, 5):
             starts.append(await connection.message(f"m{number}", previous, demo(tokens=20, gap_ms=5, seed=number)))
             previous = f"m{number}"
-        answers = [await connection.whole(start["response_id"]) for start in starts]
+        answers = [await connection.whole(start["response_id"], seconds=35) for start in starts]
         took = time.monotonic() - began
     silent.kill()
     assert [answer.text for answer in answers] == [_text(number, 20) for number in range(1, 5)]
     assert not any(answer.restarts for answer in answers), "nobody had seen anything of it"
-    assert 1 < took < 9, "some of them were with the silent one"
+    assert 1 < took < 30, "some of them were with the silent one"
 
 
 async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opened: OpenSession) -> None:
@@ -139,7 +139,7 @@ async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opene
     server = _in_front_of(serve, [worker])
     session, taken, previous = await opened(server), [], None
     async with session.connect() as connection:
-        for number in range(3):
+        for number in range(5):
             start = await connection.message(f"m{number}", previous, demo(tokens=5000, gap_ms=20))
             previous = f"m{number}"
             await connection.reach(start["response_id"], 2)
@@ -161,7 +161,7 @@ async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opene
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(tokens=10, hang_after=3))
     assert checked_error(answer.end or {})["code"] == "model_timeout"
-    await worker.until_streams(0, 1.0)
+    await worker.until_streams(0)
 
 
 async def test_a_handler_that_is_gone_or_silent_stops_the_worker(
@@ -174,10 +174,10 @@ async def test_a_handler_that_is_gone_or_silent_stops_the_worker(
         await session.post("m1", None, demo(tokens=5000, gap_ms=20))
     await worker.until_streams(2)
     lost.kill()
-    await worker.until_streams(1, 2.0)
+    await worker.until_streams(1)
     with silent.suspended():
-        await worker.until_streams(0, 9.0)
-    await silent.until_metric("generations_running", 1, 5)
+        await worker.until_streams(0, 30.0)
+    await silent.until_metric("generations_running", 1)
 
 
 async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
@@ -195,8 +195,8 @@ async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
         await asyncio.sleep(0.5)
         after = await worker.describe()
         assert after.tokens_taken == before, "the model stands still"
-        # What came in one turn of the demo model's clock is on top.
-        assert 100 <= after.tokens_waiting < 200
+        # What came in one turn of the demo model's clock is on top, fifty tokens, and more when the turn came late.
+        assert 100 <= after.tokens_waiting < 1_000
         assert after.tokens_taken < 5_000
         await connection.send("response.continue", response_id=response_id)
         await connection.whole(response_id)
@@ -207,7 +207,7 @@ async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
 async def _still(worker: WorkerProcess) -> int:
     """The tokens that its model has given when it gives no more."""
     before, now = -1, 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while before != now or not now:
             before = now
             await asyncio.sleep(0.25)
@@ -218,13 +218,13 @@ async def _still(worker: WorkerProcess) -> int:
 async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
     serve: Serve, workers: Workers, opened: OpenSession
 ) -> None:
-    leaving, staying = workers(drain_seconds=8), workers()
+    leaving, staying = workers(drain_seconds=20), workers()
     server = _in_front_of(serve, [leaving, staying])
     session = await opened(server)
     async with session.connect() as connection:
         starts, previous = [], None
         for number in range(4):
-            starts.append(await connection.message(f"m{number}", previous, demo(tokens=60, gap_ms=30, seed=number)))
+            starts.append(await connection.message(f"m{number}", previous, demo(tokens=150, gap_ms=30, seed=number)))
             previous = f"m{number}"
         for start in starts:
             await connection.reach(start["response_id"], 1)
@@ -235,9 +235,9 @@ async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
         async with other.connect() as another:
             answers = [await another.ask("m1", None, demo(tokens=3, gap_ms=1, seed=9))]
         answers += [await connection.whole(start["response_id"]) for start in starts]
-    assert [answer.text for answer in answers] == [_text(9, 3), *(_text(number, 60) for number in range(4))]
+    assert [answer.text for answer in answers] == [_text(9, 3), *(_text(number, 150) for number in range(4))]
     assert not any(answer.restarts for answer in answers)
-    assert await asyncio.to_thread(leaving.process.wait, 5) == 0, "it does not wait for the rest of its time"
+    assert await asyncio.to_thread(leaving.process.wait, 10) == 0, "it does not wait for the rest of its time"
 
 
 async def test_what_a_leaving_worker_has_no_time_to_finish_is_begun_again_elsewhere(
@@ -249,13 +249,13 @@ async def test_what_a_leaving_worker_has_no_time_to_finish_is_begun_again_elsewh
     async with session.connect() as connection:
         starts, previous = [], None
         for number in range(4):
-            starts.append(await connection.message(f"m{number}", previous, demo(tokens=60, gap_ms=30, seed=number)))
+            starts.append(await connection.message(f"m{number}", previous, demo(tokens=150, gap_ms=30, seed=number)))
             previous = f"m{number}"
         for start in starts:
             await connection.reach(start["response_id"], 1)
         leaving.process.send_signal(signal.SIGTERM)
         answers = [await connection.whole(start["response_id"]) for start in starts]
-    assert [answer.text for answer in answers] == [_text(number, 60) for number in range(4)]
+    assert [answer.text for answer in answers] == [_text(number, 150) for number in range(4)]
     assert sum(len(answer.restarts) for answer in answers) == 2, "those of the leaving one"
 
 

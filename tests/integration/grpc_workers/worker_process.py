@@ -83,7 +83,7 @@ class WorkerProcess:
             said: wire.DescribeResponse = await InferenceStub(channel).Describe(wire.DescribeRequest(), timeout=5)
             return said
 
-    async def until_streams(self, wanted: int, seconds: float = 5.0) -> float:
+    async def until_streams(self, wanted: int, seconds: float = 20.0) -> float:
         """Wait until it generates so many answers; returns the moment, on the monotonic clock."""
         give_up_at = time.monotonic() + seconds
         async with grpc.aio.insecure_channel(self.address, [("grpc.enable_http_proxy", 0)]) as channel:

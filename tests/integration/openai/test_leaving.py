@@ -21,21 +21,21 @@ _LONG = demo(tokens=5000, gap_ms=20)
 
 @pytest.fixture(scope="module")
 def server(serve_module: Serve) -> ServerProcess:
-    return serve_module(grace_seconds=1.5, sse_heartbeat_seconds=0.2)
+    return serve_module(grace_seconds=60, sse_heartbeat_seconds=0.2)
 
 
 async def test_leaving_a_stream_stops_the_model_at_once(at: At, server: ServerProcess) -> None:
     async with at(server).open(_LONG) as answer:
         await read_stream(answer, until_index=2)
         assert await server.metric("generations_running") == 1
-    assert await server.until_metric("generations_running", 0) < 0.5
+    await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
 async def test_leaving_before_a_whole_answer_stops_the_model_at_once(at: At, server: ServerProcess) -> None:
     asking = asyncio.create_task(at(server).ask(_LONG))
     await server.until_metric("generations_running", 1)
     asking.cancel()
-    assert await server.until_metric("generations_running", 0) < 0.5
+    await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
 async def test_leaving_before_the_first_token_closes_the_model_s_connection(at: At, serve: Serve) -> None:
@@ -44,10 +44,11 @@ async def test_leaving_before_the_first_token_closes_the_model_s_connection(at: 
         asking = asyncio.create_task(at(serve(model="openai", model_url=model.url)).ask("hello", model="openai"))
         await model.until_open(1)
         asking.cancel()
-        await model.until_open(0, 1.0)
+        await model.until_open(0)
 
 
-async def test_with_a_key_the_model_goes_on_for_the_grace_period(at: At, server: ServerProcess) -> None:
+async def test_with_a_key_the_model_goes_on_for_the_grace_period(at: At, serve: Serve) -> None:
+    server = serve(grace_seconds=4)
     async with at(server).open(_LONG, Idempotency_Key="goes on") as answer:
         await read_stream(answer, until_index=2)
     await asyncio.sleep(0.7)
@@ -72,9 +73,9 @@ async def test_an_error_after_the_first_comment_is_told_in_the_stream(at: At, se
 async def test_a_client_says_how_long_it_waits(at: At, server: ServerProcess) -> None:
     began = time.monotonic()
     late = await at(server).ask(_LONG, timeout_ms=400)
-    assert 0.3 < time.monotonic() - began < 3
+    assert 0.3 < time.monotonic() - began < 20  # the answer would take a hundred seconds
     assert (late.status, late.error["code"], late.headers["x-should-retry"]) == (504, "timeout", "false")
-    assert await server.until_metric("generations_running", 0) < 0.5
+    await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
 async def test_the_header_says_the_same(at: At, server: ServerProcess) -> None:
@@ -91,7 +92,7 @@ async def test_a_stream_that_takes_too_long_ends_with_an_error(at: At, server: S
     assert streamed.error["code"] == "timeout"
     assert (streamed.finish_reason, streamed.done) == (None, True)
     assert streamed.text
-    assert await server.until_metric("generations_running", 0) < 0.5
+    await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
 async def test_a_stream_that_gave_nothing_in_time_has_a_status(at: At, serve: Serve) -> None:
@@ -136,5 +137,5 @@ async def test_a_client_that_takes_nothing_is_cut_off_and_its_model_stopped(serv
         client.sendall(
             f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
         )
-        await server.until_metric("responses_cancelled_total", 1, 10)
+        await server.until_metric("responses_cancelled_total", 1)
         assert await server.metric("generations_running") == 0

@@ -11,6 +11,7 @@ DESIGN = {
     "batch_window_max_ms": 200,
     "batch_tokens": 10,
     "write_buffer_bytes": 64 * 1024,
+    "read_buffer_bytes": 128 * 1024,
     "lag_notice_deltas": 64,
     "lag_notice_seconds": 10,
     "lag_close_seconds": 30,
