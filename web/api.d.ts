@@ -10,7 +10,12 @@ declare interface ConnectOptions {
     readonly url?: string;
     readonly tenant?: string;
     readonly agent?: string;
-    /** The key of a tenant that needs one, or what fetches it; asked for with every new token. */
+    /**
+     * Where a session is opened, and its token renewed: `url` + `/session` by default. Where tenants have keys, an address of your own backend's,
+     * which passes the request on to that with the tenant's key, and its answer back.
+     */
+    readonly sessionUrl?: string | undefined;
+    /** The bearer token for that: a tenant's key, or your own backend's; or what fetches it. Asked for with every new token. */
     readonly key?: string | (() => string | Promise<string>);
     /** The transports that may be used; all of them by default. Their order is always that of {@link TransportName}. */
     readonly transports?: readonly TransportName[];

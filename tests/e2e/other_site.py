@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,11 +19,13 @@ class OtherSite:
     Args:
         origin: its own.
         folders: path → a folder whose files are served below it.
+        upstream: the server and the tenant's key with which the site's own backend opens sessions, at `/our/session`.
     """
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.folders: dict[str, Path] = {}
+        self.upstream: tuple[str, str] | None = None
         self._pages: dict[str, str] = {}
 
     def page(self, content: str) -> str:
@@ -42,6 +45,15 @@ class OtherSite:
                 return kind or "application/octet-stream", found.read_bytes()
         return None
 
+    def opened_session(self, asked: bytes) -> bytes:
+        """What the server answers to the backend, which alone knows the key."""
+        assert self.upstream is not None
+        url, key = self.upstream
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/session", asked, headers)) as answer:
+            session: bytes = answer.read()
+            return session
+
 
 @contextmanager
 def other_site() -> Iterator[OtherSite]:
@@ -50,8 +62,17 @@ def other_site() -> Iterator[OtherSite]:
     class Requests(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = site.file(self.path)
-            kind, body = found or ("text/plain", b"")
-            self.send_response(200 if found else 404)
+            self._answer(200 if found else 404, *(found or ("text/plain", b"")))
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/our/session":
+                self._answer(200, "application/json", site.opened_session(asked))
+            else:
+                self._answer(404, "text/plain", b"")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

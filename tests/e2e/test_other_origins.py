@@ -27,6 +27,7 @@ _OPENAI = ROOT / "tests" / "integration" / "openai" / "javascript"
 _QUESTION = "#demo tokens=80 gap_ms=20 seed=11"
 _TEXT = "".join(demo_tokens(11, 80))
 _WHOLE_MS = 40_000
+_KEY = "only-the-backend-knows"
 # A client gives up after its tries are spent: without chance, without waiting.
 _NO_BACKOFF = "Math.random = () => 0;"
 (_ELEMENT,) = blocks("html")
@@ -64,6 +65,13 @@ def allowing_without_websocket(site: OtherSite, tmp_path_factory: pytest.TempPat
     yield from _serving(
         tmp_path_factory, {"EVENFLOW_ALLOWED_ORIGINS": site.origin, "EVENFLOW_PUBLIC_WS_URL": unreachable}
     )
+
+
+@pytest.fixture(scope="module")
+def keyed(site: OtherSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One whose sessions take the key of a tenant."""
+    keys = json.dumps({"public": _KEY})
+    yield from _serving(tmp_path_factory, {"EVENFLOW_ALLOWED_ORIGINS": site.origin, "EVENFLOW_TENANT_KEYS": keys})
 
 
 def _script(code: str) -> str:
@@ -188,6 +196,19 @@ def test_the_element_connects_to_the_server_in_its_attribute(
     """The module comes from a server that allows nobody: anybody may load it."""
     element = at(server, _ELEMENT).replace("<evenflow-chat>", f'<evenflow-chat url="{allowing.http_url}/">')
     _ask_the_element(open_page(site.page(element)), "websocket")
+
+
+def test_the_key_of_a_tenant_stays_with_the_site_s_own_backend(
+    open_page: OpenPage, site: OtherSite, keyed: ServerProcess
+) -> None:
+    site.upstream = (keyed.http_url, _KEY)
+    tags = '<evenflow-chat session-url="/our/session">'
+    page = open_page("about:blank")
+    posted: list[str] = []
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    page.goto(site.page(at(keyed, _ELEMENT).replace("<evenflow-chat>", tags)))
+    _ask_the_element(page, "websocket")
+    assert posted == [f"{site.origin}/our/session"]
 
 
 def test_a_client_that_the_page_gives_is_the_only_one(

@@ -76,7 +76,7 @@ export class EvenflowClient implements Client {
     answer.begin();
     const stop = () => void answer.stop();
     if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
+    else signal?.addEventListener("abort", stop);
     return answer;
   }
 

@@ -1,10 +1,10 @@
 /** Listeners by the event that they listen to. */
 export class Emitter<Events> {
-  readonly #listeners = new Set<{ readonly event: keyof Events; readonly listener: (detail: never) => void }>();
+  readonly #listeners = new Set<{ readonly name: keyof Events; readonly listener: (detail: never) => void }>();
 
   /** Calls `listener` whenever `event` happens. Returns what ends that. */
   on<E extends keyof Events>(event: E, listener: (detail: Events[E]) => void): () => void {
-    const entry = { event, listener };
+    const entry = { name: event, listener };
     this.#listeners.add(entry);
     return () => void this.#listeners.delete(entry);
   }
@@ -13,7 +13,7 @@ export class Emitter<Events> {
   emit<E extends keyof Events>(event: E, detail: Events[E]): void {
     for (const entry of this.#listeners) {
       try {
-        if (entry.event === event) (entry.listener as (detail: Events[E]) => void)(detail);
+        if (entry.name === event) (entry.listener as (detail: Events[E]) => void)(detail);
       } catch (error) {
         globalThis.reportError?.(error);
       }

@@ -75,10 +75,10 @@ export class Session {
   }
 
   async #create(): Promise<Credentials> {
-    const { tenant, agent, key } = this.#options;
+    const { tenant, agent, key, sessionUrl } = this.#options;
     const call: HttpCall = {
       method: "POST",
-      url: `${this.#url}/session`,
+      url: sessionUrl ?? `${this.#url}/session`,
       bearer: typeof key === "function" ? await key() : key,
       body: { tenant, agent, session_id: this.#memory.kept.credentials?.sessionId },
       timeoutMs: LIMITS.callTimeoutMs,

@@ -4,7 +4,7 @@ import { EvenflowChat } from "./evenflow-chat.ts";
 
 /**
  * An {@link EvenflowChat} that connects by itself, unless it was given a client by the time the page's scripts have run: to the
- * server in its attribute `url`, by default the one that this module comes from. Taken out of the page, it closes that connection.
+ * server in its attribute `url`, by default the one that this module comes from, with sessions from `session-url`, where that is said. Taken out of the page, it closes that connection.
  */
 export class ConnectedChat extends EvenflowChat {
   /** The client that is not the page's. */
@@ -27,7 +27,8 @@ export class ConnectedChat extends EvenflowChat {
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
     const url = this.getAttribute("url") ?? new URL(import.meta.url).origin;
-    this.#own = connect({ url: url.replace(/\/$/, "") });
+    const sessionUrl = this.getAttribute("session-url") ?? undefined;
+    this.#own = connect({ url: url.replace(/\/$/, ""), sessionUrl });
     this.client = this.#own;
   }
 

@@ -3,6 +3,7 @@ import { FakeSocket } from "./fake-socket.ts";
 
 export interface FakeCall {
   readonly method: string;
+  readonly origin: string;
   readonly path: string;
   readonly bearer: string | null;
   readonly body: Record<string, unknown>;
@@ -93,9 +94,10 @@ export class FakeNetwork {
   }
 
   async #fetch(url: string, init: RequestInit): Promise<Response> {
-    const { pathname, search } = new URL(url);
+    const { origin, pathname, search } = new URL(url);
     const call: FakeCall = {
       method: init.method ?? "GET",
+      origin,
       path: pathname + search,
       bearer: new Headers(init.headers).get("Authorization"),
       body: typeof init.body === "string" ? (JSON.parse(init.body) as Record<string, unknown>) : {},

@@ -49,6 +49,19 @@ describe("Session", () => {
     expect(network.calls.map((call) => call.bearer)).toEqual(["Bearer key-1", "Bearer key-2"]);
   });
 
+  it("is made and renewed elsewhere, where that is said; all else goes to the server", async () => {
+    const session = newSession({ sessionUrl: "https://app.test/session" });
+    network.on("GET /v1", () => json(200, {}));
+    await session.credentials();
+    vi.advanceTimersByTime(3_541_000);
+    await session.open("/v1", {});
+    expect(network.calls.map(({ origin, path }) => origin + path)).toEqual([
+      "https://app.test/session",
+      "https://app.test/session",
+      "http://test/v1",
+    ]);
+  });
+
   it("is made once for callers that come together", async () => {
     const session = newSession();
     await Promise.all([session.credentials(), session.credentials()]);
