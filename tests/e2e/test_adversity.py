@@ -216,3 +216,15 @@ def test_a_reload_where_the_network_is_bad(
     begin(conversation, _LONGER)
     conversation.reload()
     conversation.check_the_end()
+
+
+def test_these_tests_see_what_is_on_the_screen_for_a_moment_only(converse: Converse, server: ServerProcess) -> None:
+    conversation = converse(server)
+    conversation.ask(demo(tokens=5, gap_ms=10))
+    conversation.check_the_end()
+    answer = conversation.page.get_by_test_id("answer")
+    answer.evaluate("it => { it.append(it.textContent); return new Promise(requestAnimationFrame); }")
+    answer.evaluate("it => { it.lastChild.remove(); return new Promise(requestAnimationFrame); }")
+    assert conversation.shown == conversation.logged()["full_text"]
+    with pytest.raises(AssertionError, match="is shown wrongly"):
+        conversation.check_what_was_seen()
