@@ -114,9 +114,9 @@ class Conversation:
     def check_what_was_seen(self, *, may_restart: bool = False) -> None:
         """Since the page was loaded, each state of the answer went on from the one before it, but where a restart was stated."""
         looked, wrong, restarts = self.page.evaluate("[watched.looks > 0, watched.wrong, watched.restarts]")
-        assert looked
-        assert wrong == []
-        assert may_restart or restarts == 0
+        assert looked, "nothing was seen at all"
+        assert wrong == [], wrong
+        assert may_restart or restarts == 0, f"{restarts} restarts"
 
     def check_the_end(self, state: str = "done", *, may_restart: bool = False) -> None:
         """Wait for the end: all of the log is shown, and nothing was shown twice at any time."""

@@ -133,9 +133,11 @@ class RoughNetwork:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._do(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        try:
+            self._do(self._stop())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)
         self._loop.close()
 
     def _do(self, what: Coroutine[Any, Any, T]) -> T:
@@ -148,14 +150,14 @@ class RoughNetwork:
     async def _stop(self) -> None:
         self._server.close()
         await self._cut()
-        for task in tuple(self._passing):
-            task.cancel()
-        await asyncio.gather(*self._passing, return_exceptions=True)
 
     async def _cut(self) -> int:
-        ends = tuple(self._ends)
+        ends, passing = tuple(self._ends), tuple(self._passing)
         for end in ends:
             _reset(end)
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
         return len(ends) // 2
 
     async def _let_flow(self, *, flows: bool) -> None:
@@ -298,5 +300,6 @@ def _in_blocks(write: Write, size: int | None) -> Write:
 
 
 def _reset(end: asyncio.StreamWriter) -> None:
-    end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    with contextlib.suppress(OSError):  # it is closed already
+        end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     end.transport.abort()

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.timeout(120)
 
 _QUERIES = {"websocket": "", "sse": "?transport=sse", "long-poll": "?transport=poll"}
 _QUESTION = demo(tokens=80, gap_ms=40, seed=41)
+_LONGER = demo(tokens=300, gap_ms=40, seed=44)
+"""For pages that are loaded again, which takes its time."""
 _ENDLESS = demo(tokens=5_000, gap_ms=40, seed=42)
 _AWAY_MS = 1_500
 _GRACE_SECONDS = 12
@@ -97,7 +99,7 @@ def test_an_interruption_leaves_no_gap_and_nothing_twice(
     converse: Converse, network: RoughNetwork, server: ServerProcess, interruption: Interruption, transport: str
 ) -> None:
     conversation = converse(server, _QUERIES[transport])
-    begin(conversation, _QUESTION)
+    begin(conversation, _LONGER if interruption is is_reloaded else _QUESTION)
     assert conversation.transport == transport
     interruption(conversation, network)
     conversation.check_the_end()
@@ -211,6 +213,18 @@ def test_a_reload_where_the_network_is_bad(
     conversation = converse(server)
     condition(conversation, network)
     network.cut()
-    begin(conversation, demo(tokens=250, gap_ms=40, seed=44))
+    begin(conversation, _LONGER)
     conversation.reload()
     conversation.check_the_end()
+
+
+def test_these_tests_see_what_is_on_the_screen_for_a_moment_only(converse: Converse, server: ServerProcess) -> None:
+    conversation = converse(server)
+    conversation.ask(demo(tokens=5, gap_ms=10))
+    conversation.check_the_end()
+    answer = conversation.page.get_by_test_id("answer")
+    answer.evaluate("it => { it.append(it.textContent); return new Promise(requestAnimationFrame); }")
+    answer.evaluate("it => { it.lastChild.remove(); return new Promise(requestAnimationFrame); }")
+    assert conversation.shown == conversation.logged()["full_text"]
+    with pytest.raises(AssertionError, match="is shown wrongly"):
+        conversation.check_what_was_seen()
