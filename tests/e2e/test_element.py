@@ -131,16 +131,22 @@ def test_the_demo_models_answers_are_drawn(open_page: OpenPage, server: ServerPr
     page = open_page(server.http_url)
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900 if width > 500 else 780})
-    for question in ("What happens when I close the tab?", "How do I use it from my OpenAI code?"):
-        ask(page, question)
-        wait_for(page, "streaming")
-        wait_for(page, "done")
+    ask(page, "What happens when I close the tab?")
+    wait_for(page, "streaming")
+    wait_for(page, "done")
+    ask(page, "How do I use it from my OpenAI code?")
     answer = page.get_by_test_id("answer").last
+    expect(answer.locator("li")).not_to_have_count(0, timeout=20_000)
+    _picture(page, "page" if (scheme, width) == ("light", 1000) else None)
+    wait_for(page, "done")
     expect(answer.locator("pre code")).to_contain_text("base_url=")
     expect(answer.locator("li")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    if folder := os.environ.get("SCREENSHOTS"):
-        name = f"chat-{scheme}" if width > 500 else f"chat-phone-{scheme}"
+    _picture(page, f"chat-{scheme}" if width > 500 else f"chat-phone-{scheme}")
+
+
+def _picture(page: Page, name: str | None) -> None:
+    if name is not None and (folder := os.environ.get("SCREENSHOTS")):
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
