@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+import pytest
+
 from tests.integration.answer import TERMINAL, Frame
 from tests.integration.chat_client import ChatSession, chat_message
 from tests.integration.conftest import OpenSession, Serve
@@ -15,11 +17,12 @@ from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
 
 _PIECES = 30
-_GAP_SECONDS = 0.1
+# So long that a busy machine's late delivery doesn't join two of them, which is nobody's slowness.
+_GAP_SECONDS = 0.3
 # A few of them fill the buffers of a client that doesn't read.
 _PIECE = "x" * 1_500
 _QUICK, _RETURNING, _GONE = 5, 4, 3
-_LAG_SECONDS = 12.0
+_LAG_SECONDS = 18.0
 # Much more than the buffers hold, at once.
 _HISTORY = "x" * 120_000
 
@@ -99,12 +102,14 @@ async def _experiences(server: ServerProcess, sessions: Sequence[ChatSession]) -
     return quick, returning, gone
 
 
+@pytest.mark.timeout(180)
 async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_PIECE)] * _PIECES + [END], gap=_GAP_SECONDS))
         server = serve(
             model="openai",
             model_url=model.url,
+            batch_window_max_ms=50,
             write_buffer_bytes=4_096,
             lag_notice_seconds=1,
             lag_close_seconds=_LAG_SECONDS,
@@ -124,7 +129,7 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
 async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_HISTORY), *[chunk(_PIECE)] * _PIECES, END], gap=_GAP_SECONDS))
-        server = serve(model="openai", model_url=model.url, write_buffer_bytes=4_096)
+        server = serve(model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096)
         session = await opened(server)
         response_id = (await session.post("m1", None, "hi")).json["response_id"]
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:

@@ -35,7 +35,7 @@ async def test_a_stream_that_broke_off_goes_on_without_gap_or_duplicate(at: At, 
             await read_stream(answer, streamed, streamed.last_index + 9)
         connections += 1
         await asyncio.sleep(0.1)
-    assert connections > 3
+    assert connections > 1
     assert (streamed.text, streamed.finish_reason) == (_TEXT, "stop")
     assert len({part["id"] for part in streamed.chunks}) == 1
     assert await server.metric("responses_completed_total") == before + 1
