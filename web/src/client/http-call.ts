@@ -28,8 +28,6 @@ const refused = shape({ error: errorBody });
  */
 export async function openCall(call: HttpCall): Promise<Response> {
   const { method = "GET", url, bearer, body, timeoutMs = FOR_EVER_MS, signal } = call;
-  const signals = [AbortSignal.timeout(timeoutMs)];
-  if (signal !== undefined) signals.push(signal);
   const response = await reached(signal, () =>
     fetch(url, {
       method,
@@ -37,7 +35,7 @@ export async function openCall(call: HttpCall): Promise<Response> {
         "Content-Type": "application/json",
         ...(bearer === undefined ? {} : { Authorization: `Bearer ${bearer}` }),
       },
-      signal: AbortSignal.any(signals),
+      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
       body: JSON.stringify(body),
     }),
   );
