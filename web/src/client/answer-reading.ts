@@ -134,8 +134,10 @@ export class AnswerReading {
     this.#resuming = false;
     // Else the server is about to say what becomes of the text that it does not go on from.
     if (frame.next_index > text.lastIndex) text.confirm(frame.epoch);
-    if (responseId !== undefined) return yield { type: "resumed" };
     this.#inquiry.responseId = frame.response_id;
+    // Whoever asks is given everything, until they say otherwise.
+    if (this.#inquiry.paused) this.tell("pause");
+    if (responseId !== undefined) return yield { type: "resumed" };
     if (this.#inquiry.stopped.aborted) this.tell("cancel");
     yield { type: "accepted", responseId: frame.response_id, messageId };
   }

@@ -11,23 +11,24 @@ export interface ClientStorage {
 
 export interface ConnectOptions {
   /** Where the server is, without a slash at the end: `https://chat.example.com`. The page's own origin by default. */
-  readonly url?: string;
-  readonly tenant?: string;
-  readonly agent?: string;
+  readonly url?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly agent?: string | undefined;
   /**
    * Where a session is opened, and its token renewed: `url` + `/session` by default. Where tenants have keys, an address of your own backend's,
    * which passes the request on to that with the tenant's key, and its answer back.
    */
   readonly sessionUrl?: string | undefined;
   /** The bearer token for that: a tenant's key, or your own backend's; or what fetches it. Asked for with every new token. */
-  readonly key?: string | (() => string | Promise<string>);
+  readonly key?: string | (() => string | Promise<string>) | undefined;
   /** The transports that may be used; all of them by default. Their order is always that of {@link TransportName}. */
-  readonly transports?: readonly TransportName[];
+  readonly transports?: readonly TransportName[] | undefined;
   /**
    * Where the session and the answer under way are kept, so that a reload goes on with them. The tab's `sessionStorage`
-   * by default; `null` to keep nothing. What is kept opens the session: let users who share a tab not share it.
+   * by default; `null` to keep nothing, so that each load is a new conversation. What is kept opens the session: let users who share a tab not
+   * share it, nor two clients of one page with the same `url`, `tenant` and `agent`.
    */
-  readonly storage?: ClientStorage | null;
+  readonly storage?: ClientStorage | null | undefined;
 }
 
 /**
@@ -77,7 +78,7 @@ export interface Client {
 export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 
 /** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "cancelled";
+export type FinishReason = "stop" | "length" | "cancelled" | (string & {});
 
 /** Tokens that an answer cost. */
 export interface Usage {

@@ -1,5 +1,8 @@
-import { ConnectionError, RefusedError } from "./errors.ts";
+import type { ConnectionError, RefusedError } from "./errors.ts";
 import * as LIMITS from "./limits.ts";
+
+/** Any error: where the server says how long to wait, one of these two does. */
+type Waitable = Partial<Pick<ConnectionError, "retryAfterMs"> & Pick<RefusedError, "body">>;
 
 /**
  * Full-jitter backoff: anything from nothing to an exponentially growing bound. The first bound is half a second: wide
@@ -12,11 +15,6 @@ export function backoffMs(failures: number): number {
 
 /** How long to wait after `error`: at least as long as the server has said, and then some, as in {@link backoffMs}. */
 export function retryDelayMs(error: unknown, failures: number): number {
-  return (serversWaitMs(error) ?? 0) + backoffMs(failures);
-}
-
-function serversWaitMs(error: unknown): number | undefined {
-  if (error instanceof ConnectionError) return error.retryAfterMs;
-  if (error instanceof RefusedError) return error.body.retry_after_ms;
-  return undefined;
+  const { retryAfterMs, body } = error as Waitable;
+  return (retryAfterMs ?? body?.retry_after_ms ?? 0) + backoffMs(failures);
 }

@@ -7,6 +7,7 @@ import type {
   ConnectOptions,
   TransportName,
 } from "./api.ts";
+import { unlessAborted } from "./delay.ts";
 import { Delivery } from "./delivery.ts";
 import { Emitter } from "./emitter.ts";
 import { newId, tabStorage } from "./environment.ts";
@@ -39,8 +40,8 @@ export class EvenflowClient implements Client {
   resumable: Answer | null = null;
 
   constructor(options: ConnectOptions) {
-    const { url = "", tenant = "", agent = "", transports, storage = tabStorage() } = options;
-    this.#memory = new Memory(storage, `evenflow.1 ${url} ${tenant} ${agent}`);
+    const { url, tenant, agent, transports, storage = tabStorage() } = options;
+    this.#memory = new Memory(storage, `evenflow.1 ${[url, tenant, agent]}`);
     this.#session = new Session(options, this.#memory);
     this.#websocket = new WebSocketTransport(this.#session, () => this.#onLost());
     const all = [this.#websocket, new SseTransport(this.#session), new LongPollTransport(this.#session)].filter(
@@ -74,9 +75,8 @@ export class EvenflowClient implements Client {
     };
     const answer = this.#answerTo(asked);
     answer.begin();
-    const stop = () => void answer.stop();
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop);
+    // Where the answer has ended by itself there is nothing to stop.
+    if (signal !== undefined) unlessAborted(signal, answer.done).catch(() => answer.stop());
     return answer;
   }
 

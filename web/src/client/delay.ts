@@ -1,15 +1,14 @@
 /** Waits `ms` milliseconds; rejects with the signal's reason as soon as it is aborted. */
-export function delay(ms: number, signal: AbortSignal): Promise<void> {
+export async function delay(ms: number, signal: AbortSignal): Promise<void> {
+  await unlessAborted(signal, new Promise((resolve) => setTimeout(resolve, ms)));
+}
+
+/** What `result` gives; rejects with the signal's reason as soon as it is aborted. */
+export function unlessAborted<T>(signal: AbortSignal, result: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
-    function onAbort(): void {
-      clearTimeout(timer);
-      reject(signal.reason);
-    }
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort);
+    result.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
 }

@@ -1,6 +1,6 @@
 import type { AnswerEvent } from "./api.ts";
 import { retryDelayMs } from "./backoff.ts";
-import { delay } from "./delay.ts";
+import { delay, unlessAborted } from "./delay.ts";
 import { online } from "./environment.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
 import { cancel } from "./http-question.ts";
@@ -73,9 +73,8 @@ export class Delivery {
   }
 
   async *#chooseTransport(): AsyncGenerator<AnswerEvent, Transport, void> {
-    await this.#session.credentials();
-    const choice = await this.#choice.choose();
-    this.#inquiry.stopped.throwIfAborted();
+    const choosing = this.#session.credentials().then(() => this.#choice.choose());
+    const choice = await unlessAborted(this.#inquiry.stopped, choosing);
     yield* this.#changeTo(choice);
     return choice.transport;
   }

@@ -12,8 +12,8 @@ export function pathOf(responseId: string): string {
 }
 
 /** Sends the question by HTTP, unless the server has it, and returns the response's id. Throws as {@link Session.call}. */
-export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerator<AnswerEvent, string, void> {
-  if (inquiry.responseId !== undefined) return inquiry.responseId;
+export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
+  if (inquiry.responseId !== undefined) return;
   const { messageId } = inquiry;
   const call = {
     method: "POST",
@@ -29,7 +29,6 @@ export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerato
   inquiry.responseId = responseId;
   if (inquiry.stopped.aborted) await cancel(session, inquiry);
   yield { type: "accepted", responseId, messageId };
-  return responseId;
 }
 
 /** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.open}. */

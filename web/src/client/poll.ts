@@ -4,15 +4,13 @@ import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import type { Session } from "./session.ts";
-import { type Checked, flag, index, oneOf, optional, shape, string } from "./shape.ts";
-
-/** Where a response is in its life. The last three are final. */
-const status = oneOf("queued", "streaming", "completed", "error", "cancelled");
+import { type Checked, flag, index, optional, shape, string } from "./shape.ts";
 
 /** What one poll is answered with. */
 const answer = shape({
   new_text: string,
-  status,
+  /** `queued`, `streaming`, and then for good `completed`, `error` or `cancelled`. */
+  status: string,
   metadata: shape({
     next_index: index,
     epoch,
@@ -38,7 +36,7 @@ export async function poll(
   return await session.call(pathOf(responseId) + query, call, answer);
 }
 
-/** Whether the response has ended. */
+/** Whether the response has ended. A status that is not known is not the end. */
 export function isFinal({ status }: Poll): boolean {
-  return status !== "queued" && status !== "streaming";
+  return ["completed", "error", "cancelled"].includes(status);
 }

@@ -24,11 +24,6 @@ export const flag = optional(
 /** An object, whatever its fields. */
 export const object: Check<Readonly<Record<string, unknown>>> = check((value) => value instanceof Object);
 
-/** One of the words that the protocol knows. */
-export function oneOf<T extends string>(...words: readonly T[]): Check<T> {
-  return check<T>((value) => words.includes(value as T));
-}
-
 /** What need not be there: `otherwise` stands for it where it is absent or `null`. */
 export function optional<T, D>(present: Check<T>, otherwise: D): Check<T | D> {
   return (value, name) => (value === undefined || value === null ? otherwise : present(value, name));

@@ -2,7 +2,7 @@ import type { AnswerEvent } from "./api.ts";
 import { ConnectionError } from "./errors.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
-import type { Session } from "./session.ts";
+import type { Credentials, Session } from "./session.ts";
 import type { Transport, Wish } from "./transport.ts";
 import { WebSocketConnection } from "./websocket-connection.ts";
 import { WebSocketDelivery } from "./websocket-delivery.ts";
@@ -15,6 +15,9 @@ export class WebSocketTransport implements Transport {
   #connection: WebSocketConnection | undefined;
   #opening: Promise<WebSocketConnection> | undefined;
   #delivery: WebSocketDelivery | undefined;
+  /** What the connection was opened with: when that has expired, the server takes no more questions there. */
+  #token: string | undefined;
+  #isClosed = false;
 
   /** `onLost` is called whenever a connection is gone. */
   constructor(session: Session, onLost: () => void) {
@@ -31,15 +34,18 @@ export class WebSocketTransport implements Transport {
    * `patienceMs` milliseconds. An attempt that takes longer goes on, for whoever asks next.
    */
   async connect(patienceMs: number): Promise<WebSocketConnection> {
-    if (this.#connection?.isUsable) return this.#connection;
-    this.#opening ??= this.#open().finally(() => {
+    const credentials = await this.#session.credentials();
+    if (this.#connection?.isUsable) {
+      if (credentials.token === this.#token) return this.#connection;
+      this.#connection.close("expired");
+    }
+    this.#opening ??= this.#open(credentials).finally(() => {
       this.#opening = undefined;
     });
-    const opening = this.#opening;
-    return await new Promise((resolve, reject) => {
+    const late = new Promise<never>((_, reject) => {
       setTimeout(() => reject(new ConnectionError("the connection does not open")), patienceMs);
-      opening.then(resolve, reject);
     });
+    return await Promise.race([this.#opening, late]);
   }
 
   async *deliver(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
@@ -60,15 +66,17 @@ export class WebSocketTransport implements Transport {
 
   /** Gives the connection up. */
   close(): void {
+    this.#isClosed = true;
     this.#connection?.close("the client was closed");
   }
 
   // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first poll
   // finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
-  async #open(): Promise<WebSocketConnection> {
-    const { token, websocketUrl } = await this.#session.credentials();
+  async #open({ token, websocketUrl }: Credentials): Promise<WebSocketConnection> {
     const protocols = ["evenflow.v1", `bearer.${token}`];
     this.#connection = await WebSocketConnection.open(websocketUrl, protocols, this.#onLost);
+    this.#token = token;
+    if (this.#isClosed) this.close();
     return this.#connection;
   }
 }

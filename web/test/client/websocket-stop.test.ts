@@ -56,6 +56,15 @@ describe("stopping an answer over a WebSocket", () => {
     expect(network.sockets).toHaveLength(1);
   });
 
+  it("ends at once while the session is being made", async () => {
+    network.on("POST /session", () => new Promise(() => {}));
+    const asked = new Asked(newClient());
+    await pass();
+    void asked.answer.stop();
+    await pass();
+    expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
+  });
+
   it("takes back a question that waits for a busy server", async () => {
     const client = newClient();
     const asked = new Asked(client);
