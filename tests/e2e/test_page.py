@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import urllib.request
 from collections.abc import Callable
@@ -29,11 +28,6 @@ def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: Ope
     assert conversation.shown == log["full_text"]
     assert conversation.steps >= 20
     expect(conversation.page.get_by_test_id("transport")).to_have_attribute("data-value", "websocket")
-    if path := os.environ.get("SCREENSHOT"):
-        conversation.page.set_viewport_size({"width": 960, "height": 720})
-        conversation.ask("What happens when I close the tab?")
-        conversation.page.wait_for_timeout(2_500)
-        conversation.page.screenshot(path=path)
 
 
 def test_without_a_websocket_the_same_answer_comes_as_an_event_stream(

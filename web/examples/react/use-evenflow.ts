@@ -1,5 +1,6 @@
+import type { Answer, Client } from "@evenflow/client";
 import { useCallback, useEffect, useRef, useState } from "react";
-import type { ChatAnswer, ChatClient } from "../../src/element/chat-client.ts";
+// The smoother is in no package: copy its folder along, or draw each delta as it comes.
 import { browserScreen } from "../../src/smoother/screen.ts";
 import { SmoothText } from "../../src/smoother/smooth-text.ts";
 
@@ -19,13 +20,13 @@ const NOTHING: EvenflowAnswer = { text: "", busy: false, error: undefined };
  *     const { text, busy, ask, stop } = useEvenflow(client);
  *
  * `client` is made once, outside of the component: `const client = connect()`. Unmounting leaves the answer to the server's
- * grace period; it does not stop the model.
+ * grace period; it does not stop the model. So does another client, with which the hook begins anew.
  */
-export function useEvenflow(client: ChatClient) {
+export function useEvenflow(client: Client) {
   const [answer, setAnswer] = useState(NOTHING);
-  const current = useRef<ChatAnswer | null>(null);
+  const current = useRef<Answer | null>(null);
   const stop = useCallback(() => {
-    current.current?.stop();
+    void current.current?.stop();
   }, []);
 
   const ask = useCallback(
@@ -53,13 +54,14 @@ export function useEvenflow(client: ChatClient) {
     // What is still on its way changes nothing any more once the component is gone, or has another client.
     return () => {
       current.current = null;
+      setAnswer(NOTHING);
     };
   }, [client]);
   return { ...answer, ask, stop };
 }
 
 /** Tells how far the text of `answer` is on the screen, frame by frame, until all of it is. */
-async function show(answer: ChatAnswer, draw: (text: string) => void): Promise<void> {
+async function show(answer: Answer, draw: (text: string) => void): Promise<void> {
   let [arrived, drawn] = ["", ""];
   const smooth = new SmoothText(browserScreen, (piece) => {
     drawn += piece;

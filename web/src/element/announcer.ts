@@ -1,8 +1,11 @@
 import { SentenceSplitter } from "./sentence-splitter.ts";
 import { Spoken } from "./spoken.ts";
 
-/** How many announcements stay in the region: it is heard, not read. */
-const KEPT = 12;
+/**
+ * How long an announcement stays in the region, in milliseconds: it is heard, not read. Much may come at once, and what were
+ * gone before the browser looks would never be heard.
+ */
+const KEPT_MS = 10_000;
 
 /** Speaks to screen readers, through a hidden live region, in whole sentences: a token at a time would be a stutter. */
 export class Announcer {
@@ -14,14 +17,14 @@ export class Announcer {
     this.#region = region;
   }
 
-  /** Adds text of the answer; what makes whole sentences is said. */
+  /** Adds text of the answer; what makes whole sentences is said, as one announcement. */
   addText(text: string): void {
-    for (const sentence of this.#splitter.push(text)) this.say(this.#spoken.of(sentence));
+    this.#saySentences(this.#splitter.push(text));
   }
 
   /** Says what is left of the answer, and then `ending`. */
   finish(ending: string): void {
-    for (const sentence of this.#splitter.flush()) this.say(this.#spoken.of(sentence));
+    this.#saySentences(this.#splitter.flush());
     this.#spoken = new Spoken();
     this.say(ending);
   }
@@ -38,6 +41,11 @@ export class Announcer {
     const paragraph = document.createElement("p");
     paragraph.textContent = sentence;
     this.#region.append(paragraph);
-    while (this.#region.childElementCount > KEPT) this.#region.firstElementChild?.remove();
+    setTimeout(() => paragraph.remove(), KEPT_MS);
+  }
+
+  #saySentences(sentences: readonly string[]): void {
+    const spoken = sentences.map((sentence) => this.#spoken.of(sentence));
+    this.say(spoken.filter((words) => words !== "").join(" "));
   }
 }

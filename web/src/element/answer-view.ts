@@ -23,6 +23,7 @@ export class AnswerView {
   readonly #markdown = new StreamingMarkdown(this.#body);
   readonly #smooth: SmoothText;
   #steps = 0;
+  #ended: Promise<void> | undefined;
 
   /** `onDrawn` is called whenever the answer has grown on the screen, `onRetry` when it is to be asked for again. */
   constructor(onDrawn: () => void, onRetry: () => void) {
@@ -55,10 +56,9 @@ export class AnswerView {
   }
 
   /** The answer has ended; resolves once all of it is drawn. */
-  async end(): Promise<void> {
-    await this.#smooth.end();
-    this.#markdown.end();
-    this.#body.setAttribute("aria-busy", "false");
+  end(): Promise<void> {
+    this.#ended ??= this.#drawToEnd();
+    return this.#ended;
   }
 
   /** Says below the answer how it ended. */
@@ -70,6 +70,12 @@ export class AnswerView {
   /** Only the last answer can be asked for again. */
   setRetry(possible: boolean): void {
     this.#retry.hidden = !possible;
+  }
+
+  async #drawToEnd(): Promise<void> {
+    await this.#smooth.end();
+    this.#markdown.end();
+    this.#body.setAttribute("aria-busy", "false");
   }
 }
 

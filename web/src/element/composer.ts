@@ -1,8 +1,10 @@
+import { isOfComposition } from "./composition.ts";
 import { button, made } from "./made.ts";
 
 /** What the reader does here. */
 export interface ComposerActions {
-  ask(question: string): void;
+  /** Returns whether it was asked: what was not stays in the box. */
+  ask(question: string): boolean;
   stop(): void;
 }
 
@@ -37,38 +39,33 @@ export class Composer {
     this.#question.focus();
   }
 
-  /** Shows Stop in the place of Ask while an answer is on its way. A focus on what goes away moves to what comes. */
+  /** Shows Stop in the place of Ask while an answer is on its way. A focus in this element moves along: what had it may go. */
   setBusy(busy: boolean): void {
     const focused = this.#focused();
     const [goes, comes] = busy ? [this.#ask, this.#stop] : [this.#stop, this.#ask];
     comes.hidden = false;
     goes.hidden = true;
-    if (focused === this.#question || focused === "elsewhere") return;
+    if (focused === null || focused === this.#question) return;
     if (busy) this.#stop.focus({ preventScroll: true });
-    else if (focused === goes || focused === "nowhere") this.#question.focus({ preventScroll: true });
+    else if (focused === goes) this.#question.focus({ preventScroll: true });
   }
 
-  /** What has the focus: something in this element, nothing at all, or something else on the page. */
-  #focused(): Element | "nowhere" | "elsewhere" {
+  /** What has the focus in this element. What is slotted into it, such as a suggestion, is the page's and counts too. */
+  #focused(): Element | null {
     const root = this.element.getRootNode();
+    if (!(root instanceof ShadowRoot)) return null;
     const focused = document.activeElement;
-    if (focused === null || focused === document.body) return "nowhere";
-    if (!(root instanceof ShadowRoot)) return focused;
-    // What is slotted, such as a suggestion, is in the page and in this element.
-    if (root.host !== focused) return root.host.contains(focused) ? focused : "elsewhere";
-    return root.activeElement ?? "nowhere";
+    return root.activeElement ?? (focused !== root.host && root.host.contains(focused) ? focused : null);
   }
 
   #submit(): void {
     const question = this.#question.value.trim();
     if (question === "" || this.#ask.hidden) return;
-    this.#question.value = "";
-    this.#actions.ask(question);
+    if (this.#actions.ask(question)) this.#question.value = "";
   }
 
   #onKey(event: KeyboardEvent): void {
-    // While an input method is composing, Enter chooses a word.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey || isOfComposition(event)) return;
     event.preventDefault();
     this.#submit();
   }

@@ -48,9 +48,15 @@ export class ConnectedChat extends EvenflowChat {
 
 /** Until then a page may still give the element a client. */
 async function scriptsHaveRun(): Promise<void> {
-  if (document.readyState === "complete") return;
+  if (document.readyState === "complete" || contentWasLoaded()) return;
   await new Promise((resolve) => {
     document.addEventListener("DOMContentLoaded", resolve);
-    addEventListener("load", resolve); // for an element that came after the former
+    addEventListener("load", resolve); // where it isn't known whether the former has been
   });
+}
+
+/** Whether `DOMContentLoaded` has been. The `load` after it waits for every image, and may never come. */
+function contentWasLoaded(): boolean {
+  const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
+  return navigation !== undefined && navigation.domContentLoadedEventStart > 0;
 }

@@ -29,11 +29,12 @@ export class ConversationView {
     return this.#last?.text ?? "";
   }
 
-  addQuestion(question: string): void {
-    this.#log.append(
-      made("article", { class: "question", text: question, attributes: { "aria-label": "Your question" } }),
-    );
+  addQuestion(question: string): HTMLElement {
+    const attributes = { "aria-label": "Your question" };
+    const element = made("article", { class: "question", text: question, attributes });
+    this.#log.append(element);
     this.scrollToEnd();
+    return element;
   }
 
   addAnswer(onRetry: () => void): AnswerView {
@@ -51,8 +52,8 @@ export class ConversationView {
     element.before(made("p", { class: "notice", text }));
   }
 
-  /** Shows an error; `onAskAgain` is called when the reader chooses to. */
-  addError(explanation: Explanation, onAskAgain: () => void): void {
+  /** Shows an error; `onAskAgain` is called when the reader chooses to, and returns whether that could be done. */
+  addError(explanation: Explanation, onAskAgain: () => boolean): void {
     const element = made(
       "section",
       { class: "error", testId: "error", attributes: { "aria-label": "Problem" } },
@@ -61,8 +62,7 @@ export class ConversationView {
     );
     if (explanation.askAgain) {
       const again = button({ class: "quiet", text: "Ask again" }, () => {
-        again.remove();
-        onAskAgain();
+        if (onAskAgain()) again.remove();
       });
       element.append(again);
     }

@@ -1,6 +1,7 @@
 import { Announcer } from "./announcer.ts";
 import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-client.ts";
 import { Composer } from "./composer.ts";
+import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
 import { Exchange } from "./exchange.ts";
 import { made } from "./made.ts";
@@ -19,10 +20,17 @@ export interface EvenflowChatEvents {
   "evenflow-end": CustomEvent<null>;
 }
 
+/** An answer on its way, and what shows it. */
+interface Current {
+  readonly answer: ChatAnswer;
+  readonly exchange: Exchange;
+}
+
 const CONNECTION_STATES: Readonly<Record<ChatConnection, readonly [State, string?]>> = {
   connecting: ["connecting"],
   open: ["idle"],
-  waiting: ["connecting", "Offline, trying again…"],
+  // Of an answer under way its own events tell that it is tried again; without one nothing is.
+  waiting: ["idle", "Connects when you ask"],
   closed: ["error", "Closed"],
 };
 const PLACEHOLDER = "Ask a question";
@@ -36,10 +44,13 @@ export class EvenflowChat extends HTMLElement {
   static readonly observedAttributes = ["placeholder"];
 
   readonly #views: Views;
-  readonly #composer = new Composer({ ask: (question) => this.ask(question), stop: () => this.stop() });
+  readonly #composer = new Composer({
+    ask: (question) => this.#client !== undefined && this.ask(question),
+    stop: () => this.stop(),
+  });
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
   #client: ChatClient | undefined;
-  #answer: ChatAnswer | undefined;
+  #current: Current | undefined;
   #unsubscribe: (() => void)[] = [];
 
   constructor() {
@@ -71,7 +82,7 @@ export class EvenflowChat extends HTMLElement {
     };
     status.show("connecting");
     this.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.stop();
+      if (event.key === "Escape" && !event.defaultPrevented && !isOfComposition(event)) this.stop();
     });
   }
 
@@ -79,18 +90,23 @@ export class EvenflowChat extends HTMLElement {
     this.#composer.placeholder = value ?? PLACEHOLDER;
   }
 
-  /** Who answers; `undefined` until it is set. An answer that a reload has interrupted goes on at once. */
+  /**
+   * Who answers; `undefined` until it is set. An answer that a reload has interrupted goes on at once. An answer that is on
+   * its way from another client is left where it is, as one that is not whole; it is not stopped.
+   */
   get client(): ChatClient | undefined {
     return this.#client;
   }
 
   set client(client: ChatClient) {
+    if (client === this.#client) return;
     for (const end of this.#unsubscribe) end();
     this.#client = client;
     this.#unsubscribe = [
       client.on("connection", (state) => this.#showConnection(state)),
       client.on("transport", (transport) => this.#views.status.showTransport(transport)),
     ];
+    this.#leave(client.resumable);
     if (client.transport !== null) this.#views.status.showTransport(client.transport);
     this.#showConnection(client.connection);
     if (client.resumable !== null) void this.#show(client.resumable);
@@ -98,7 +114,7 @@ export class EvenflowChat extends HTMLElement {
 
   /** Whether an answer is on its way. */
   get isBusy(): boolean {
-    return this.#answer !== undefined;
+    return this.#current !== undefined;
   }
 
   /** The text of the last answer, as far as it has come. */
@@ -111,15 +127,17 @@ export class EvenflowChat extends HTMLElement {
     this.#composer.focus();
   }
 
-  /** Asks, unless an answer is still on its way. Throws when there is no `client` yet. */
-  ask(question: string): void {
+  /** Asks, unless an answer is still on its way; returns whether it did. Throws when there is no `client` yet. */
+  ask(question: string): boolean {
     if (this.#client === undefined) throw new Error("<evenflow-chat> has no client yet: set its property `client`");
-    if (!this.isBusy) void this.#show(this.#client.ask(question));
+    if (this.isBusy) return false;
+    void this.#show(this.#client.ask(question));
+    return true;
   }
 
   /** Stops the answer that is on its way, if there is one. */
   stop(): void {
-    this.#answer?.stop();
+    this.#current?.answer.stop();
   }
 
   #showConnection(state: ChatConnection): void {
@@ -129,25 +147,40 @@ export class EvenflowChat extends HTMLElement {
 
   async #show(answer: ChatAnswer): Promise<void> {
     const { question } = answer;
-    this.#answer = answer;
+    const again = (): boolean => this.ask(question);
+    this.#composer.setBusy(true); // first: what has the focus may go
     this.#welcome.hidden = true;
-    this.#composer.setBusy(true);
-    this.#views.conversation.addQuestion(question);
+    const exchange = new Exchange(this.#views, question, again);
+    const current = { answer, exchange };
+    this.#current = current;
     this.#tell("evenflow-ask", { question });
-    const again = (): void => this.ask(question);
-    const exchange = new Exchange(this.#views, again);
     if (answer.responseId !== null) exchange.identify(answer.responseId);
     try {
       for await (const event of answer) {
+        if (this.#current !== current) return;
         this.#tell("evenflow-event", event);
         await exchange.show(event);
       }
     } catch (error) {
+      if (this.#current !== current) return;
       const explanation = explain(error);
       await exchange.fail(explanation.what);
-      this.#views.conversation.addError(explanation, again);
+      if (this.#current === current) this.#views.conversation.addError(explanation, again);
     }
-    this.#answer = undefined;
+    if (this.#current === current) this.#end();
+  }
+
+  /** Lets go of an answer that is on its way. If `successor` is the same again, that takes its place. */
+  #leave(successor: ChatAnswer | null): void {
+    if (this.#current === undefined) return;
+    const { answer, exchange } = this.#current;
+    if (answer.question === successor?.question) exchange.remove();
+    else exchange.leave();
+    this.#end();
+  }
+
+  #end(): void {
+    this.#current = undefined;
     this.#composer.setBusy(false);
     this.#tell("evenflow-end", null);
     this.#views.conversation.follow();

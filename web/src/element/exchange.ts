@@ -10,12 +10,15 @@ const FALLBACK =
 /** One question, from the asking to the end of its answer: turns events into what the reader sees and hears. */
 export class Exchange {
   readonly #views: Views;
+  readonly #question: HTMLElement;
   readonly #answer: AnswerView;
+  #isLeft = false;
   readonly #askedAt = performance.now();
 
   /** `onRetry` is called when the reader wants another answer to the same question. */
-  constructor(views: Views, onRetry: () => void) {
+  constructor(views: Views, question: string, onRetry: () => void) {
     this.#views = views;
+    this.#question = views.conversation.addQuestion(question);
     this.#answer = views.conversation.addAnswer(onRetry);
     views.status.show("connecting");
   }
@@ -35,11 +38,29 @@ export class Exchange {
   /** Ends an exchange that failed: `what` says how, in a few words. */
   async fail(what: string): Promise<void> {
     await this.#answer.end();
+    if (this.#isLeft) return;
     this.#views.announcer.finish(what);
     this.#answer.setRetry(false);
     if (this.#answer.text === "") this.#answer.element.remove();
     else this.#answer.note("Incomplete");
     this.#views.status.show("error");
+  }
+
+  /** No more of the answer will be shown: what has come of it stays. */
+  leave(): void {
+    this.#isLeft = true;
+    void this.#answer.end();
+    this.#answer.note("Incomplete");
+    this.#views.announcer.finish("Answer incomplete.");
+  }
+
+  /** Takes the question and its answer away. */
+  remove(): void {
+    this.#isLeft = true;
+    void this.#answer.end();
+    this.#question.remove();
+    this.#answer.element.remove();
+    this.#views.announcer.restart("");
   }
 
   #showProgress(event: Exclude<ChatEvent, { type: "completed" | "delta" }>): void {
@@ -86,8 +107,9 @@ export class Exchange {
     const cancelled = event.finishReason === "cancelled";
     const note = this.#note(event);
     await this.#answer.end();
-    this.#views.announcer.finish(cancelled ? "Answer stopped." : "Answer complete.");
     this.#answer.note(note);
+    if (this.#isLeft) return;
+    this.#views.announcer.finish(cancelled ? "Answer stopped." : "Answer complete.");
     this.#views.conversation.follow();
     this.#views.status.show(cancelled ? "cancelled" : "done");
   }

@@ -54,8 +54,8 @@ const BY_CODE: Readonly<Record<string, Explanation>> = {
   },
   causal_violation: {
     what: "This conversation went on somewhere else.",
-    remedy: "Reload the page to start a new one.",
-    askAgain: false,
+    remedy: "Ask again to go on from there, or open the page in a new tab to start a new one.",
+    askAgain: true,
   },
   model_refused: {
     what: "The model declined to answer this.",
@@ -84,8 +84,8 @@ const CONNECTION: Explanation = {
 };
 const REPLACED: Explanation = {
   what: "This conversation was opened in another place.",
-  remedy: "Carry on there, or reload this page to start a new one.",
-  askAgain: false,
+  remedy: "Carry on there, or ask again to go on here.",
+  askAgain: true,
 };
 const STILL_ANSWERING: Explanation = {
   what: "An answer is still on its way.",
@@ -94,7 +94,7 @@ const STILL_ANSWERING: Explanation = {
 };
 const CLOSED: Explanation = {
   what: "This conversation was closed.",
-  remedy: "Reload the page to start a new one.",
+  remedy: "Reload the page to go on with it, or open the page in a new tab to start a new one.",
   askAgain: false,
 };
 const FAILED: Explanation = {
@@ -143,8 +143,8 @@ function explainRefusal(type: string): Explanation {
     case "authentication_error":
       return {
         what: "The server did not let this page in.",
-        remedy: "Reload the page to start a new session.",
-        askAgain: false,
+        remedy: "Ask again. If that does not help, reload the page, and sign in again where it has a login.",
+        askAgain: true,
       };
     default:
       return PAGE_TOO_OLD;

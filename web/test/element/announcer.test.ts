@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Announcer } from "../../src/element/announcer.ts";
 
 describe("Announcer", () => {
@@ -8,8 +8,13 @@ describe("Announcer", () => {
   const said = (): (string | null)[] => [...region.children].map(({ textContent }) => textContent);
 
   beforeEach(() => {
+    vi.useFakeTimers();
     region = document.createElement("div");
     announcer = new Announcer(region);
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
   });
 
   it("says whole sentences, without their marks, and then the ending", () => {
@@ -26,8 +31,21 @@ describe("Announcer", () => {
     expect(said()).toEqual(["Code, js.", "The answer begins again.", "Anew."]);
   });
 
+  it("says all of what comes at once, however much that is", () => {
+    const sentences = Array.from({ length: 40 }, (_, number) => `Sentence ${number}.`);
+    announcer.addText(`${sentences.join(" ")} `);
+    expect(said()).toEqual([sentences.join(" ")]);
+    for (const sentence of sentences) announcer.addText(`${sentence} `);
+    expect(said().slice(1)).toEqual(sentences);
+  });
+
   it("keeps the region short", () => {
-    for (let number = 0; number < 40; number += 1) announcer.addText(`Sentence ${number}. `);
-    expect(said()).toHaveLength(12);
+    announcer.addText("Early. ");
+    vi.advanceTimersByTime(9_000);
+    announcer.addText("Late. ");
+    vi.advanceTimersByTime(2_000);
+    expect(said()).toEqual(["Late."]);
+    vi.advanceTimersByTime(9_000);
+    expect(said()).toEqual([]);
   });
 });

@@ -17,16 +17,16 @@ describe("explain", () => {
   it.each([
     [new ConnectionError("fetch failed"), "cannot be reached", true],
     [new ProtocolError("bad frame"), "do not understand", false],
-    [new ReplacedError(), "another place", false],
+    [new ReplacedError(), "another place", true],
     [new BusyError(), "on its way", false],
     [refused("rate_limit_error", "queue_full"), "very busy", true],
     [refused("overloaded_error", "node_full"), "very busy", true],
     [refused("overloaded_error", "reconnect_storm"), "coming back", true],
     [refused("overloaded_error", "response_elsewhere"), "Another server", true],
-    [refused("authentication_error", "token_invalid"), "let this page in", false],
+    [refused("authentication_error", "token_invalid"), "let this page in", true],
     [refused("invalid_request_error", "message_too_large"), "too long", false],
     [refused("invalid_request_error", "invalid_field"), "do not understand", false],
-    [refused("conflict_error", "causal_violation"), "somewhere else", false],
+    [refused("conflict_error", "causal_violation"), "somewhere else", true],
     [refused("not_found_error", "response_expired"), "no longer has", true],
     [new AnswerError({ type: "model_refusal_error", code: "model_refused", message: "x" }), "declined", false],
     [new AnswerError({ type: "upstream_error", code: "model_timeout", message: "x" }), "too long", true],
@@ -45,6 +45,16 @@ describe("explain", () => {
   it("says that the message of an answer that was given up is kept, and can be sent again", () => {
     const { remedy } = explain(new AnswerError({ type: "upstream_error", code: "attempts_exhausted", message: "x" }));
     expect(remedy).toMatch(/message is kept, and can be sent again/);
+  });
+
+  it("promises no new conversation of a reload, which goes on with the one there is", () => {
+    const errors = [
+      new ReplacedError(),
+      refused("conflict_error", "causal_violation"),
+      refused("authentication_error", "token_invalid"),
+      Object.assign(new Error("closed"), { kind: "closed" }),
+    ];
+    for (const { remedy } of errors.map(explain)) expect(remedy).not.toMatch(/reload[^,.]*(?:start|new)/i);
   });
 
   it("does not show the words of a machine", () => {

@@ -7,11 +7,19 @@ const NEW_WINDOW: readonly (readonly [string, string])[] = [
   ["rel", "noopener noreferrer nofollow"],
 ];
 
+let shared: Parser | undefined;
+
+/** The parser of all answers. It keeps nothing of what it has parsed: a text's definitions are in its `env`. */
+export function markdownParser(): Parser {
+  shared ??= newParser();
+  return shared;
+}
+
 /**
  * Parses Markdown with GitHub's tables and strikethrough. HTML in it is text like any other, a link that isn't safe stays
  * text, and an image is a link to it: to load one would tell its server who reads what.
  */
-export function markdownParser(): Parser {
+function newParser(): Parser {
   const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
   parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
   parser.validateLink = (url) => SAFE_LINK.test(url.trim());

@@ -1,0 +1,40 @@
+// @vitest-environment jsdom
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { ConnectedChat } from "../../src/element/connected-chat.ts";
+import { completeTheBrowser, settle } from "./chat-scene.ts";
+import { ScriptedClient } from "./scripted-client.ts";
+
+vi.mock("../../src/client/index.ts", () => ({ connect: () => new ScriptedClient() }));
+customElements.define("evenflow-chat", ConnectedChat);
+
+/** The page's scripts are at this point; its `load` never comes. */
+function loadingPage(domContentLoadedEventStart: number): void {
+  vi.spyOn(document, "readyState", "get").mockReturnValue("interactive");
+  vi.stubGlobal("performance", { now: () => 0, getEntriesByType: () => [{ domContentLoadedEventStart }] });
+}
+
+describe("ConnectedChat", () => {
+  let chat: ConnectedChat;
+
+  beforeEach(() => {
+    completeTheBrowser();
+    chat = new ConnectedChat();
+  });
+
+  it("leaves the page's scripts the time to give it a client", async () => {
+    loadingPage(0);
+    document.body.append(chat);
+    await settle();
+    expect(chat.client).toBeUndefined();
+    document.dispatchEvent(new Event("DOMContentLoaded"));
+    await settle();
+    expect(chat.client).toBeInstanceOf(ScriptedClient);
+  });
+
+  it("does not wait for what the page loads behind its scripts", async () => {
+    loadingPage(1_234);
+    document.body.append(chat);
+    await settle();
+    expect(chat.client).toBeInstanceOf(ScriptedClient);
+  });
+});

@@ -1,0 +1,77 @@
+import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "../../src/element/chat-client.ts";
+
+/** An answer of which a test says what happens to it, and when. */
+export class ScriptedAnswer implements ChatAnswer {
+  readonly question: string;
+  readonly responseId = null;
+  isStopped = false;
+  readonly #events: (ChatEvent | Error)[] = [];
+  #wake: () => void = () => {};
+
+  constructor(question: string) {
+    this.question = question;
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  tell(...events: (ChatEvent | Error)[]): void {
+    this.#events.push(...events);
+    this.#wake();
+  }
+
+  say(text: string): void {
+    this.tell({ type: "delta", text, from: 0, index: 0 });
+  }
+
+  complete(): void {
+    this.tell({ type: "completed", finishReason: "stop", usage: null, degraded: false });
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<ChatEvent, void, void> {
+    for (;;) {
+      const event = this.#events.shift();
+      if (event instanceof Error) throw event;
+      if (event !== undefined) yield event;
+      if (event?.type === "completed") return;
+      if (event === undefined) await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+  }
+}
+
+/** A client whose answers a test makes happen. */
+export class ScriptedClient implements ChatClient {
+  readonly asked: ScriptedAnswer[] = [];
+  readonly resumable: ScriptedAnswer | null;
+  readonly transport = null;
+  connection: ChatConnection = "open";
+  #listener: ((state: ChatConnection) => void) | undefined;
+
+  constructor(resumable: ScriptedAnswer | null = null) {
+    this.resumable = resumable;
+  }
+
+  ask(question: string): ScriptedAnswer {
+    const answer = new ScriptedAnswer(question);
+    this.asked.push(answer);
+    return answer;
+  }
+
+  on(event: "connection" | "transport", listener: (detail: never) => void): () => void {
+    if (event === "connection") this.#listener = listener as (state: ChatConnection) => void;
+    return () => {};
+  }
+
+  enter(connection: ChatConnection): void {
+    this.connection = connection;
+    this.#listener?.(connection);
+  }
+
+  /** The answer to the last question. */
+  get last(): ScriptedAnswer {
+    const answer = this.asked.at(-1);
+    if (answer === undefined) throw new Error("nothing was asked");
+    return answer;
+  }
+}
