@@ -75,9 +75,9 @@ class Conversation:
         self._exchanges_bytes = 0
         self.last_message_id: str | None = None
         self.in_flight = 0
-        """Accepted messages whose response has not ended."""
-        self.stale = False
-        """Whether answers were still outstanding when it caught up: to be known, they must be loaded again."""
+        """Accepted messages whose response has not ended; among them those of other lines that are under its limits."""
+        self.stale = True
+        """Whether what the store knows must be loaded: nothing was yet, or answers were still outstanding then."""
         self.used_at = now
 
     def known_response(self, message_id: str) -> str | None:
@@ -99,11 +99,10 @@ class Conversation:
             )
 
     def check(self, message_id: str, previous_message_id: str | None) -> None:
-        """Whether a new message may come now; it changes nothing.
+        """Whether a new message comes in its order; it changes nothing.
 
         Raises:
             Conflict: it does not follow the session's last message.
-            RateLimited: too many at once.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -114,6 +113,13 @@ class Conversation:
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
+
+    def check_in_flight(self) -> None:
+        """Whether one more message may be answered now.
+
+        Raises:
+            RateLimited: too many at once.
+        """
         if self.in_flight >= self._limits.messages_in_flight_per_session:
             raise RateLimited(
                 f"{self.in_flight} messages of this session are being answered; the message was not accepted, "

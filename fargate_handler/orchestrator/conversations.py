@@ -41,6 +41,7 @@ class Conversations:
         if conversation is None:
             self._make_room()
             conversation = self._known[channel] = Conversation(self._limits, now)
+        conversation.used_at = now
         self._known.move_to_end(channel)
         return conversation
 

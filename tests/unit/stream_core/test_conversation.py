@@ -13,6 +13,7 @@ from stream_core.session_store import LedgerEntry, StoredConversation
 def say(conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0) -> tuple[Turn, ...]:
     conversation.check_rate(now)
     conversation.check(message_id, conversation.last_message_id)
+    conversation.check_in_flight()
     return conversation.accept(message_id, f"rsp_{message_id}", text, now)
 
 
@@ -48,8 +49,10 @@ def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answere
 def test_a_refused_message_changes_nothing() -> None:
     conversation = Conversation(Limits(messages_in_flight_per_session=1), 0.0)
     say(conversation, "m1")
+    with pytest.raises(Conflict):
+        conversation.check("m2", None)
     with pytest.raises(RateLimited):
-        conversation.check("m2", "m1")
+        conversation.check_in_flight()
     assert conversation.last_message_id == "m1"
     assert conversation.known_response("m2") is None
     assert conversation.in_flight == 1
@@ -102,11 +105,11 @@ def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
     for number in range(4):
         say(conversation, f"m{number}")
     with pytest.raises(RateLimited) as refusal:
-        conversation.check("m4", "m3")
+        conversation.check_in_flight()
     assert refusal.value.code == "session_in_flight"
     assert refusal.value.retry_after_ms
     conversation.response_ended("m0", "done", 10.0)
-    conversation.check("m4", "m3")
+    conversation.check_in_flight()
 
 
 def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
