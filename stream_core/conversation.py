@@ -53,12 +53,14 @@ class Conversation:
     Args:
         limits: those in force.
         now: seconds on a monotonic clock, like every `now` here.
+        keeps_history: whether what was said is kept for the model; else it sees each message alone.
     """
 
     __slots__ = (
         "_bucket",
         "_exchanges",
         "_exchanges_bytes",
+        "_history_bytes",
         "_limits",
         "_responses",
         "in_flight",
@@ -67,8 +69,9 @@ class Conversation:
         "used_at",
     )
 
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: Limits, now: float, *, keeps_history: bool = True) -> None:
         self._limits = limits
+        self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
@@ -192,6 +195,6 @@ class Conversation:
         self._trim()
 
     def _trim(self) -> None:
-        while self._exchanges and self._exchanges_bytes > self._limits.history_bytes:
+        while self._exchanges and self._exchanges_bytes > self._history_bytes:
             _, oldest = self._exchanges.popitem(last=False)
             self._exchanges_bytes -= oldest.size

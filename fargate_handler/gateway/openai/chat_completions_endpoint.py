@@ -13,7 +13,7 @@ from fargate_handler.gateway.openai.deadline import TIMEOUT_HEADER, Deadline, Ti
 from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, last_event
 from fargate_handler.gateway.openai.models_endpoint import check_model
 from fargate_handler.gateway.openai.sender import sender_of
-from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, cancel_response, checked_key, submit_request
+from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
 from fargate_handler.gateway.openai.whole_completion import whole_response
 from stream_core.http_contract import whole_number
 from stream_core.response_stream import ResponseStream
@@ -46,9 +46,8 @@ class ChatCompletionsEndpoint:
             answer.headers.update(_NOT_AGAIN)
             return answer
         finally:
-            if key is None and not stream.log.closed:
-                # Nobody can come back for it.
-                context.background.run(cancel_response(context, stream))
+            if key is None:
+                leave_response(context, stream)
 
     async def _answer(
         self, request: web.Request, call: CompletionCall, stream: ResponseStream, last: LastEvent, deadline: Deadline

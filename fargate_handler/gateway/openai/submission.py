@@ -41,7 +41,7 @@ async def submit_request(
         return (await asyncio.shield(accepting)).stream
     except asyncio.CancelledError:
         if key is None:
-            context.background.run(_cancel_when_accepted(context, accepting))
+            context.background.run(_leave_when_accepted(context, accepting))
         raise
     except Conflict:
         raise InvalidRequest(
@@ -72,18 +72,23 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
-async def cancel_response(context: GatewayContext, stream: ResponseStream) -> None:
-    """Stop the model, whichever task has it by now.
+def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
+    """Nobody can come back for the response: stop the model if it still runs, and hold the answer no more."""
+    if stream.log.closed:
+        context.orchestrator.responses.drop(stream)
+    else:
+        context.background.run(_stop(context, stream))
 
-    Raises:
-        EvenflowError: the response can't be found, or its task not be told.
-    """
+
+async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
+    """Whichever task has the model by now."""
     held = await context.orchestrator.find(stream.response_id, stream.channel)
-    await context.orchestrator.cancel(held)
+    if (await context.orchestrator.cancel(held)).terminal:
+        context.orchestrator.responses.drop(held)
 
 
-async def _cancel_when_accepted(context: GatewayContext, accepting: asyncio.Task[Submission]) -> None:
-    await cancel_response(context, (await accepting).stream)
+async def _leave_when_accepted(context: GatewayContext, accepting: asyncio.Task[Submission]) -> None:
+    leave_response(context, (await accepting).stream)
 
 
 def _channel_of(sender: Sender, key: str | None) -> Channel:

@@ -222,6 +222,15 @@ def test_with_no_history_the_model_sees_only_the_message() -> None:
     assert say(conversation, "m2", "two?") == (Turn("user", "two?"),)
 
 
+def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_it_is_given() -> None:
+    conversation = Conversation(Limits(), 0.0, keeps_history=False)
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
+    assert conversation.known_response("m1") == "rsp_m1"
+    assert conversation.begin_late("m1", "m1?") == (Turn("user", "m1?"),)
+    conversation.response_ended("m1", "m1.", 1.0)
+    assert (conversation.in_flight, say(conversation, "m2", "m2?")) == (0, (Turn("user", "m2?"),))
+
+
 def test_it_is_used_when_something_is_accepted_and_when_something_ends() -> None:
     conversation = Conversation(Limits(), 5.0)
     assert conversation.used_at == 5.0
