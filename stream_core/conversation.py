@@ -53,12 +53,14 @@ class Conversation:
     Args:
         limits: those in force.
         now: seconds on a monotonic clock, like every `now` here.
+        keeps_history: whether what was said is kept for the model; else it sees each message alone.
     """
 
     __slots__ = (
         "_bucket",
         "_exchanges",
         "_exchanges_bytes",
+        "_history_bytes",
         "_limits",
         "_responses",
         "in_flight",
@@ -67,17 +69,18 @@ class Conversation:
         "used_at",
     )
 
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: Limits, now: float, *, keeps_history: bool = True) -> None:
         self._limits = limits
+        self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
         self.last_message_id: str | None = None
         self.in_flight = 0
-        """Accepted messages whose response has not ended."""
-        self.stale = False
-        """Whether answers were still outstanding when it caught up: to be known, they must be loaded again."""
+        """Accepted messages whose response has not ended; among them those of other lines that are under its limits."""
+        self.stale = True
+        """Whether what the store knows must be loaded: nothing was yet, or answers were still outstanding then."""
         self.used_at = now
 
     def known_response(self, message_id: str) -> str | None:
@@ -99,11 +102,10 @@ class Conversation:
             )
 
     def check(self, message_id: str, previous_message_id: str | None) -> None:
-        """Whether a new message may come now; it changes nothing.
+        """Whether a new message comes in its order; it changes nothing.
 
         Raises:
             Conflict: it does not follow the session's last message.
-            RateLimited: too many at once.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -114,6 +116,13 @@ class Conversation:
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
+
+    def check_in_flight(self) -> None:
+        """Whether one more message may be answered now.
+
+        Raises:
+            RateLimited: too many at once.
+        """
         if self.in_flight >= self._limits.messages_in_flight_per_session:
             raise RateLimited(
                 f"{self.in_flight} messages of this session are being answered; the message was not accepted, "
@@ -186,6 +195,6 @@ class Conversation:
         self._trim()
 
     def _trim(self) -> None:
-        while self._exchanges and self._exchanges_bytes > self._limits.history_bytes:
+        while self._exchanges and self._exchanges_bytes > self._history_bytes:
             _, oldest = self._exchanges.popitem(last=False)
             self._exchanges_bytes -= oldest.size

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
+from fargate_handler.orchestrator.whole_request import brings_conversation
 from stream_core.channel import Channel
 from stream_core.conversation import Conversation
 from stream_core.errors import RateLimited
@@ -40,7 +41,10 @@ class Conversations:
         conversation = self._known.get(channel)
         if conversation is None:
             self._make_room()
-            conversation = self._known[channel] = Conversation(self._limits, now)
+            # What a request brings is nothing to the next one: kept, prompts would fill the memory.
+            keeps_history = not brings_conversation(channel)
+            conversation = self._known[channel] = Conversation(self._limits, now, keeps_history=keeps_history)
+        conversation.used_at = now
         self._known.move_to_end(channel)
         return conversation
 

@@ -17,7 +17,7 @@ from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Inheritance, Succession
-from fargate_handler.orchestrator.whole_request import asked_in, brings_conversation, can_go_on, comes_once
+from fargate_handler.orchestrator.whole_request import asked_in, brings_conversation, can_go_on, comes_once, limited_as
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
@@ -99,7 +99,7 @@ class Orchestrator:
             Gone: it was answered, too long ago.
         """
         channel = event.channel
-        with self._waiting_for_turn(channel):
+        with self._waiting_for_turn(limited_as(channel)):
             return await self._submit(event, channel)
 
     @contextmanager
@@ -121,16 +121,15 @@ class Orchestrator:
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         async with self._conversations.turn(channel):
-            fresh = self._conversations.get(channel) is None
             conversation = self._conversations.open(channel, self._monotonic())
             known = conversation.known_response(event.message_id)
             given_up = known is not None and self._was_given_up(known)
             if known is not None and self.responses.remembers(known) and not given_up:
                 return Submission(self.responses.get(known, channel), duplicate=True)
-            conversation.check_rate(self._monotonic())
-            if fresh or conversation.stale or given_up:
+            self._limiting(channel).check_rate(self._monotonic())
+            fresh = conversation.stale or given_up
+            if fresh:
                 await self._catch_up(conversation, channel)
-                fresh = True
             for _ in range(_TRIES):
                 try:
                     return await self._accept(conversation, event)
@@ -168,17 +167,18 @@ class Orchestrator:
         known = conversation.known_response(event.message_id)
         if known is not None:
             return Submission(await self._answer_to(known, event), duplicate=True)
-        now, tenant = self._monotonic(), event.channel.tenant
-        self._check_node(tenant)
+        now, channel = self._monotonic(), event.channel
+        self._check_node(channel.tenant)
         conversation.check(event.message_id, event.previous_message_id)
-        stream = self.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel)
-        self._in_flight_of_tenant[tenant] += 1
+        self._limiting(channel).check_in_flight()
+        stream = self.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, channel)
+        self._now_in_flight(channel)
         self._being_accepted += 1
         try:
             if self._ledger is not None:
                 await self._ledger.accept(event, stream)
         except BaseException:
-            self._no_longer_in_flight(tenant)
+            self._no_longer_in_flight(channel)
             raise
         finally:
             self._being_accepted -= 1
@@ -265,6 +265,7 @@ class Orchestrator:
         if not self.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
         conversation = self._conversations.open(channel, now)
+        self._now_in_flight(channel)
         if conversation.known_response(left.message.message_id) != response_id:
             conversation.catch_up(left.conversation, self._ledger.owner)
         stream = self.new_stream(response_id, left.message.message_id, channel)
@@ -276,7 +277,6 @@ class Orchestrator:
         if copy is not None:
             self.responses.drop(copy)
         self._ledger.go_on(stream, left.lease, len(entries))
-        self._in_flight_of_tenant[channel.tenant] += 1
         turns = conversation.begin_late(left.message.message_id, left.message.text)
         self._begin(stream, turns, self._limits.grace_seconds)
         if copy is not None:
@@ -354,7 +354,7 @@ class Orchestrator:
         self._metrics.counter(catalogue.GENERATION_RETRIES).value += 1
 
     def _release(self, stream: ResponseStream) -> None:
-        self._no_longer_in_flight(stream.channel.tenant)
+        self._no_longer_in_flight(stream.channel)
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state is ResponseState.COMPLETED and not stream.degraded
@@ -366,7 +366,19 @@ class Orchestrator:
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
 
-    def _no_longer_in_flight(self, tenant: str) -> None:
-        self._in_flight_of_tenant[tenant] -= 1
-        if not self._in_flight_of_tenant[tenant]:
-            del self._in_flight_of_tenant[tenant]
+    def _limiting(self, channel: Channel) -> Conversation:
+        """The conversation under whose limits the channel's messages are."""
+        return self._conversations.open(limited_as(channel), self._monotonic())
+
+    def _now_in_flight(self, channel: Channel) -> None:
+        """Count a message; a conversation counts its own by itself."""
+        if limited_as(channel) != channel:
+            self._limiting(channel).in_flight += 1
+        self._in_flight_of_tenant[channel.tenant] += 1
+
+    def _no_longer_in_flight(self, channel: Channel) -> None:
+        if limited_as(channel) != channel:
+            self._limiting(channel).in_flight -= 1
+        self._in_flight_of_tenant[channel.tenant] -= 1
+        if not self._in_flight_of_tenant[channel.tenant]:
+            del self._in_flight_of_tenant[channel.tenant]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 
 from stream_core.channel import Channel
 from stream_core.errors import Gone, NotFound
@@ -17,7 +17,7 @@ class Responses:
         self._limits = limits
         self._held: dict[str, ResponseStream] = {}
         self._of_channel: dict[Channel, list[ResponseStream]] = {}
-        self._ended: deque[ResponseStream] = deque()
+        self._ended: OrderedDict[str, ResponseStream] = OrderedDict()
         self._ended_bytes = 0
         self._expired: OrderedDict[str, Channel] = OrderedDict()
 
@@ -32,9 +32,9 @@ class Responses:
         """Hold a new response; the session's oldest ended one makes room for it."""
         siblings = self._of_channel.setdefault(stream.channel, [])
         if len(siblings) >= self._limits.responses_held_per_session:
-            oldest = next((sibling for sibling in siblings if sibling in self._ended), None)
+            oldest = next((sibling for sibling in siblings if sibling.response_id in self._ended), None)
             if oldest is not None:
-                self._ended.remove(oldest)
+                del self._ended[oldest.response_id]
                 self._forget(oldest)
                 siblings = self._of_channel.setdefault(stream.channel, [])
         self._held[stream.response_id] = stream
@@ -68,11 +68,10 @@ class Responses:
         return stream if stream is not None and stream.channel == channel else None
 
     def drop(self, stream: ResponseStream) -> None:
-        """This copy of the response is no good any more; the next reader finds another one."""
+        """Hold this copy of the response no more: it is no good, and the next reader finds another one, or there is none."""
         if self._held.get(stream.response_id) is not stream:
             return
-        if stream in self._ended:
-            self._ended.remove(stream)
+        if self._ended.pop(stream.response_id, None) is not None:
             self._ended_bytes -= stream.log.text_bytes
         self._let_go(stream)
 
@@ -82,22 +81,22 @@ class Responses:
 
     def ended(self, stream: ResponseStream) -> None:
         """The response has ended: its TTL begins. The oldest ones make room for its text."""
-        self._ended.append(stream)
+        self._ended[stream.response_id] = stream
         self._ended_bytes += stream.log.text_bytes
         while self._ended_bytes > self._limits.responses_held_bytes and len(self._ended) > 1:
-            self._forget(self._ended.popleft())
+            self._forget(self._ended.popitem(last=False)[1])
 
     def sweep(self, now: float) -> None:
         """Forget what ended longer ago than the TTL (but nothing that someone reads)."""
         ended, ttl = self._ended, self._limits.response_ttl_seconds
         for _ in range(len(ended)):
-            stream = ended[0]
+            response_id, stream = next(iter(ended.items()))
             if stream.ended_at is None or now - stream.ended_at < ttl:
                 return
-            ended.popleft()
             if stream.readers:
-                ended.append(stream)
+                ended.move_to_end(response_id)
             else:
+                del ended[response_id]
                 self._forget(stream)
 
     def _forget(self, stream: ResponseStream) -> None:

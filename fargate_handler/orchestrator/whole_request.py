@@ -76,14 +76,31 @@ def can_go_on(channel: Channel, message: str, begun: Sequence[LogEntry]) -> bool
     return not WholeRequest.from_text(message).options.tools
 
 
-def repeatable_channel(tenant: str, digest: str) -> Channel:
-    """The channel of a request that the tenant may send again; `digest` stands for its key."""
-    return Channel(tenant, AGENT, f"key_{digest}")
+def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
+    """The channel of a request that its sender may send again; `digest` stands for the key.
+
+    Args:
+        session: the one whose token it came with; the tenant's own key otherwise. What the one sends is no other's.
+    """
+    return _channel(tenant, f"key_{digest}", session)
 
 
-def single_channel(tenant: str, unique: str) -> Channel:
-    """The channel of a request that nobody can send again."""
-    return Channel(tenant, AGENT, f"{_ONCE}{unique}")
+def single_channel(tenant: str, unique: str, session: Channel | None = None) -> Channel:
+    """The channel of a request that nobody can send again; `session` as above."""
+    return _channel(tenant, f"{_ONCE}{unique}", session)
+
+
+def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
+    # So that whichever task has the response knows whose limits it is under.
+    return Channel(tenant, AGENT, name if session is None else f"{name}/{session.agent}/{session.session}")
+
+
+def limited_as(channel: Channel) -> Channel:
+    """The session whose limits the channel's messages are under: the one whose token they came with, or their own."""
+    if channel.agent != AGENT:
+        return channel
+    _, *session = channel.session.split("/", 2)
+    return Channel(channel.tenant, *session) if session else channel
 
 
 def comes_once(channel: Channel) -> bool:

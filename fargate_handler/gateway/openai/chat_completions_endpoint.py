@@ -12,8 +12,8 @@ from fargate_handler.gateway.openai.completion_stream import CompletionStream
 from fargate_handler.gateway.openai.deadline import TIMEOUT_HEADER, Deadline, TimedOut
 from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, last_event
 from fargate_handler.gateway.openai.models_endpoint import check_model
-from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, cancel_response, checked_key, submit_request
-from fargate_handler.gateway.openai.tenant import tenant_of
+from fargate_handler.gateway.openai.sender import sender_of
+from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
 from fargate_handler.gateway.openai.whole_completion import whole_response
 from stream_core.http_contract import whole_number
 from stream_core.response_stream import ResponseStream
@@ -32,13 +32,13 @@ class ChatCompletionsEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer as one object, or as a stream of chunks."""
         context = self._context
-        tenant = tenant_of(request.headers.get("Authorization"), context)
+        sender = sender_of(request.headers.get("Authorization"), context)
         call = read_call(await request.read())
         check_model(call.model, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         deadline = Deadline(_timeout_ms(call, request), context.monotonic)
-        stream = await submit_request(context, tenant, key, call.asked)
+        stream = await submit_request(context, sender, key, call.asked)
         try:
             return await self._answer(request, call, stream, last, deadline)
         except TimedOut as late:
@@ -46,9 +46,8 @@ class ChatCompletionsEndpoint:
             answer.headers.update(_NOT_AGAIN)
             return answer
         finally:
-            if key is None and not stream.log.closed:
-                # Nobody can come back for it.
-                context.background.run(cancel_response(context, stream))
+            if key is None:
+                leave_response(context, stream)
 
     async def _answer(
         self, request: web.Request, call: CompletionCall, stream: ResponseStream, last: LastEvent, deadline: Deadline

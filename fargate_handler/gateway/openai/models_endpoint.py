@@ -8,7 +8,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.openai.tenant import tenant_of
+from fargate_handler.gateway.openai.sender import sender_of
 from stream_core.errors import NotFound
 
 _OWNER = "evenflow"
@@ -23,12 +23,12 @@ class ModelsEndpoint:
 
     async def list(self, request: web.Request) -> web.Response:
         """All of them."""
-        tenant_of(request.headers.get("Authorization"), self._context)
+        sender_of(request.headers.get("Authorization"), self._context)
         return json_answer({"object": "list", "data": [self._object(name) for name in self._context.models]})
 
     async def get(self, request: web.Request) -> web.Response:
         """The one that the path names."""
-        tenant_of(request.headers.get("Authorization"), self._context)
+        sender_of(request.headers.get("Authorization"), self._context)
         name = request.match_info["model"]
         check_model(name, self._context)
         return json_answer(self._object(name))

@@ -7,9 +7,11 @@ import hashlib
 import secrets
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.openai.sender import Sender
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
+from stream_core.channel import Channel
 from stream_core.errors import Conflict, Gone, InvalidRequest
 from stream_core.response_stream import ResponseStream
 
@@ -19,8 +21,10 @@ _LONGEST_KEY = 255
 _SINGLE_GRACE_SECONDS = 1.0
 
 
-async def submit_request(context: GatewayContext, tenant: str, key: str | None, asked: WholeRequest) -> ResponseStream:
-    """The response to a request; with a key that the tenant used before, the one that there is.
+async def submit_request(
+    context: GatewayContext, sender: Sender, key: str | None, asked: WholeRequest
+) -> ResponseStream:
+    """The response to a request; with a key that the sender used before, the one that there is.
 
     Raises:
         InvalidRequest: the key is none, or was used for another request.
@@ -28,7 +32,7 @@ async def submit_request(context: GatewayContext, tenant: str, key: str | None, 
         RateLimited, Overloaded: see `Orchestrator.submit`.
     """
     text = asked.to_text()
-    channel = single_channel(tenant, secrets.token_hex(16)) if key is None else repeatable_channel(tenant, _digest(key))
+    channel = _channel_of(sender, key)
     grace = _SINGLE_GRACE_SECONDS if key is None else context.limits.grace_seconds
     accepting = context.background.run(
         context.orchestrator.submit(IngestEvent(channel, _digest(text), None, text, grace))
@@ -37,7 +41,7 @@ async def submit_request(context: GatewayContext, tenant: str, key: str | None, 
         return (await asyncio.shield(accepting)).stream
     except asyncio.CancelledError:
         if key is None:
-            context.background.run(_cancel_when_accepted(context, accepting))
+            context.background.run(_leave_when_accepted(context, accepting))
         raise
     except Conflict:
         raise InvalidRequest(
@@ -68,18 +72,29 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
-async def cancel_response(context: GatewayContext, stream: ResponseStream) -> None:
-    """Stop the model, whichever task has it by now.
+def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
+    """Nobody can come back for the response: stop the model if it still runs, and hold the answer no more."""
+    if stream.log.closed:
+        context.orchestrator.responses.drop(stream)
+    else:
+        context.background.run(_stop(context, stream))
 
-    Raises:
-        EvenflowError: the response can't be found, or its task not be told.
-    """
+
+async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
+    """Whichever task has the model by now."""
     held = await context.orchestrator.find(stream.response_id, stream.channel)
-    await context.orchestrator.cancel(held)
+    if (await context.orchestrator.cancel(held)).terminal:
+        context.orchestrator.responses.drop(held)
 
 
-async def _cancel_when_accepted(context: GatewayContext, accepting: asyncio.Task[Submission]) -> None:
-    await cancel_response(context, (await accepting).stream)
+async def _leave_when_accepted(context: GatewayContext, accepting: asyncio.Task[Submission]) -> None:
+    leave_response(context, (await accepting).stream)
+
+
+def _channel_of(sender: Sender, key: str | None) -> Channel:
+    if key is None:
+        return single_channel(sender.tenant, secrets.token_hex(16), sender.session)
+    return repeatable_channel(sender.tenant, _digest(key), sender.session)
 
 
 def _digest(text: str) -> str:

@@ -13,6 +13,7 @@ from stream_core.session_store import LedgerEntry, StoredConversation
 def say(conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0) -> tuple[Turn, ...]:
     conversation.check_rate(now)
     conversation.check(message_id, conversation.last_message_id)
+    conversation.check_in_flight()
     return conversation.accept(message_id, f"rsp_{message_id}", text, now)
 
 
@@ -48,8 +49,10 @@ def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answere
 def test_a_refused_message_changes_nothing() -> None:
     conversation = Conversation(Limits(messages_in_flight_per_session=1), 0.0)
     say(conversation, "m1")
+    with pytest.raises(Conflict):
+        conversation.check("m2", None)
     with pytest.raises(RateLimited):
-        conversation.check("m2", "m1")
+        conversation.check_in_flight()
     assert conversation.last_message_id == "m1"
     assert conversation.known_response("m2") is None
     assert conversation.in_flight == 1
@@ -102,11 +105,11 @@ def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
     for number in range(4):
         say(conversation, f"m{number}")
     with pytest.raises(RateLimited) as refusal:
-        conversation.check("m4", "m3")
+        conversation.check_in_flight()
     assert refusal.value.code == "session_in_flight"
     assert refusal.value.retry_after_ms
     conversation.response_ended("m0", "done", 10.0)
-    conversation.check("m4", "m3")
+    conversation.check_in_flight()
 
 
 def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
@@ -217,6 +220,15 @@ def test_with_no_history_the_model_sees_only_the_message() -> None:
     conversation = Conversation(Limits(history_bytes=0), 0.0)
     exchange(conversation, "m1", "one?", "one.")
     assert say(conversation, "m2", "two?") == (Turn("user", "two?"),)
+
+
+def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_it_is_given() -> None:
+    conversation = Conversation(Limits(), 0.0, keeps_history=False)
+    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
+    assert conversation.known_response("m1") == "rsp_m1"
+    assert conversation.begin_late("m1", "m1?") == (Turn("user", "m1?"),)
+    conversation.response_ended("m1", "m1.", 1.0)
+    assert (conversation.in_flight, say(conversation, "m2", "m2?")) == (0, (Turn("user", "m2?"),))
 
 
 def test_it_is_used_when_something_is_accepted_and_when_something_ends() -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.orchestrator.conversations import Conversations
+from fargate_handler.orchestrator.whole_request import repeatable_channel
 from stream_core.channel import Channel
+from stream_core.conversation import Turn
 from stream_core.errors import RateLimited
 from stream_core.limits import Limits
 
@@ -71,3 +73,13 @@ def test_a_busy_one_is_not_swept_and_does_not_keep_the_others_for_ever() -> None
     for second in range(200, 210):
         conversations.sweep(float(second))
     assert known(conversations, 5) == [0]
+
+
+def test_what_a_request_brings_is_not_kept_for_the_next_one_and_what_a_session_says_is() -> None:
+    conversations = Conversations(Limits())
+    for kept, of in ((["one?", "one.", "two?"], channel(1)), (["two?"], repeatable_channel("public", "key"))):
+        conversation = conversations.open(of, 0.0)
+        assert conversation.accept("m1", "rsp_1", "one?", 0.0) == (Turn("user", "one?"),)
+        conversation.response_ended("m1", "one.", 0.0)
+        assert [turn.text for turn in conversation.accept("m2", "rsp_2", "two?", 0.0)] == kept
+        assert conversation.known_response("m1") == "rsp_1"

@@ -11,11 +11,12 @@ from fargate_handler.orchestrator.whole_request import (
     brings_conversation,
     can_go_on,
     comes_once,
+    limited_as,
     repeatable_channel,
     single_channel,
 )
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.channel import Channel
+from stream_core.channel import NAME_PATTERN, Channel
 from stream_core.conversation import ToolCall, Turn
 from stream_core.errors import InvalidRequest
 from stream_core.messages import SESSION_REQUEST, parse
@@ -106,3 +107,27 @@ def test_no_session_can_have_its_agent() -> None:
 def test_what_comes_once_is_told_from_what_can_come_again() -> None:
     assert comes_once(single_channel("acme", "x"))
     assert not comes_once(repeatable_channel("acme", "once_x"))
+
+
+_SESSION = Channel("acme", "demo", "ses_1")
+
+
+def test_what_came_with_a_session_s_token_is_under_its_limits() -> None:
+    for make in (repeatable_channel, single_channel):
+        assert limited_as(make("acme", "1", _SESSION)) == _SESSION
+        assert limited_as(channel := make("acme", "1")) == channel
+    assert limited_as(_SESSION) == _SESSION
+
+
+def test_a_key_is_its_sender_s_alone() -> None:
+    senders = (None, _SESSION, _SESSION._replace(session="ses_2"), _SESSION._replace(agent="other"))
+    assert len({repeatable_channel("acme", "1", sender) for sender in senders}) == len(senders)
+
+
+@given(st.tuples(*[st.from_regex(NAME_PATTERN, fullmatch=True)] * 3))
+def test_whoever_sent_it_a_request_is_a_request(names: tuple[str, str, str]) -> None:
+    session = Channel(*names)
+    for make, once in ((repeatable_channel, False), (single_channel, True)):
+        channel = make(session.tenant, "1", session)
+        assert (brings_conversation(channel), comes_once(channel), limited_as(channel)) == (True, once, session)
+        assert Channel(*str(channel).split(":")) == channel

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from fargate_handler.gateway.context import GatewayContext
+from stream_core.channel import Channel
 from stream_core.errors import AuthenticationFailed
 from stream_core.session_init import OPEN_TENANT, bearer
 
 
-def tenant_of(authorization: str | None, context: GatewayContext) -> str:
-    """The tenant of a request with this `Authorization` header.
+class Sender(NamedTuple):
+    """A tenant; with its own key, unless the request came with a `session`'s token."""
+
+    tenant: str
+    session: Channel | None = None
+
+
+def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
+    """Who sent a request with this `Authorization` header.
 
     Where no tenant has a key, everybody is the open tenant: OpenAI's clients always send a key. Where this task doesn't know
     the tenants' keys, a session's token is needed.
@@ -19,14 +29,15 @@ def tenant_of(authorization: str | None, context: GatewayContext) -> str:
     given = bearer(authorization)
     tenant = context.tenant_keys.tenant_of(given)
     if tenant is not None:
-        return tenant
+        return Sender(tenant)
     try:
-        return context.tokens.verify(given, context.wall_time()).channel.tenant
+        session = context.tokens.verify(given, context.wall_time()).channel
+        return Sender(session.tenant, session)
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
     if context.tenant_keys.open_to_all:
-        return OPEN_TENANT
+        return Sender(OPEN_TENANT)
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; nothing was generated",
         code="invalid_api_key",
