@@ -71,7 +71,7 @@ class HandlerSettings(Limits, BaseSettings):
         description="the model's name there: for bedrock a model or an inference profile, for sagemaker the endpoint",
     )
     model_max_tokens: int | None = Field(
-        None, ge=1, description="the longest answer, in the model's tokens (model=bedrock or sagemaker)"
+        None, ge=1, description="the longest answer, in the model's tokens (model=openai, bedrock or sagemaker)"
     )
     model_continues: bool = Field(
         False,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
 from stream_core.marked_text import MOST_CALLS
 
@@ -19,7 +19,23 @@ _INT64 = 2**63
 _MOST_TOOLS = 128
 
 _Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
+_TEXT, _LIST = "<text>", "<list>"
+
+
+def _kind(given: object) -> str | None:
+    # Not told which of the two it is meant to be, pydantic says of a wrong list that it is no text.
+    return _TEXT if isinstance(given, str) else _LIST if isinstance(given, list) else None
+
+
+_TEXT_OR_LIST = Discriminator(
+    _kind,
+    custom_error_type="text_or_list",
+    custom_error_message="Input should be a string or a list",
+)
 _Stop = Annotated[str, Field(min_length=1)]
+_Stops = Annotated[
+    Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Field(max_length=_MOST_STOPS), Tag(_LIST)], _TEXT_OR_LIST
+]
 _FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
@@ -33,6 +49,9 @@ class ContentPart(_Given):
 
     type: str
     text: str | None = None
+
+
+_Content = Annotated[Annotated[str, Tag(_TEXT)] | Annotated[list[ContentPart], Tag(_LIST)], _TEXT_OR_LIST]
 
 
 class CalledFunction(_Given):
@@ -54,7 +73,7 @@ class RequestMessage(_Given):
     """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them."""
 
     role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
-    content: str | list[ContentPart] | None = None
+    content: _Content | None = None
     tool_calls: Annotated[list[RequestToolCall], Field(max_length=MOST_CALLS)] | None = None
     tool_call_id: Annotated[str, Field(min_length=1)] | None = None
 
@@ -113,7 +132,7 @@ class CompletionRequest(_Given):
     max_completion_tokens: _Tokens | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    stop: _Stop | Annotated[list[_Stop], Field(max_length=_MOST_STOPS)] | None = None
+    stop: _Stops | None = None
     seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
     tools: Annotated[list[OfferedTool], Field(max_length=_MOST_TOOLS)] | None = None
     tool_choice: _ToolChoice = None

@@ -354,7 +354,8 @@ def _invalid(error: ValidationError) -> InvalidRequest:
         )
     # The discriminator's tag stands first in the path of a frame; a reader knows the field by what follows it.
     tagged = first["loc"][:1] and first["loc"][0] in _TAGS
-    path = [str(part) for part in first["loc"][1 if tagged else 0 :]]
+    # The tags within a body stand in angle brackets.
+    path = [part for part in map(str, first["loc"][1 if tagged else 0 :]) if not part.startswith("<")]
     where = ".".join(path) or "the message"
     return InvalidRequest(f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None)
 

@@ -60,10 +60,12 @@ def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
 class ResponseLog:
     """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one terminal event."""
 
-    __slots__ = ("_owners", "entries", "state", "text_bytes")
+    __slots__ = ("_owners", "entries", "restarts", "state", "text_bytes")
 
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
+        self.restarts: list[tuple[int, int]] = []
+        """Of each restart the marker's index, and its `from_index`."""
         self._owners: list[tuple[int, int]] = []  # where each owner after the first begins, and its epoch
         self.text_bytes = 0
         """UTF-8 bytes of all deltas, replaced ones included."""
@@ -110,6 +112,7 @@ class ResponseLog:
             raise LogClosed("a restart came after the end of its response; the log keeps what it held")
         if epoch:
             self._owners.append((len(self.entries), epoch))
+        self.restarts.append((len(self.entries), from_index))
         self.entries.append(Restart(from_index, attempt, epoch))
 
     def extend(self, entries: Iterable[LogEntry]) -> None:

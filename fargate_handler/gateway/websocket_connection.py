@@ -252,7 +252,7 @@ class WebSocketConnection(WSListener):
             elif isinstance(message, ResponseCredit):
                 self._add_credit(message, now)
             elif isinstance(message, ResponseCancel):
-                self._in_background(self._cancel(message, now), message)
+                self._in_background(self._cancel(message), message)
             else:
                 self._acknowledge(message)
         except EvenflowError as error:
@@ -343,14 +343,13 @@ class WebSocketConnection(WSListener):
             reader.pause(self.context.monotonic())
         stream.attach(reader)
 
-    async def _cancel(self, message: ResponseCancel, now: float) -> None:
+    async def _cancel(self, message: ResponseCancel) -> None:
         orchestrator = self.context.orchestrator
-        stream = await orchestrator.find(message.response_id, self.channel)
+        await orchestrator.cancel(await orchestrator.find(message.response_id, self.channel))
         reader = self._readers.get(message.response_id)
         if reader is not None:
             # Who pauses, or grants no more, and then cancels wants to hear the end.
-            reader.let_go(now)
-        await orchestrator.cancel(stream)
+            reader.let_go(self.context.monotonic())
 
     def _acknowledge(self, message: ResponseAck) -> None:
         reader = self._readers.get(message.response_id)

@@ -209,6 +209,9 @@ class Orchestrator:
 
     def _begin(self, stream: ResponseStream, turns: tuple[Turn, ...], grace_seconds: float) -> None:
         self.responses.add(stream)
+        if not stream.readers:
+            # Only now can one come, however long the ledger took.
+            stream.unread_since = self._monotonic()
         generation = Generation(
             stream=stream,
             asked=asked_in(stream.channel, turns),

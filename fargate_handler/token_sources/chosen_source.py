@@ -16,7 +16,13 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
     if settings.model == "openai":
         key = settings.model_api_key
         secret = key.get_secret_value() if key else None
-        return OpenAIModel(str(settings.model_url), settings.model_name, secret, continues=settings.model_continues)
+        return OpenAIModel(
+            str(settings.model_url),
+            settings.model_name,
+            secret,
+            settings.model_max_tokens,
+            continues=settings.model_continues,
+        )
     if settings.model == "grpc":
         from fargate_handler.token_sources.grpc_worker import GrpcWorkers
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import grpc
 
@@ -25,6 +26,9 @@ _logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
 _DESCRIBE_SECONDS = 1.0
+# The orchestrator ends a call in time, with a clock that stands still as often as the model is held, and pings find a machine
+# that is gone. This is for a call that both have missed.
+_LONGEST_HELD_SECONDS = 6 * 3600.0
 
 _Gone = grpc.StatusCode.UNAVAILABLE
 
@@ -51,10 +55,9 @@ class GrpcWorkers:
     def __init__(self, addresses: Sequence[str], limits: Limits) -> None:
         self._addresses = addresses
         self._limits = limits
-        # The orchestrator ends a call in time; this ends it where its word doesn't arrive. A pause stops the clock, there
-        # and so here.
-        self._seconds = limits.model_deadline_seconds + limits.pause_seconds
+        self._call_seconds = limits.model_deadline_seconds + _LONGEST_HELD_SECONDS
         self._pool = WorkerPool(self._connect, limits.worker_rest_seconds)
+        self._targets: Mapping[str, str] = {}
         self._looked_up = asyncio.Event()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
@@ -72,12 +75,13 @@ class GrpcWorkers:
         without_tools = False
         while (worker := self._pool.pick(time.monotonic(), tried)) is not None:
             tried.append(worker)
-            if request.options.tools and await self._lacks_tools(worker):
-                without_tools = True
-                continue
             answer = _Answer(sink)
             try:
-                return await self._ask(worker, message, answer)
+                async with _occupied(worker):
+                    if request.options.tools and await self._lacks_tools(worker):
+                        without_tools = True
+                        continue
+                    return await self._ask(worker, message, answer)
             except grpc.aio.AioRpcError as error:
                 if error.code() is not _Gone:
                     raise error_of(error) from error
@@ -96,8 +100,7 @@ class GrpcWorkers:
         ) from failure
 
     async def _ask(self, worker: _Worker, message: wire.StreamRequest, answer: _Answer) -> ModelFinish:
-        worker.outstanding += 1
-        call = worker.connection.stub.Stream(message, timeout=self._seconds)
+        call = worker.connection.stub.Stream(message, timeout=self._call_seconds)
         try:
             async for event in call:
                 answer.take(event)
@@ -105,9 +108,6 @@ class GrpcWorkers:
             return answer.finish()
         finally:
             call.cancel()  # which is what stops the model; of a call that has ended, nothing
-            worker.outstanding -= 1
-            if worker.left and not worker.outstanding:
-                await worker.connection.channel.close()
 
     def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
         _logger.warning("the worker %s is gone or full (%s)", worker.connection.target, error.details())
@@ -128,9 +128,8 @@ class GrpcWorkers:
         """Look the names up again, and ask those who have not said what they can, or could not be reached."""
         while True:
             try:
-                targets = await resolve(self._addresses)
-                if targets:
-                    await _close(self._pool.update(targets))
+                self._targets = await resolve(self._addresses, self._targets)
+                await _close(self._pool.update(self._targets))
                 self._looked_up.set()
                 silent = [worker for worker in self._pool.workers if worker.continues is None]
                 await asyncio.gather(*map(self._describe, silent))
@@ -182,6 +181,18 @@ class _Answer:
                 "the worker broke off in the middle of its answer; what came before was kept", code="upstream_failed"
             )
         return finish_of(self._finish)
+
+
+@asynccontextmanager
+async def _occupied(worker: _Worker) -> AsyncIterator[None]:
+    """It has one answer more under way from here, and is connected at least as long, whatever names stand for."""
+    worker.outstanding += 1
+    try:
+        yield
+    finally:
+        worker.outstanding -= 1
+        if worker.left and not worker.outstanding:
+            await worker.connection.channel.close()
 
 
 async def _close(connections: Sequence[_Connection]) -> None:

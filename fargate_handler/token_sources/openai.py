@@ -29,11 +29,15 @@ class OpenAIModel:
         url: the server's base, up to and including `/v1`.
         model: the model's name there.
         api_key: sent as a bearer token, when given.
+        max_tokens: the longest answer; None for the server's own limit.
         continues: whether the server goes on from an assistant's turn that stands last (vLLM's `continue_final_message`).
     """
 
-    def __init__(self, url: str, model: str, api_key: str | None, *, continues: bool = False) -> None:
+    def __init__(
+        self, url: str, model: str, api_key: str | None, max_tokens: int | None = None, *, continues: bool = False
+    ) -> None:
         self._continues = continues
+        self._max_tokens = max_tokens
         self._url = f"{url.rstrip('/')}/chat/completions"
         self._model = model
         headers = {"Accept": "text/event-stream"}
@@ -82,7 +86,7 @@ class OpenAIModel:
             "messages": [openai_message(turn) for turn in turns],
             "stream": True,
             "stream_options": {"include_usage": True},
-            **request.options.given(),
+            **request.options.within(self._max_tokens).given(),
             **body,
         }
 

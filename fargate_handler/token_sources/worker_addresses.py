@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
 
 _logger = logging.getLogger(__name__)
@@ -26,22 +26,27 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def resolve(addresses: Sequence[str]) -> dict[str, str]:
+async def resolve(addresses: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
     """gRPC's target of each machine that they stand for → the address that named it. A name may stand for several.
 
-    A name that isn't known at the moment stands for none, and is logged.
+    Args:
+        known: what was returned before: an address that can't be looked up now, which is logged, stands for what it did.
     """
     found = await asyncio.gather(*map(_resolve_one, addresses))
-    return {target: address for address, targets in zip(addresses, found, strict=True) for target in targets}
+    targets: dict[str, str] = {}
+    for address, looked_up in zip(addresses, found, strict=True):
+        stands_for = looked_up if looked_up is not None else [target for target, by in known.items() if by == address]
+        targets |= dict.fromkeys(stands_for, address)
+    return targets
 
 
-async def _resolve_one(address: str) -> list[str]:
+async def _resolve_one(address: str) -> list[str] | None:
     host, port = split_address(address)
     try:
         rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         _logger.warning("the workers at %s cannot be looked up (%s): those that are known stay", address, error)
-        return []
+        return None
     return [_target(str(row[4][0]), port) for row in rows]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 from fargate_handler.gateway.resumption import Resumption
 from stream_core.errors import UpstreamFailed
-from stream_core.response_log import Cursor, ResponseLog, Restart, slice_of
+from stream_core.response_log import Cursor, ResponseLog, slice_of
 
 
 class AppendedText:
     """A cursor for a client that can't take text back.
 
-    Behind a restart, what the client has is compared with what comes in its place. As long as that says the same, nothing
-    is given; where it goes further, the client goes on with it.
+    Text that is replaced by now is not given. Behind a restart, what the client has is compared with what comes in its place:
+    as long as that says the same, nothing is given; where it goes further, the client goes on with it.
 
     Args:
         log: the log to read.
@@ -41,10 +43,8 @@ class AppendedText:
         Raises:
             UpstreamFailed: the model began again, and says something else.
         """
-        while (taken := self.cursor.take()) is not None:
-            if isinstance(taken, Restart):
-                self._go_back(self.cursor.last)
-            elif text := self._beyond(taken):
+        while (taken := self.cursor.take(self._stands_until())) is not None:
+            if isinstance(taken, str) and (text := self._beyond(taken)):
                 return text
         return None
 
@@ -56,11 +56,22 @@ class AppendedText:
         has = slice_of(self._log.entries[: self.cursor.next_index], 0).text + self._ahead
         return AppendedText(log, point.next_index, self._most, has)
 
-    def _go_back(self, marker: int) -> None:
+    def _stands_until(self) -> int:
+        """Up to where what comes next stands. Where less stands than was passed, goes over to the marker that says so."""
+        at = self.cursor.next_index
+        ahead = [(marker, kept) for marker, kept in self._log.restarts if marker >= at]
+        replacing = [marker for marker, kept in ahead if kept < at]
+        if not replacing:
+            return min((kept + 1 for _, kept in ahead), default=sys.maxsize)
+        self._go_over(replacing[-1])
+        return replacing[-1] + 1
+
+    def _go_over(self, marker: int) -> None:
         entries = self._log.entries
-        has = slice_of(entries[:marker], 0).text + self._ahead
+        has = slice_of(entries[: self.cursor.next_index], 0).text + self._ahead
         kept = slice_of(entries[: marker + 1], 0).text
         self._ahead = has[len(kept) :]
+        self.cursor.next_index = marker
 
     def _beyond(self, text: str) -> str:
         ahead = self._ahead

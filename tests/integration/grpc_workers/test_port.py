@@ -12,6 +12,7 @@ import pytest
 
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
+from fargate_handler.token_sources import grpc_worker
 from fargate_handler.token_sources.grpc_worker import GrpcWorkers
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.conversation import Turn
@@ -148,14 +149,30 @@ async def test_a_sink_that_wants_no_more_stops_the_model(serving: Serving, opene
     await model.until_running(0)
 
 
-async def test_a_deadline_ends_the_call_on_both_sides(serving: Serving, opened: Opened) -> None:
+_SHORT = {"first_token_deadline_seconds": 0.2, "model_deadline_seconds": 0.2, "pause_seconds": 0.1}
+
+
+async def test_a_deadline_ends_the_call_on_both_sides(
+    serving: Serving, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_worker, "_LONGEST_HELD_SECONDS", 0.1)
     model = ScriptedSource(is_silent)
-    limits = {"first_token_deadline_seconds": 0.2, "model_deadline_seconds": 0.2, "pause_seconds": 0.1}
-    source = opened([(await serving(model)).address], **limits)
+    source = opened([(await serving(model)).address], **_SHORT)
     began = time.monotonic()
     assert type(await _failure(source)) is UpstreamTimeout
     assert 0.25 < time.monotonic() - began < 20  # it would be silent for ever
     await model.until_running(0)
+
+
+async def test_an_answer_that_is_held_for_longer_than_one_pause_is_not_ended(serving: Serving, opened: Opened) -> None:
+    model, sink = ScriptedSource(says("one ", "two")), RecordingSink()
+    source = opened([(await serving(model)).address], **_SHORT)
+    sink.held = True
+    call = asyncio.ensure_future(source.generate(_QUESTION, sink))
+    await asyncio.sleep(3 * sum(_SHORT.values()))
+    sink.held = False
+    assert await call == FINISH
+    assert sink.text == "one two"
 
 
 async def test_a_sink_that_is_held_holds_the_model_at_a_bounded_number_of_tokens(

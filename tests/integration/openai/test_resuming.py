@@ -138,3 +138,17 @@ async def test_a_model_that_begins_again_with_something_else(at: At, serve: Serv
                 assert streamed.error is not None
                 assert streamed.error["code"] == "response_restarted"
                 assert re.fullmatch("One two (three)?", streamed.text)
+
+
+async def test_what_was_replaced_is_not_given_to_who_asks_again(at: At, serve: Serve) -> None:
+    async with scripted_model() as model:
+        first = [chunk("Hello"), chunk(" wor"), chunk("ld one")]
+        model.will(Reply(first, gap=0.1, then="break"), Reply([chunk("Hello there"), END], gap=0.1))
+        completions = at(serve(model="openai", model_url=model.url))
+        told = await completions.stream("hello", model="openai", Idempotency_Key="again")
+        assert told.error is not None
+        assert told.error["code"] == "response_restarted"
+        again = await completions.stream("hello", model="openai", Idempotency_Key="again")
+        assert (again.text, again.finish_reason) == ("Hello there", "stop")
+        rest = await completions.stream("hello", model="openai", Idempotency_Key="again", Last_Event_ID="0")
+        assert (rest.text, rest.finish_reason) == (" there", "stop")

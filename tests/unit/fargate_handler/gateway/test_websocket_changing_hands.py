@@ -91,6 +91,20 @@ async def test_a_cancel_that_cannot_be_told_is_refused_by_name_and_the_reader_st
     assert reader.connection.reading
 
 
+@pytest.mark.parametrize(("kind", "fields"), [("pause", {}), ("credit", {"n": 1})])
+async def test_a_refused_cancel_leaves_the_pace_as_it_was(kind: str, fields: dict[str, int]) -> None:
+    here, reader = await reading()
+    reader.send(f"response.{kind}", response_id=here.response_id, **fields)
+    await here.say("c", "d")
+    before = reader.text()
+    assert before != "abcd"
+    here.a.shared.peers.cut(here.a.address)
+    reader.send("response.cancel", response_id=here.response_id)
+    await settle()
+    assert reader.last_code() == "owner_unreachable"
+    assert reader.text() == before
+
+
 async def test_while_the_store_cannot_tell_a_resume_is_refused_by_name() -> None:
     here = await ChangedHands.begin()
     here.b.cut_off()

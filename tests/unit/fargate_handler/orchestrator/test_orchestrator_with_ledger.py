@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
@@ -16,7 +17,7 @@ from stream_core.session_store import LedgerEntry, NotAccepted
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task, two_tasks
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task, two_tasks
 from tests.unit.settle import settle
 
 # -- acceptance ------------------------------------------------------------------------------------------------------
@@ -332,3 +333,17 @@ async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_
             assert entry.ended
     calls = [call for task in traffic.tasks for call in task.source.calls]
     assert len(calls) <= sum(len(responses) for responses in accepted.values())
+
+
+async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
+    task = await Task.join()
+    task.shared.sessions.network.hold("accept")
+    sending = asyncio.create_task(task.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", grace_seconds=1.0)))
+    await task.clock.pass_time(3.0)
+    task.shared.sessions.network.release()
+    stream = (await sending).stream
+    await task.clock.pass_time(0.8)
+    assert not stream.state.terminal
+    await task.clock.pass_time(0.5)
+    assert stream.state is ResponseState.CANCELLED
+    await task.leave()

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from fargate_handler.settings import HandlerSettings
+from fargate_handler.token_sources.chosen_source import chosen_source
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from stream_core.conversation import ToolCall, Turn
+from tests.unit.hand_turned_clock import HandTurnedClock
 
 TURNS = (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
 
@@ -33,6 +36,32 @@ async def test_a_beginning_stands_last_as_the_assistant_s_and_is_to_be_continued
     assert body["messages"][-1] == {"role": "assistant", "content": "Two is "}
     assert len(body["messages"]) == 4
     assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+    await model.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        (ModelOptions(), {"max_tokens": 500}),
+        (ModelOptions(max_tokens=100_000), {"max_tokens": 500}),
+        (ModelOptions(max_completion_tokens=100_000), {"max_completion_tokens": 500}),
+        (ModelOptions(max_tokens=7), {"max_tokens": 7}),
+    ],
+)
+async def test_the_longest_answer_is_a_bound(asked: ModelOptions, sent: dict[str, int]) -> None:
+    model = OpenAIModel("http://model/v1/", "m", None, max_tokens=500)
+    body = model._body(ModelRequest("demo", TURNS, 1, options=asked))
+    assert {name: value for name, value in body.items() if name.startswith("max_")} == sent
+    await model.close()
+
+
+async def test_the_bound_is_the_setting() -> None:
+    settings = HandlerSettings.model_validate(
+        {"model": "openai", "model_url": "http://model/v1", "model_max_tokens": 500}
+    )
+    model = chosen_source(settings, HandTurnedClock().delivery)
+    assert isinstance(model, OpenAIModel)
+    assert model._body(ModelRequest("demo", TURNS, 1))["max_tokens"] == 500
     await model.close()
 
 

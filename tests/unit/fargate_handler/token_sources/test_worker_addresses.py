@@ -32,18 +32,22 @@ def test_anything_else_is_refused(address: str) -> None:
 
 
 async def test_addresses_become_targets_and_keep_their_name() -> None:
-    found = await resolve(["127.0.0.1:1", "[::1]:2"])
+    found = await resolve(["127.0.0.1:1", "[::1]:2"], {})
     assert found == {"ipv4:127.0.0.1:1": "127.0.0.1:1", "ipv6:[::1]:2": "[::1]:2"}
 
 
 async def test_a_name_is_looked_up() -> None:
-    found = await resolve(["localhost:7"])
+    found = await resolve(["localhost:7"], {})
     assert "ipv4:127.0.0.1:7" in found
     assert set(found.values()) == {"localhost:7"}
 
 
-async def test_a_name_that_is_not_known_stands_for_none_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_name_that_cannot_be_looked_up_stands_for_what_it_did_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    known = {"ipv4:10.0.0.1:1": "no.such.host.invalid:1", "ipv4:10.0.0.2:2": "127.0.0.1:2"}
     with caplog.at_level(logging.WARNING):
-        found = await resolve(["no.such.host.invalid:1", "127.0.0.1:2"])
-    assert list(found) == ["ipv4:127.0.0.1:2"]
+        found = await resolve(["no.such.host.invalid:1", "127.0.0.1:2", "nor.this.invalid:3"], known)
+    assert found == {"ipv4:10.0.0.1:1": "no.such.host.invalid:1", "ipv4:127.0.0.1:2": "127.0.0.1:2"}
     assert "no.such.host.invalid:1" in caplog.text
+    assert "nor.this.invalid:3" in caplog.text

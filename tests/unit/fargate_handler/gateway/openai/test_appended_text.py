@@ -15,8 +15,6 @@ from stream_core.response_stream import ResponseStream
 from stream_core.resume_point import ResumePoint
 from tests.unit.hand_turned_clock import HandTurnedClock
 
-PIECES = st.lists(st.text("ab", min_size=1, max_size=3), max_size=6)
-
 
 def log_of(*attempts: list[str]) -> ResponseLog:
     """Each attempt replaces the one before."""
@@ -69,18 +67,45 @@ def test_a_restart_that_keeps_the_text_is_nothing() -> None:
 
 @pytest.mark.parametrize("again", [["Two"], ["One", " and"]])
 def test_what_is_said_in_another_way_is_an_error(again: list[str]) -> None:
-    text = AppendedText(log_of(["One two"], again), 0, 100)
+    log = log_of(["One two"])
+    text = AppendedText(log, 0, 100)
     assert text.take() == "One two"
+    log.extend(log_of([], again).entries)
     with pytest.raises(UpstreamFailed) as told:
         text.take()
     assert told.value.code == "response_restarted"
 
 
 def test_an_answer_that_became_shorter_is_an_error_at_the_end() -> None:
-    text = AppendedText(log_of(["One two"], ["One"]), 0, 100)
+    log = log_of(["One two"])
+    text = AppendedText(log, 0, 100)
     assert read(text) == "One two"
+    log.extend(log_of([], ["One"]).entries)
+    assert read(text) == ""
     with pytest.raises(UpstreamFailed):
         text.check_whole()
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_what_was_replaced_before_it_was_read_is_not_given(begin: int) -> None:
+    text = AppendedText(log_of(["Hello", " wor", "ld one"], ["Hello there"]), begin, 100)
+    assert read(text) == ("Hello there" if begin == 0 else " there")
+    text.check_whole()
+
+
+def test_a_slow_reader_is_compared_by_what_it_was_given() -> None:
+    log = log_of(["Hello", " wor", "ld one"])
+    text = AppendedText(log, 0, 1)
+    assert text.take() == "Hello"
+    log.extend(log_of([], ["Hello there"]).entries)
+    assert read(text) == " there"
+
+
+def test_of_an_attempt_that_is_kept_in_part_only_that_is_given() -> None:
+    log = log_of(["Hello", " world"])
+    log.restart(0, 2, 2)
+    log.append(" there")
+    assert read(AppendedText(log, 0, 100)) == "Hello there"
 
 
 def copy_of(log: ResponseLog) -> ResponseStream:
@@ -117,11 +142,43 @@ def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(on_record: 
         assert read(there) == rest
 
 
-@given(st.lists(PIECES, min_size=1, max_size=4), st.data())
-def test_a_client_has_the_text_that_stands_or_is_told_that_it_has_not(
-    attempts: list[list[str]], data: st.DataObject
+@st.composite
+def logs(draw: st.DrawFn) -> ResponseLog:
+    """Logs whose restarts keep anything from nothing to everything."""
+    log = ResponseLog()
+    for piece in draw(st.lists(st.none() | st.text("ab", min_size=1, max_size=3), max_size=16)):
+        if piece is None:
+            log.restart(draw(st.integers(-1, log.next_index - 1)), 2)
+        else:
+            log.append(piece)
+    return log
+
+
+@given(logs(), st.integers(1, 10), st.data())
+def test_who_comes_back_is_given_the_rest_or_told_that_what_it_has_differs(
+    log: ResponseLog, most: int, data: st.DataObject
 ) -> None:
-    whole = log_of(*attempts)
+    begin = data.draw(st.integers(0, log.next_index))
+    has = slice_of(log.entries[:begin], 0).text
+    text = AppendedText(log, begin, most)
+    try:
+        has_then = has + read(text)
+        text.check_whole()
+    except UpstreamFailed:
+        assert not log.text.startswith(has)
+    else:
+        assert has_then == log.text
+
+
+@given(logs(), st.integers(1, 10))
+def test_asked_from_the_beginning_it_is_the_text_that_stands(log: ResponseLog, most: int) -> None:
+    text = AppendedText(log, 0, most)
+    assert read(text) == log.text
+    text.check_whole()
+
+
+@given(logs(), st.data())
+def test_a_client_has_the_text_that_stands_or_is_told_that_it_has_not(whole: ResponseLog, data: st.DataObject) -> None:
     growing = ResponseLog()
     text = AppendedText(growing, 0, data.draw(st.integers(1, 10)))
     has, at_end = "", False

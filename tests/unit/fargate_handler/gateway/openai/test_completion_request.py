@@ -63,9 +63,38 @@ def test_an_empty_text_is_a_text() -> None:
     assert call(messages=[{"role": "assistant", "content": ""}]).asked.turns == (Turn("assistant", ""),)
 
 
-@pytest.mark.parametrize("content", [None, [], 5, [{"type": "text"}], [{"type": "input_audio", "input_audio": {}}]])
-def test_anything_else_is_refused(content: object) -> None:
+@pytest.mark.parametrize(
+    ("content", "where", "told"),
+    [
+        (None, "", "must be text"),
+        ([], "", "must be text"),
+        (5, "", "Input should be a string or a list"),
+        ({"type": "text"}, "", "Input should be a string or a list"),
+        ([5], ".0", "Input should be an object"),
+        ([{"type": "text"}, {}], ".1.type", "Field required"),
+        ([{"type": "text"}], ".0", "must be a part of type text"),
+        ([{"type": "input_audio", "input_audio": {}}], ".0", "must be a part of type text"),
+    ],
+)
+def test_anything_else_is_refused_by_its_place(content: object, where: str, told: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         call(messages=[{"role": "user", "content": "x"}, {"role": "user", "content": content}])
-    assert refused.value.param is not None
-    assert refused.value.param.startswith("messages.1.content")
+    assert refused.value.param == f"messages.1.content{where}"
+    assert told in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("stop", "param", "told"),
+    [
+        (5, "stop", "Input should be a string or a list"),
+        ("", "stop", "String should have at least 1 character"),
+        (["a", "b", "c", "d", "e"], "stop", "List should have at most 4 items"),
+        (["a", "", "c"], "stop.1", "String should have at least 1 character"),
+        ([5], "stop.0", "Input should be a valid string"),
+    ],
+)
+def test_a_wrong_stop_is_refused_by_its_place(stop: object, param: str, told: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        call(stop=stop)
+    assert (refused.value.code, refused.value.param) == ("invalid_field", param)
+    assert refused.value.message.startswith(f"{param}: {told}")
