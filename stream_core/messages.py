@@ -116,7 +116,6 @@ ClientMessage = Annotated[
     Field(discriminator="type"),
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
-CHAT_MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 

@@ -87,6 +87,7 @@ class HttpListener:
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
+        documents = DocumentsEndpoint(self._context.limits)
         return [
             web.post("/session", SessionEndpoint(self._context).post, expect_handler=expectation),
             web.post("/chat/message", messages.post, expect_handler=expectation),
@@ -96,7 +97,7 @@ class HttpListener:
             web.post("/v1/chat/completions", ChatCompletionsEndpoint(self._context).post, expect_handler=expectation),
             web.get("/v1/models", models.list),
             web.get("/v1/models/{model:.+}", models.get),
-            *(web.get(path, DocumentsEndpoint(self._context.limits).get) for path in DOCUMENTS),
+            *(web.get(path, documents.get) for path in DOCUMENTS),
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
             web.post("/drain", self._drain),

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from stream_core.errors import InvalidRequest
 from stream_core.messages import (
-    CHAT_MESSAGE,
     CLIENT_MESSAGE,
+    POSTED_MESSAGE,
     SERVER_MESSAGE,
-    ChatMessage,
     ChatMessageFrame,
+    PostedMessage,
     ResponseAck,
     ResponseCancel,
     ResponseContinue,
@@ -157,12 +157,12 @@ def test_the_fields_of_a_delta_stand_in_the_order_of_the_contract() -> None:
 
 
 def test_a_first_message_may_leave_out_the_one_before() -> None:
-    message = parse(CHAT_MESSAGE, b'{"message_id":"m1","payload":{"text":"hi"}}')
-    assert message == ChatMessage(message_id="m1", previous_message_id=None, payload=message.payload)
+    message = parse(POSTED_MESSAGE, b'{"message_id":"m1","payload":{"text":"hi"}}')
+    assert message == PostedMessage(message_id="m1", previous_message_id=None, payload=message.payload)
 
 
 def test_unknown_fields_are_ignored_everywhere() -> None:
-    message = parse(CHAT_MESSAGE, b'{"message_id":"m1","x":1,"payload":{"text":"hi","image":[]},"type":"other"}')
+    message = parse(POSTED_MESSAGE, b'{"message_id":"m1","x":1,"payload":{"text":"hi","image":[]},"type":"other"}')
     assert message.payload.text == "hi"
 
 
@@ -187,7 +187,7 @@ def test_unknown_fields_are_ignored_everywhere() -> None:
 )
 def test_a_wrong_field_is_named_alike_over_http_and_websocket(body: str, param: str) -> None:
     with pytest.raises(InvalidRequest) as over_http:
-        parse(CHAT_MESSAGE, body.encode())
+        parse(POSTED_MESSAGE, body.encode())
     over_websocket = refusal(('{"type":"chat.message",' + body[1:]).encode())
     for refused in (over_http.value, over_websocket):
         assert (refused.code, refused.param) == ("invalid_field", param)
@@ -226,18 +226,18 @@ def test_no_json_at_all_breaks_the_parser(value: object) -> None:
     body = json.dumps(value).encode()
     assert refusal(body).code in ("invalid_json", "unknown_type", "invalid_field")
     with pytest.raises(InvalidRequest) as refused:
-        parse(CHAT_MESSAGE, body)
+        parse(POSTED_MESSAGE, body)
     assert refused.value.code in ("invalid_json", "invalid_field")
 
 
 @given(st.text(min_size=1), st.text(min_size=1, max_size=128))
 def test_any_text_arrives_as_it_was_sent(text: str, message_id: str) -> None:
     body = json.dumps({"message_id": message_id, "payload": {"text": text}}, ensure_ascii=False).encode()
-    message = parse(CHAT_MESSAGE, body)
+    message = parse(POSTED_MESSAGE, body)
     assert (message.payload.text, message.message_id) == (text, message_id)
 
 
 def test_messages_cannot_be_changed() -> None:
-    message = parse(CHAT_MESSAGE, b'{"message_id":"m1","payload":{"text":"hi"}}')
+    message = parse(POSTED_MESSAGE, b'{"message_id":"m1","payload":{"text":"hi"}}')
     with pytest.raises(ValueError, match="frozen"):
         setattr(message, "message_id", "m2")  # noqa: B010 - mypy knows that it can't be set
