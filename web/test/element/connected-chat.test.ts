@@ -4,7 +4,9 @@ import { ConnectedChat } from "../../src/element/connected-chat.ts";
 import { completeTheBrowser, settle } from "./chat-scene.ts";
 import { ScriptedClient } from "./scripted-client.ts";
 
-vi.mock("../../src/client/index.ts", () => ({ connect: () => new ScriptedClient() }));
+vi.mock("../../src/client/index.ts", () => ({
+  connect: () => Object.assign(new ScriptedClient(), { close: vi.fn() }),
+}));
 customElements.define("evenflow-chat", ConnectedChat);
 
 /** The page's scripts are at this point; its `load` never comes. */
