@@ -133,7 +133,7 @@ async def test_an_address_that_leads_nowhere_beside_it_is_no_hindrance(
     model = ScriptedSource(says("an ", "answer"), continues=True)
     address = await behind((await serving(model)).address)
 
-    async def both(_: object) -> dict[str, str]:
+    async def both(*_: object) -> dict[str, str]:
         return {f"ipv4:{address}": "workers:50051", "ipv6:[2600:f0f0::1]:50051": "workers:50051"}
 
     monkeypatch.setattr(grpc_worker, "resolve", both)
