@@ -11,15 +11,14 @@ from typing import Any
 
 import aiohttp
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from tests.integration.answer import Answer, Frame
+from tests.integration.frame_reader import FRAME_SECONDS, FrameReader
 from tests.integration.server_process import ServerProcess
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
-_FRAME_SECONDS = 40.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def demo(**directives: object) -> str:
     return " ".join(["#demo", *(f"{name}={value}" for name, value in directives.items())])
 
 
-class Connection:
+class Connection(FrameReader):
     """A WebSocket of a session.
 
     Args:
@@ -101,7 +100,7 @@ class Connection:
         assert start["next_index"] == after + 1
         return answer
 
-    async def receive(self, seconds: float = _FRAME_SECONDS) -> Frame:
+    async def receive(self, seconds: float = FRAME_SECONDS) -> Frame:
         """The next frame, sorted into its answer."""
         async with asyncio.timeout(seconds):
             frame = self._decode(await self.websocket.recv())
@@ -114,14 +113,14 @@ class Connection:
             self.other.append(frame)
         return frame
 
-    async def next_of(self, *kinds: str, seconds: float = _FRAME_SECONDS) -> Frame:
+    async def next_of(self, *kinds: str, seconds: float = FRAME_SECONDS) -> Frame:
         """The next frame of one of these types; others are sorted in passing."""
         async with asyncio.timeout(seconds):
             while (frame := await self.receive(seconds))["type"] not in kinds:
                 pass
         return frame
 
-    async def whole(self, response_id: str, seconds: float = _FRAME_SECONDS) -> Answer:
+    async def whole(self, response_id: str, seconds: float = FRAME_SECONDS) -> Answer:
         """Read until this response has ended."""
         async with asyncio.timeout(seconds):
             while response_id not in self.answers or self.answers[response_id].end is None:
@@ -138,25 +137,6 @@ class Connection:
         """Send a message and read its whole answer."""
         start = await self.message(message_id, previous, text)
         return await self.whole(start["response_id"])
-
-    async def silent_for(self, seconds: float) -> list[Frame]:
-        """What comes within `seconds`."""
-        came = []
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    came.append(await self.receive(seconds + 10))
-        except TimeoutError:
-            return came
-
-    async def closed(self, seconds: float = _FRAME_SECONDS) -> int:
-        """Read until the server closes; returns its code."""
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    await self.receive(seconds)
-        except ConnectionClosed as closed:
-            return closed.rcvd.code if closed.rcvd else 1006
 
     def _decode(self, data: str | bytes) -> Frame:
         assert isinstance(data, str), "the server sent a binary frame"

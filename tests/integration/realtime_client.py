@@ -9,16 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from stream_core.realtime import REALTIME_SERVER_MESSAGE
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession
+from tests.integration.frame_reader import FRAME_SECONDS, FrameReader
 
 REALTIME = "evenflow.realtime.v1"
 PATH = "/v1/realtime"
-_FRAME_SECONDS = 40.0
 
 
 def realtime_url(session: ChatSession) -> str:
@@ -63,7 +62,7 @@ class Spoken:
             self.final = frame
 
 
-class RealtimeConnection:
+class RealtimeConnection(FrameReader):
     """An open connection.
 
     Args:
@@ -81,7 +80,7 @@ class RealtimeConnection:
         """Send a frame."""
         await self.websocket.send(json.dumps({"type": kind, **fields}))
 
-    async def receive(self, seconds: float = _FRAME_SECONDS) -> Frame:
+    async def receive(self, seconds: float = FRAME_SECONDS) -> Frame:
         """The next frame, which must be one of the documented; sorted into its response."""
         async with asyncio.timeout(seconds):
             data = await self.websocket.recv()
@@ -97,7 +96,7 @@ class RealtimeConnection:
             self.other.append(frame)
         return frame
 
-    async def next_of(self, kind: str, seconds: float = _FRAME_SECONDS) -> Frame:
+    async def next_of(self, kind: str, seconds: float = FRAME_SECONDS) -> Frame:
         """The next frame of this type; others are sorted in passing."""
         async with asyncio.timeout(seconds):
             while (frame := await self.receive(seconds))["type"] != kind:
@@ -124,31 +123,12 @@ class RealtimeConnection:
             await self.receive()
         return self.spoken[response_id]
 
-    async def whole(self, response_id: str, seconds: float = _FRAME_SECONDS) -> Spoken:
+    async def whole(self, response_id: str, seconds: float = FRAME_SECONDS) -> Spoken:
         """Read until this response has ended."""
         async with asyncio.timeout(seconds):
             while self.spoken[response_id].final is None:
                 await self.receive(seconds)
         return self.spoken[response_id]
-
-    async def silent_for(self, seconds: float) -> list[Frame]:
-        """What comes within `seconds`."""
-        came = []
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    came.append(await self.receive(seconds + 10))
-        except TimeoutError:
-            return came
-
-    async def closed(self, seconds: float = _FRAME_SECONDS) -> int:
-        """Read until the server closes; its code."""
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    await self.receive(seconds)
-        except ConnectionClosed as closed:
-            return closed.rcvd.code if closed.rcvd else 1006
 
 
 @asynccontextmanager
