@@ -142,7 +142,7 @@ class CompletionRequest(_Given):
 
 COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)
 
-_FinishReason = Literal["stop", "length", "tool_calls"]
+_FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class CompletionUsage(BaseModel):

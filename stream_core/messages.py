@@ -141,7 +141,7 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
-FinishReason = Literal["stop", "length", "cancelled", "tool_calls"]
+FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter"]
 """How a response ended. `tool_calls` ends only answers to requests of OpenAI's API, which no other reader can open."""
 
 

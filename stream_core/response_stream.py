@@ -80,6 +80,7 @@ class ResponseStream:
         "polls",
         "readers",
         "response_id",
+        "signs_of_life",
         "state",
         "tokens",
         "unread_since",
@@ -114,6 +115,8 @@ class ResponseStream:
         self.attempt = 1
         self.tokens = 0
         """Tokens that the model has given, all attempts together."""
+        self.signs_of_life = 0
+        """How often the model said that it lives without giving a token."""
         self.degraded = False
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
@@ -164,6 +167,10 @@ class ResponseStream:
         if not self._scheduled:
             self._scheduled = True
             self._clock.put(self, self._due)
+
+    def alive(self) -> None:
+        """The model gave a sign of life that is no text."""
+        self.signs_of_life += 1
 
     def _push_long(self, text: str) -> None:
         """Take what would make a batch too long: it becomes entries of its own."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from stream_core.conversation import Turn
 from stream_core.messages import Usage
 
-ModelEnd = Literal["stop", "length", "tool_calls"]
+ModelEnd = Literal["stop", "length", "tool_calls", "content_filter"]
 """Why a model ends by itself."""
 
 
@@ -79,6 +79,9 @@ class TokenSink(Protocol):
 
     def push(self, token: str) -> None:
         """Take a token at once. What it raises means that no more are wanted: let it pass."""
+
+    def alive(self) -> None:
+        """The model gave a sign of life that is no text: it reasons, or its server says that it still works."""
 
     @property
     def held(self) -> bool:

@@ -18,6 +18,8 @@ class TokenBuffer:
     def __init__(self, most_tokens: int, most_characters: int) -> None:
         self.taken = 0
         """Tokens that the model has given."""
+        self.signs_of_life = 0
+        """Other signs of life that it has given."""
         self._most_tokens = most_tokens
         self._most_characters = most_characters
         self._waiting: list[str] = []
@@ -45,6 +47,10 @@ class TokenBuffer:
         self._characters += len(token)
         self.taken += 1
         self._changed.set()
+
+    def alive(self) -> None:
+        """See `TokenSink.alive`."""
+        self.signs_of_life += 1
 
     def end(self) -> None:
         """The model gives no more."""

@@ -9,12 +9,17 @@ class RecordingSink:
     def __init__(self, refuses_after: int | None = None) -> None:
         self.tokens: list[str] = []
         self.held = False
+        self.signs_of_life = 0
         self._refuses_after = refuses_after
 
     @property
     def text(self) -> str:
         """All of it."""
         return "".join(self.tokens)
+
+    def alive(self) -> None:
+        """See `TokenSink.alive`."""
+        self.signs_of_life += 1
 
     def push(self, token: str) -> None:
         """Take a token."""
