@@ -30,6 +30,9 @@ class Sink:
         self.tokens.append(token)
         self.at.append(self._clock.now)
 
+    def alive(self) -> None:
+        raise AssertionError("the demo model says nothing but text")
+
 
 class Played:
     """One call of the demo model."""
