@@ -212,15 +212,19 @@ class Orchestrator:
         if not stream.readers:
             # Only now can one come, however long the ledger took.
             stream.unread_since = self._monotonic()
+        channel, message = stream.channel, turns[-1].text
         generation = Generation(
             stream=stream,
-            asked=asked_in(stream.channel, turns),
+            asked=asked_in(channel, turns),
             source=self._source,
             clock=self._clock,
             limits=self._limits,
             grace_seconds=grace_seconds,
             # A program would take a ready-made answer for the model's.
-            fallback_text="" if brings_conversation(stream.channel) else self._fallback_text,
+            fallback_text="" if brings_conversation(channel) else self._fallback_text,
+            continues=lambda: self._source.continues and can_go_on(channel, message, stream.log.entries),
+            # Whoever sent a key would only be given the same error again.
+            sender_repeats=comes_once(channel),
             monotonic=self._monotonic,
             in_force=self._in_force,
             on_attempt=self._attempted_again,
@@ -274,8 +278,7 @@ class Orchestrator:
         stream = self.new_stream(response_id, left.message.message_id, channel)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
-            continues = self._source.continues and can_go_on(channel, left.message.text, entries)
-            stream.take_up(entries, left.lease.epoch, left.began_at, continues=continues)
+            stream.take_up(entries, left.lease.epoch, left.began_at)
         copy = self.responses.held(response_id)
         if copy is not None:
             self.responses.drop(copy)
