@@ -18,6 +18,8 @@ from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
+from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
+from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
@@ -95,6 +97,7 @@ class HttpListener:
             web.post("/chat/message/{response_id}/cancel", messages.cancel, expect_handler=expectation),
             web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
             web.post("/v1/chat/completions", ChatCompletionsEndpoint(self._context).post, expect_handler=expectation),
+            web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
             web.get("/v1/models", models.list),
             web.get("/v1/models/{model:.+}", models.get),
             *(web.get(path, documents.get) for path in DOCUMENTS),

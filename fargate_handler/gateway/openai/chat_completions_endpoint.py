@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import VIA_HEADER, error_answer, json_answer
+from fargate_handler.gateway.http_answers import error_answer
 from fargate_handler.gateway.openai.completion_objects import CompletionObjects
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from fargate_handler.gateway.openai.completion_stream import CompletionStream
@@ -14,7 +14,7 @@ from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, 
 from fargate_handler.gateway.openai.models_endpoint import check_model
 from fargate_handler.gateway.openai.sender import sender_of
 from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
-from fargate_handler.gateway.openai.whole_completion import whole_response
+from fargate_handler.gateway.openai.whole_completion import WholeCompletion
 from stream_core.http_contract import whole_number
 from stream_core.response_stream import ResponseStream
 
@@ -64,8 +64,7 @@ class ChatCompletionsEndpoint:
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:
             return await CompletionStream(context, request, objects, deadline, headers).write(stream, last)
-        ended = await whole_response(context, stream, deadline)
-        return json_answer(objects.whole(ended), headers=headers | {VIA_HEADER: ended.via})
+        return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
 
 
 def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:

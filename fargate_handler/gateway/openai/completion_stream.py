@@ -7,6 +7,7 @@ import asyncio
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS, STILL_HERE
 from fargate_handler.gateway.http_answers import VIA_HEADER
 from fargate_handler.gateway.openai.answer_reader import AnswerReader
 from fargate_handler.gateway.openai.appended_text import AppendedText
@@ -19,12 +20,6 @@ from fargate_handler.gateway.waking_reader import WakingReader, reading
 from stream_core.errors import EvenflowError, Gone
 from stream_core.response_log import slice_of
 from stream_core.response_stream import ResponseStream
-
-_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache, no-transform",
-    "X-Accel-Buffering": "no",
-}
 
 
 class CompletionStream:
@@ -48,7 +43,7 @@ class CompletionStream:
         self._request = request
         self._objects = objects
         self._deadline = deadline
-        self._answer = web.StreamResponse(headers=_HEADERS | headers)
+        self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | headers)
         self._last_id = ""
         self._first_chunk = b""
         self._reader = AnswerReader(tools=objects.tools)
@@ -120,7 +115,7 @@ class CompletionStream:
                 # A timer may be early: who has nearly waited long enough isn't given a head, but a status.
                 if patience == heartbeat:
                     await self._open(stream)
-                    await self._send(b": still here\n\n")
+                    await self._send(STILL_HERE)
 
     def _take(self, stream: ResponseStream, text: AppendedText) -> bytes:
         """What is new, up to the size of a frame, as chunks."""

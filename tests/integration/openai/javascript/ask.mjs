@@ -8,6 +8,9 @@ const actions = {
   async whole() {
     return await client.chat.completions.create(body, options);
   },
+  async respond() {
+    return await client.responses.create(body, options);
+  },
   async stream() {
     const told = { text: "", finish_reason: null, usage: null };
     for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) {
