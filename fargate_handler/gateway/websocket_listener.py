@@ -11,7 +11,7 @@ from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUp
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, host_of, http_address
+from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, http_address
 from fargate_handler.gateway.head_first import HeadFirst
 from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
@@ -94,7 +94,7 @@ class WebSocketListener:
         return HeadFirst(protocol, self._head_refusal)
 
     def _head_refusal(self, head: bytes) -> bytes | None:
-        error = head_fault(head, self._http_address(host_of(head)))
+        error = head_fault(head, self._http_address)
         if error is None:
             return None
         response = self._error_response(error)
@@ -112,24 +112,23 @@ class WebSocketListener:
         except EvenflowError as error:
             if isinstance(error, Overloaded):
                 self._context.metrics.counter(CONNECTIONS_REFUSED).value += 1
-            return _refusal(self._error_response(error))
+            return WSUpgradeResponseWithListener(self._error_response(error), None)
         except Exception:
             _logger.exception("a handshake failed")
             failed = InternalError("the handshake failed; try again", code="internal_error")
-            return _refusal(self._error_response(failed))
+            return WSUpgradeResponseWithListener(self._error_response(failed), None)
 
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
         path, _, query = request.path.decode("latin-1").partition("?")
-        elsewhere = self._http_address(request.headers.get("Host", ""))
         dialects = _DIALECTS.get(path)
         if dialects is None:
-            paths = ", ".join(_DIALECTS)
+            paths, elsewhere = ", ".join(_DIALECTS), self._http_address(request.headers.get("Host", ""))
             raise NotFound(
                 f"there is no such path here; WebSockets are at {paths}, the page and the HTTP API at {elsewhere}",
                 code="path_not_found",
             )
-        check_handshake(request, elsewhere)
+        check_handshake(request, self._http_address)
         self._check_origin(request)
         # The offer may be spread over several header lines.
         names = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
@@ -172,11 +171,9 @@ class WebSocketListener:
         if isinstance(error, Overloaded):
             # This node is full or leaving: the next try should not be sent here for its cookie's sake.
             headers["Set-Cookie"] = released_cookie(self._context)
-        return WSUpgradeResponse.create_error_response(error.status, orjson.dumps(error.to_body()), headers)
-
-
-def _refusal(response: WSUpgradeResponse) -> WSUpgradeResponseWithListener:
-    return WSUpgradeResponseWithListener(response, None)
+        body = orjson.dumps(error.to_body())
+        response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(error.status, body, headers)
+        return response
 
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:

@@ -251,7 +251,10 @@ async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
         pytest.param(_head("Upgrade: h2c", "Connection: Upgrade", *_KEY_LINES), 426, "upgrade_required", id="h2c"),
         pytest.param(_head("Upgrade: websocket", *_KEY_LINES), 426, "upgrade_required", id="Connection missing"),
         pytest.param(
-            _head("Upgrade: websocket", "Connection: upgraded", *_KEY_LINES), 426, "upgrade_required", id="another token"
+            _head("Upgrade: websocket", "Connection: upgraded", *_KEY_LINES),
+            426,
+            "upgrade_required",
+            id="another token",
         ),
         pytest.param(
             _head(*_UPGRADE_LINES[:2], "Sec-WebSocket-Version: 12", _KEY_LINES[1]),
