@@ -125,6 +125,8 @@ class DynamoDBSessionStore:
         }
         if entry.previous_message_id is not None:
             item["previous_message_id"] = text(entry.previous_message_id)
+        if entry.replaces is not None:
+            item["replaces"] = text(entry.replaces)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -159,4 +161,5 @@ def _read_entry(item: Item) -> LedgerEntry:
         owner=item["owner"]["S"],
         answer=item.get("answer", {}).get("S"),
         ended=item["ended"]["BOOL"],
+        replaces=item.get("replaces", {}).get("S"),
     )

@@ -35,10 +35,14 @@ class MessagePayload(FromClient):
 
 
 class ChatMessage(FromClient):
-    """A user's message. `previous_message_id` is the session's last accepted one, None for the first."""
+    """A user's message. `previous_message_id` is the session's last accepted one, None for the first.
+
+    `replaces` is that one too, where this is another try at it: the model then sees neither it nor its answer.
+    """
 
     message_id: Identifier
     previous_message_id: Identifier | None = None
+    replaces: Identifier | None = None
     payload: MessagePayload
 
 

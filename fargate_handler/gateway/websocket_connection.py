@@ -289,6 +289,7 @@ class WebSocketConnection(WSListener):
             message.previous_message_id,
             message.payload.text,
             context.limits.grace_seconds,
+            replaces=message.replaces,
         )
         stream, duplicate = await context.orchestrator.submit(event)
         if self.session.state is SessionState.CLOSED:

@@ -11,7 +11,7 @@ from stream_core.channel import Channel
 class IngestEvent:
     """A message with its causal header (`message_id`, `previous_message_id`).
 
-    `grace_seconds` is how long the model goes on without a reader.
+    `grace_seconds` is how long the model goes on without a reader; `replaces`, the message before it that it is another try at.
     """
 
     channel: Channel
@@ -19,3 +19,4 @@ class IngestEvent:
     previous_message_id: str | None
     text: str
     grace_seconds: float
+    replaces: str | None = None

@@ -21,7 +21,7 @@ from fargate_handler.orchestrator.whole_request import asked_in, brings_conversa
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
-from stream_core.conversation import Conversation, Turn
+from stream_core.conversation import REMEMBERED, Conversation, Turn
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded, RateLimited
 from stream_core.limits import Limits
@@ -169,7 +169,7 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel = self._monotonic(), event.channel
         self._check_node(channel.tenant)
-        conversation.check(event.message_id, event.previous_message_id)
+        conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._limiting(channel).check_in_flight()
         stream = self.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, channel)
         self._now_in_flight(channel)
@@ -182,7 +182,7 @@ class Orchestrator:
             raise
         finally:
             self._being_accepted -= 1
-        turns = conversation.accept(event.message_id, stream.response_id, event.text, now)
+        turns = conversation.accept(event.message_id, stream.response_id, event.text, now, event.replaces)
         self._begin(stream, turns, event.grace_seconds)
         return Submission(stream, duplicate=False)
 
@@ -363,7 +363,7 @@ class Orchestrator:
         self._no_longer_in_flight(stream.channel)
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
-            answered = stream.state is ResponseState.COMPLETED and not stream.degraded
+            answered = stream.state in REMEMBERED and not stream.degraded
             conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
             conversation.stale |= not stream.state.terminal
             if comes_once(stream.channel):

@@ -48,9 +48,17 @@ class Node:
         )
 
     async def send(
-        self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t", text: str = "hi"
+        self,
+        message_id: str,
+        previous: str | None = None,
+        *,
+        session: str = "s",
+        tenant: str = "t",
+        text: str = "hi",
+        replaces: str | None = None,
     ) -> Submission:
-        event = IngestEvent(Channel(tenant, "demo", session), message_id, previous, text, grace_seconds=30.0)
+        channel = Channel(tenant, "demo", session)
+        event = IngestEvent(channel, message_id, previous, text, grace_seconds=30.0, replaces=replaces)
         return await self.orchestrator.submit(event)
 
     async def refusal(
@@ -187,6 +195,34 @@ async def test_the_model_is_told_what_was_said_before_but_not_what_failed_or_sto
         Turn("user", "two?"),
         Turn("user", "three?"),
     )
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_what_was_delivered_before_an_answer_failed_is_remembered_so_that_the_model_can_go_on() -> None:
+    node = Node(Limits(model_retries=0))
+    await node.send("m1", text="Tell me a story.")
+    await settle()
+    node.source.calls[0].push("Once upon")
+    node.source.calls[0].fail(BROKEN)
+    await settle()
+    await node.send("m2", "m1", text="Go on.")
+    await settle()
+    assert [turn.text for turn in node.source.calls[1].request.turns] == ["Tell me a story.", "Once upon", "Go on."]
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_of_a_message_that_replaces_the_last_one_the_model_sees_one_question() -> None:
+    node = Node(Limits(model_retries=0))
+    await node.send("m1", text="one?")
+    await settle()
+    node.source.calls[0].push("half of")
+    node.source.calls[0].fail(BROKEN)
+    await settle()
+    await node.send("m2", "m1", text="one?", replaces="m1")
+    await settle()
+    assert node.source.calls[1].request.turns == (Turn("user", "one?"),)
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
 
