@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from docs import memory_bound as memory
 from docs.costs import costs_page
+from docs.drawing import architecture_svg
 from docs.licences import licences_page
 from fargate_handler.settings import HandlerSettings
 from stream_core.api_documents.asyncapi import asyncapi_document
@@ -186,6 +187,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "states.md": states_page,
     "openapi.json": openapi_page,
     "asyncapi.json": asyncapi_page,
+    "architecture.svg": architecture_svg,
     "costs.md": lambda: costs_page(_NOTE),
     "licences.md": lambda: licences_page(_NOTE),
 }
