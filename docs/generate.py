@@ -1,17 +1,18 @@
-"""Writes what is generated in docs/: limits.md, metrics.md, states.md, openapi.json and asyncapi.json. `--check` fails when one
-is out of date.
-"""
+"""Writes the pages of docs/ that code knows better (`PAGES`). `--check` fails when one is out of date."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from docs import memory_bound as memory
+from docs.costs import costs_page
+from docs.drawing import architecture_svg
+from docs.licences import licences_page
 from fargate_handler.settings import HandlerSettings
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
@@ -180,17 +181,24 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {
+PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
     "metrics.md": metrics_page,
     "states.md": states_page,
     "openapi.json": openapi_page,
     "asyncapi.json": asyncapi_page,
+    "architecture.svg": architecture_svg,
+    "costs.md": lambda: costs_page(_NOTE),
+    "licences.md": lambda: licences_page(_NOTE),
 }
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with `--check` say which are out of date (exit status 1)."""
+    """Write the pages, or with `--check` say which are out of date (exit status 1).
+
+    Raises:
+        LicenceError: a package's licence is not welcome.
+    """
     stale = []
     for name, page in PAGES.items():
         path, text = _FOLDER / name, page()
