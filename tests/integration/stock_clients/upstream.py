@@ -1,0 +1,130 @@
+"""An OpenAI-compatible model server with a script: the first user's turn names the answer, as in `text for openai.stream`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from tests.integration.stock_clients.script import SCRIPT, Answer, Refused
+
+MODEL = "scripted-model"
+
+_ASKED = re.compile(r"([\w-]+) for ([\w.-]+)")
+# The source always streams, and says so; the rest of a request is the client's.
+_OF_THE_TRANSPORT = ("stream", "stream_options")
+
+Body = dict[str, Any]
+
+
+class ScriptedUpstream:
+    """Serves the script. `asked`: the bodies that came, by who asked (`openai.stream`)."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.asked: dict[str, list[Body]] = defaultdict(list)
+
+    async def models(self, _request: web.Request) -> web.Response:
+        """`GET /v1/models`."""
+        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1}]})
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """`POST /v1/chat/completions`."""
+        body = await request.json()
+        name, asking = _ASKED.search(_first_question(body)).groups()  # type: ignore[union-attr]
+        self.asked[asking].append({key: body[key] for key in body if key not in _OF_THE_TRANSPORT})
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        steps = SCRIPT[name]
+        step = steps[min(max(turn, len(self.asked[asking]) - 1), len(steps) - 1)]
+        if isinstance(step, Refused):
+            return web.json_response({"error": step.error()}, status=step.status, headers=step.headers)
+        if not body.get("stream"):
+            await asyncio.sleep(step.before + step.within)
+            return web.json_response(whole(step, body))
+        return await self._stream(step, body, request)
+
+    async def _stream(self, answer: Answer, body: Body, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await asyncio.sleep(answer.before)
+        for number, chunk in enumerate(chunks(answer, body)):
+            if number == 2:
+                await asyncio.sleep(answer.within)
+            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+
+def _first_question(body: Body) -> str:
+    content = next(message["content"] for message in body["messages"] if message["role"] == "user")
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def _text(answer: Answer, body: Body) -> list[str]:
+    """What stands in the answer: some scripts answer in the form that was asked for."""
+    form = body.get("response_format", {}).get("type")
+    return answer.json if answer.json and form in ("json_object", "json_schema") else answer.text
+
+
+def whole(answer: Answer, body: Body) -> Body:
+    """The answer in one piece."""
+    text = "".join(_text(answer, body))
+    message: Body = {"role": "assistant", "content": text or None, "refusal": answer.refusal}
+    if answer.reasoning:
+        message["reasoning_content"] = "".join(answer.reasoning)
+    if answer.calls:
+        message["tool_calls"] = [call.whole() for call in answer.calls]
+    choice = {"message": message, "finish_reason": answer.finish_reason, "logprobs": answer.told_logprobs(body)}
+    choices = [choice | {"index": index} for index in range(body.get("n") or 1)]
+    return _envelope("chat.completion") | {"choices": choices, "usage": answer.usage}
+
+
+def chunks(answer: Answer, body: Body) -> Iterator[Body]:
+    """The answer in pieces."""
+    for index in range(body.get("n") or 1):
+        yield _chunk({"role": "assistant", "content": ""}, index)
+        for piece in answer.reasoning:
+            yield _chunk({"reasoning_content": piece}, index)
+        for piece in _text(answer, body):
+            yield _chunk({"content": piece}, index, logprobs=answer.told_logprobs(body, piece))
+        for piece in answer.refusal.split(" ") if answer.refusal else ():
+            yield _chunk({"refusal": f"{piece} "}, index)
+        for position, call in enumerate(answer.calls):
+            for part in call.pieces():
+                yield _chunk({"tool_calls": [{"index": position} | part]}, index)
+        yield _chunk({}, index, finish_reason=answer.finish_reason)
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield _envelope("chat.completion.chunk") | {"choices": [], "usage": answer.usage}
+
+
+def _chunk(delta: Body, index: int, **choice: object) -> Body:
+    choices = [{"index": index, "delta": delta, "logprobs": None, "finish_reason": None} | choice]
+    return _envelope("chat.completion.chunk") | {"choices": choices}
+
+
+def _envelope(kind: str) -> Body:
+    return {"id": "chatcmpl-scripted", "object": kind, "created": 1_700_000_000, "model": MODEL}
+
+
+@asynccontextmanager
+async def scripted_upstream() -> AsyncIterator[ScriptedUpstream]:
+    """Serve one on a free port."""
+    upstream = ScriptedUpstream()
+    app = web.Application(client_max_size=16 * 1024 * 1024)
+    app.add_routes([web.get("/v1/models", upstream.models), web.post("/v1/chat/completions", upstream.answer)])
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    upstream.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    try:
+        yield upstream
+    finally:
+        await runner.cleanup()
