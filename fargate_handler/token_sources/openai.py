@@ -11,7 +11,7 @@ import orjson
 from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
-from fargate_handler.token_sources.openai_messages import openai_message
+from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.conversation import Turn
@@ -82,11 +82,9 @@ class OpenAIModel:
             turns = (*turns, Turn("assistant", request.prefix))
             body = {"continue_final_message": True, "add_generation_prompt": False}
         return {
+            **streamed_parameters(request.options.within(self._max_tokens).parameters()),
             "model": self._model,
             "messages": [openai_message(turn) for turn in turns],
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **request.options.within(self._max_tokens).given(),
             **body,
         }
 
