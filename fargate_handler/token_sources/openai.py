@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from typing import Any
 
@@ -61,7 +62,10 @@ class OpenAIModel:
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
-            async with self._http.post(self._url, data=orjson.dumps(self._body(request)), headers=headers) as answer:
+            # As a file it is sent piece by piece: it may be megabytes.
+            body = io.BytesIO(orjson.dumps(self._body(request)))
+            async with self._http.post(self._url, data=body, headers=headers) as answer:
+                del body
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fargate_handler.gateway.openai.message_turn import turn_of
@@ -25,8 +25,12 @@ class CompletionCall:
     include_usage: bool
     timeout_ms: int | None
 
+    def without_conversation(self) -> CompletionCall:
+        """What the answer is told by: once it is accepted, the conversation is the model's alone."""
+        return replace(self, asked=replace(self.asked, turns=()))
 
-def read_call(body: bytes) -> CompletionCall:
+
+def read_call(body: bytes | bytearray) -> CompletionCall:
     """Understand the body of a request.
 
     Only what Evenflow needs itself is checked: what a parameter may be is for the model to judge.
