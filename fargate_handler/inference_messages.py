@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
 from fargate_handler.llm_v1 import inference_pb2 as wire
@@ -24,6 +26,8 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
                     wire.ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in turn.tool_calls
                 ],
                 tool_call_id=turn.tool_call_id,
+                parts=_json(turn.parts),
+                extra=_json(turn.extra),
             )
             for turn in request.turns
         ],
@@ -46,6 +50,8 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
             turn.text,
             tuple(ToolCall(call.id, call.name, call.arguments) for call in turn.tool_calls),
             turn.tool_call_id,
+            tuple(orjson.loads(turn.parts or b"[]")),
+            orjson.loads(turn.extra or b"{}"),
         )
         for turn in message.turns
     )
@@ -80,6 +86,8 @@ def _options_message(options: ModelOptions) -> wire.Options:
         given["tools"] = [orjson.dumps(tool).decode() for tool in options.tools]
     if "tool_choice" in given:
         given["tool_choice"] = orjson.dumps(options.tool_choice).decode()
+    if "passed" in given:
+        given["passed"] = _json(options.passed)
     return wire.Options(**given)
 
 
@@ -89,4 +97,9 @@ def _options_of(message: wire.Options) -> ModelOptions:
     given["tools"] = tuple(orjson.loads(tool) for tool in message.tools)
     if "tool_choice" in given:
         given["tool_choice"] = orjson.loads(message.tool_choice)
+    given["passed"] = orjson.loads(message.passed or b"{}")
     return ModelOptions(**given)
+
+
+def _json(value: tuple[Any, ...] | dict[str, Any]) -> str:
+    return orjson.dumps(value).decode() if value else ""

@@ -11,14 +11,22 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapt
 
 from stream_core.marked_text import MOST_CALLS
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "function",
+}
 """What a message's role is → what the model is told that it is."""
 
-_MOST_STOPS = 4
 _INT64 = 2**63
-_MOST_TOOLS = 128
+_MOST_CHOICES = 128
 
-_Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
+# What they may be is for the model's server to judge; these bounds are of what carries them there.
+_Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
 _TEXT, _LIST = "<text>", "<list>"
 
 
@@ -33,19 +41,17 @@ _TEXT_OR_LIST = Discriminator(
     custom_error_message="Input should be a string or a list",
 )
 _Stop = Annotated[str, Field(min_length=1)]
-_Stops = Annotated[
-    Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Field(max_length=_MOST_STOPS), Tag(_LIST)], _TEXT_OR_LIST
-]
-_FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+_Stops = Annotated[Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Tag(_LIST)], _TEXT_OR_LIST]
+_FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class _Given(BaseModel):
-    # What isn't named here is looked at by name where a request is read: nothing is ignored in silence.
+    # What isn't named here goes to the model as it came.
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
 
 class ContentPart(_Given):
-    """A part of a message; only text is taken."""
+    """A part of a message: text, or what the model takes beside it, such as an image."""
 
     type: str
     text: str | None = None
@@ -65,12 +71,15 @@ class RequestToolCall(_Given):
     """A call in an assistant's message."""
 
     id: Annotated[str, Field(min_length=1)]
-    type: Literal["function"]
-    function: CalledFunction
+    type: str = "function"
+    function: CalledFunction | None = None
 
 
 class RequestMessage(_Given):
-    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them."""
+    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them.
+
+    Further fields, such as `name`, go to the model as they came.
+    """
 
     role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
     content: _Content | None = None
@@ -88,29 +97,29 @@ class OfferedFunction(_Given):
 
 
 class OfferedTool(_Given):
-    """A tool that the model may call."""
+    """A tool that the model may call. One of another type than `function` is as the model's server has it."""
 
-    type: Literal["function"]
-    function: OfferedFunction
+    type: str
+    function: OfferedFunction | None = None
 
 
 _NAMED_CHOICE = {
     "type": "object",
     "properties": {
         "type": {"const": "function"},
-        "function": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}},
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        "function": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     },
     "required": ["type", "function"],
-    "additionalProperties": False,
+}
+_OTHER_CHOICE = {
+    "type": "object",
+    "properties": {"type": {"type": "string", "not": {"const": "function"}}},
+    "required": ["type"],
 }
 # Read by hand: what pydantic says of a union names its parts, which is no parameter.
 _ToolChoice = Annotated[
-    Any, WithJsonSchema({"anyOf": [{"enum": ["none", "auto", "required"]}, _NAMED_CHOICE, {"type": "null"}]})
+    Any,
+    WithJsonSchema({"anyOf": [{"type": "string"}, _NAMED_CHOICE, _OTHER_CHOICE, {"type": "null"}]}),
 ]
 
 
@@ -121,20 +130,23 @@ class StreamOptions(_Given):
 
 
 class CompletionRequest(_Given):
-    """The parameters that are obeyed. `timeout_ms` is ours: so long may the whole answer take."""
+    """What Evenflow reads itself; all other parameters go to the model as they came.
+
+    `timeout_ms` is ours: so long may the whole answer take.
+    """
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     messages: Annotated[list[RequestMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: int | None = None
+    n: Annotated[int, Field(ge=1, le=_MOST_CHOICES)] | None = None
     max_tokens: _Tokens | None = None
     max_completion_tokens: _Tokens | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    temperature: _Number | None = None
+    top_p: _Number | None = None
     stop: _Stops | None = None
     seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
-    tools: Annotated[list[OfferedTool], Field(max_length=_MOST_TOOLS)] | None = None
+    tools: list[OfferedTool] | None = None
     tool_choice: _ToolChoice = None
     parallel_tool_calls: bool | None = None
     timeout_ms: Annotated[int, Field(ge=1)] | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from stream_core.errors import Conflict, InvalidRequest, RateLimited
 from stream_core.limits import Limits
@@ -26,14 +27,23 @@ class ToolCall:
 class Turn:
     """One line of a conversation; `role` is `user` or `assistant`.
 
-    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave. `tool_calls`
-    are what an assistant's turn called.
+    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave, or
+    `function`, an older word for it. `tool_calls` are what an assistant's turn called. `parts` are the parts of OpenAI's
+    API as they came, where they are more than text; `text` is the text among them then (`text_of_parts`). `extra` are
+    further fields of the message, as they came.
     """
 
     role: str
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a message that has parts; images and the like have none."""
+    return "".join(part["text"] for part in parts if part["type"] == "text")
 
 
 REMEMBERED = frozenset({ResponseState.COMPLETED, ResponseState.ERROR})

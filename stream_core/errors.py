@@ -121,6 +121,13 @@ class ModelRefused(EvenflowError):
     type = "model_refusal_error"
 
 
+class UnsupportedByModel(ModelRefused):
+    """The request asks for what the model's service doesn't have; `param` names it. The model was not called."""
+
+    status = 400
+    type = "invalid_request_error"
+
+
 class UpgradeRequired(EvenflowError):
     status = 426
     type = "invalid_request_error"

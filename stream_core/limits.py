@@ -51,6 +51,13 @@ class Limits(BaseModel):
     heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
     message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
+    request_bytes: int = _limit(4_194_304, 1_024, 67_108_864, "HTTP 413: the body of a request of OpenAI's API (/v1)")
+    requests_held_bytes: int = _limit(
+        268_435_456,
+        1_048_576,
+        2**40,
+        "503 node_memory with Retry-After: what requests of /v1 take, from their first byte to the end of their answer",
+    )
     messages_per_second: float = _limit(20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)")
     protocol_errors_per_minute: int = _limit(20, 1, 10_000, "close 1008")
     messages_in_flight_per_session: int = _limit(4, 1, 1_000, "`throttle` / 429 session_in_flight")
@@ -138,6 +145,7 @@ class Limits(BaseModel):
             ("batch_window_ms", "batch_window_max_ms"),
             ("lag_notice_seconds", "lag_close_seconds"),
             ("messages_in_flight_per_session", "messages_remembered_per_session"),
+            ("request_bytes", "requests_held_bytes"),
             ("model_first_sign_seconds", "model_deadline_seconds"),
             ("model_silence_seconds", "model_deadline_seconds"),
         )

@@ -330,7 +330,7 @@ SERVER_MESSAGE: TypeAdapter[ServerMessage] = TypeAdapter(ServerMessage)
 T = TypeVar("T")
 
 
-def parse(adapter: TypeAdapter[T], body: bytes) -> T:
+def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
     """Read a client's JSON.
 
     Raises:

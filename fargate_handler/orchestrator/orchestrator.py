@@ -13,6 +13,7 @@ from fargate_handler.orchestrator.conversations import Conversations
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
+from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
@@ -63,6 +64,7 @@ class Orchestrator:
         in_force: Callable[[], bool] = lambda: True,
     ) -> None:
         self.responses = Responses(limits)
+        self.held_requests = HeldRequests(limits.requests_held_bytes)
         self.elsewhere: FollowedResponses | None = None
         """The responses of other tasks, where there are any."""
         self.succession: Succession | None = None
@@ -213,6 +215,8 @@ class Orchestrator:
             # Only now can one come, however long the ledger took.
             stream.unread_since = self._monotonic()
         channel, message = stream.channel, turns[-1].text
+        if brings_conversation(channel):
+            self.held_requests.begin(stream, message.encode())
         generation = Generation(
             stream=stream,
             asked=asked_in(channel, turns),
@@ -361,6 +365,7 @@ class Orchestrator:
 
     def _release(self, stream: ResponseStream) -> None:
         self._no_longer_in_flight(stream.channel)
+        self.held_requests.end(stream)
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state in REMEMBERED and not stream.degraded

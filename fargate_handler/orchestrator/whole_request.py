@@ -10,7 +10,7 @@ import orjson
 
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.channel import Channel
-from stream_core.conversation import ToolCall, Turn
+from stream_core.conversation import ToolCall, Turn, text_of_parts
 from stream_core.marked_text import has_calls
 from stream_core.response_log import LogEntry, slice_of
 
@@ -31,6 +31,8 @@ class WholeRequest:
         """As the text of a message; the same request has the same text."""
         # Not sorted further in: a model sees a tool's parameters in the order in which they were given.
         options = dict(sorted(self.options.given().items()))
+        if self.options.passed:
+            options["passed"] = dict(sorted(self.options.passed.items()))
         return orjson.dumps({"options": options, "turns": [_row(turn) for turn in self.turns]}).decode()
 
     @classmethod
@@ -43,18 +45,21 @@ class WholeRequest:
 
 
 def _row(turn: Turn) -> list[Any]:
-    row: list[Any] = [turn.role, turn.text]
+    row: list[Any] = [turn.role, "" if turn.parts else turn.text]
+    more = {name: value for name in ("parts", "extra") if (value := getattr(turn, name))}
     if turn.tool_calls:
         row.append([[call.id, call.name, call.arguments] for call in turn.tool_calls])
-    elif turn.tool_call_id:
+    elif turn.tool_call_id or more:
         row.append(turn.tool_call_id)
-    return row
+    return [*row, more] if more else row
 
 
-def _turn(role: str, text: str, calls: str | list[list[str]] = "") -> Turn:
+def _turn(role: str, text: str, calls: str | list[list[str]] = "", more: dict[str, Any] | None = None) -> Turn:
+    parts = tuple((more or {}).get("parts", ()))
+    text, extra = text_of_parts(parts) if parts else text, (more or {}).get("extra", {})
     if isinstance(calls, str):
-        return Turn(role, text, tool_call_id=calls)
-    return Turn(role, text, tuple(ToolCall(*call) for call in calls))
+        return Turn(role, text, tool_call_id=calls, parts=parts, extra=extra)
+    return Turn(role, text, tuple(ToolCall(*call) for call in calls), parts=parts, extra=extra)
 
 
 def asked_in(channel: Channel, turns: Sequence[Turn]) -> WholeRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from typing import Any
 
@@ -11,7 +12,7 @@ import orjson
 from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
-from fargate_handler.token_sources.openai_messages import openai_message
+from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.conversation import Turn
@@ -61,7 +62,10 @@ class OpenAIModel:
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
-            async with self._http.post(self._url, data=orjson.dumps(self._body(request)), headers=headers) as answer:
+            # As a file it is sent piece by piece: it may be megabytes.
+            body = io.BytesIO(orjson.dumps(self._body(request)))
+            async with self._http.post(self._url, data=body, headers=headers) as answer:
+                del body
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 try:
@@ -82,11 +86,9 @@ class OpenAIModel:
             turns = (*turns, Turn("assistant", request.prefix))
             body = {"continue_final_message": True, "add_generation_prompt": False}
         return {
+            **streamed_parameters(request.options.within(self._max_tokens).parameters()),
             "model": self._model,
             "messages": [openai_message(turn) for turn in turns],
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **request.options.within(self._max_tokens).given(),
             **body,
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
 from stream_core.conversation import Turn
@@ -18,7 +18,7 @@ class ModelOptions:
 
     A source passes on what its model takes, and leaves out what it doesn't. `longest` is the bound, whichever of its two
     names was used. With `tools` the answer is marked text (`stream_core.marked_text`); `tools` and `tool_choice` are the
-    objects of OpenAI's API, which were checked.
+    objects of OpenAI's API. `passed` are all other parameters by their names, as they came: for the model's server to judge.
     """
 
     max_tokens: int | None = None
@@ -30,6 +30,7 @@ class ModelOptions:
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
+    passed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def longest(self) -> int | None:
@@ -47,7 +48,11 @@ class ModelOptions:
     def given(self) -> dict[str, Any]:
         """Those that were given, by name."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if value not in (None, ())}
+        return {name: value for name, value in given.items() if value not in (None, (), {})}
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of a request of OpenAI's API that were given; `stream_options` are of a stream."""
+        return self.passed | {name: value for name, value in self.given().items() if name != "passed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +103,14 @@ class TokenSource(Protocol):
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """Push the answer's tokens into `sink` until the model ends.
 
+        What a source can't tell its model, and what would change the answer, it refuses before it calls it.
+
         When the call is cancelled or ends by an error, the model is stopped and its connection closed before it returns.
 
         Raises:
             UpstreamFailed: the model failed; `Retryable` says whether another attempt makes sense.
             ModelRefused: the model will not answer this.
+            UnsupportedByModel: the request asks for what the model's service doesn't have.
         """
 
     async def close(self) -> None:

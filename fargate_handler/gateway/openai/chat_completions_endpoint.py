@@ -12,6 +12,7 @@ from fargate_handler.gateway.openai.completion_stream import CompletionStream
 from fargate_handler.gateway.openai.deadline import TIMEOUT_HEADER, Deadline, TimedOut
 from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, last_event
 from fargate_handler.gateway.openai.models_endpoint import check_model
+from fargate_handler.gateway.openai.request_body import read_body
 from fargate_handler.gateway.openai.sender import sender_of
 from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
 from fargate_handler.gateway.openai.whole_completion import WholeCompletion
@@ -33,12 +34,14 @@ class ChatCompletionsEndpoint:
         """The answer as one object, or as a stream of chunks."""
         context = self._context
         sender = sender_of(request.headers.get("Authorization"), context)
-        call = read_call(await request.read())
-        check_model(call.model, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
-        deadline = Deadline(_timeout_ms(call, request), context.monotonic)
-        stream = await submit_request(context, sender, key, call.asked)
+        with context.orchestrator.held_requests.reading() as reading:
+            call = read_call(await read_body(request, context.limits, reading))
+            check_model(call.model, context)
+            deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+            stream = await submit_request(context, sender, key, call.asked)
+            call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)
         except TimedOut as late:
