@@ -123,6 +123,8 @@ class DynamoDBSessionStore:
             "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
         }
+        if entry.terms:
+            item["terms"] = text(entry.terms)
         if entry.previous_message_id is not None:
             item["previous_message_id"] = text(entry.previous_message_id)
         return {
@@ -159,4 +161,5 @@ def _read_entry(item: Item) -> LedgerEntry:
         owner=item["owner"]["S"],
         answer=item.get("answer", {}).get("S"),
         ended=item["ended"]["BOOL"],
+        terms=item.get("terms", {}).get("S", ""),
     )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
 from stream_core.marked_text import MOST_CALLS
+from stream_core.message_terms import LONGEST_USER, Metadata
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """What a message's role is → what the model is told that it is."""
@@ -121,7 +122,10 @@ class StreamOptions(_Given):
 
 
 class CompletionRequest(_Given):
-    """The parameters that are obeyed. `timeout_ms` is ours: so long may the whole answer take."""
+    """The parameters that are obeyed. `timeout_ms` is ours: so long may the whole answer take.
+
+    `user` and `metadata` go on to the model's server as headers.
+    """
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     messages: Annotated[list[RequestMessage], Field(min_length=1)]
@@ -138,6 +142,8 @@ class CompletionRequest(_Given):
     tool_choice: _ToolChoice = None
     parallel_tool_calls: bool | None = None
     timeout_ms: Annotated[int, Field(ge=1)] | None = None
+    user: Annotated[str, Field(max_length=LONGEST_USER)] | None = None
+    metadata: Metadata | None = None
 
 
 COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)

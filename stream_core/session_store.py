@@ -16,7 +16,10 @@ class NotAccepted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember."""
+    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember.
+
+    `terms` is the text of its `stream_core.message_terms.MessageTerms`.
+    """
 
     message_id: str
     previous_message_id: str | None
@@ -25,6 +28,7 @@ class LedgerEntry:
     owner: str
     answer: str | None = None
     ended: bool = False
+    terms: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class MessageEndpoint:
             message.previous_message_id,
             message.payload.text,
             context.limits.grace_seconds,
+            message.payload.terms(claims.user),
         )
         # A client that hangs up now has sent its message all the same.
         stream, _ = await asyncio.shield(context.background.run(context.orchestrator.submit(event)))

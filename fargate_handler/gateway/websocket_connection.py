@@ -286,6 +286,7 @@ class WebSocketConnection(WSListener):
             message.previous_message_id,
             message.payload.text,
             context.limits.grace_seconds,
+            message.payload.terms(self.session.claims.user),
         )
         stream, duplicate = await context.orchestrator.submit(event)
         if self.session.state is SessionState.CLOSED:

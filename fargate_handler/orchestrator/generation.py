@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 
-from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
@@ -184,8 +184,16 @@ class Generation:
         self._overdue = None
         stream = self.stream
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
+        asked = self._asked
         request = ModelRequest(
-            stream.channel.agent, self._asked.turns, stream.attempt, self._prefix, key, self._asked.options
+            stream.channel.agent,
+            asked.turns,
+            stream.attempt,
+            self._prefix,
+            key,
+            asked.options,
+            model=asked.model,
+            caller=caller_of(stream.channel, stream.message_id, asked),
         )
         self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, self.stream))
         self._look_slot = self._clock.put_after(self, self._next_look(now))

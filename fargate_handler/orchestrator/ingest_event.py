@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_core.channel import Channel
+from stream_core.message_terms import NO_TERMS, MessageTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +20,4 @@ class IngestEvent:
     previous_message_id: str | None
     text: str
     grace_seconds: float
+    terms: MessageTerms = NO_TERMS

@@ -37,7 +37,7 @@ class BedrockModel:
         """See `TokenSource.generate`."""
         call = bedrock_request(request, self._max_tokens)
         reply = BedrockAnswer(sink, tools=bool(request.options.tools))
-        answer = await self._client.call("converse_stream", modelId=self._model, **call)
+        answer = await self._client.call("converse_stream", modelId=request.model or self._model, **call)
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 reply.take(event)

@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 
 from fargate_handler.token_sources.abort_connection import abort_connection
+from fargate_handler.token_sources.caller_headers import caller_headers
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
 from fargate_handler.token_sources.openai_messages import openai_message
@@ -57,7 +58,7 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **caller_headers(request)}
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
@@ -82,7 +83,7 @@ class OpenAIModel:
             turns = (*turns, Turn("assistant", request.prefix))
             body = {"continue_final_message": True, "add_generation_prompt": False}
         return {
-            "model": self._model,
+            "model": request.model or self._model,
             "messages": [openai_message(turn) for turn in turns],
             "stream": True,
             "stream_options": {"include_usage": True},

@@ -48,12 +48,13 @@ class SageMakerModel:
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
         messages = _messages(request.turns)
+        model = {"model": request.model} if request.model else {}
         answer = await self._client.call(
             "invoke_endpoint_with_response_stream",
             EndpointName=self._endpoint,
             ContentType="application/json",
             Body=orjson.dumps(
-                {"messages": messages, **self._options, **request.options.within(self._max_tokens).given()}
+                {"messages": messages, **model, **self._options, **request.options.within(self._max_tokens).given()}
             ),
         )
         reply, decoder = OpenAIAnswer(sink, tools=bool(request.options.tools)), _decoder_of(answer)

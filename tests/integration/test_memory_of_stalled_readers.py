@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from docs.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
+from stream_core.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from stream_core.limits import Limits
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession, Serve

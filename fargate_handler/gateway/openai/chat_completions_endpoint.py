@@ -38,7 +38,9 @@ class ChatCompletionsEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         deadline = Deadline(_timeout_ms(call, request), context.monotonic)
-        stream = await submit_request(context, sender, key, call.asked)
+        # A token's user was named by who opened the session; a request says what it likes.
+        terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+        stream = await submit_request(context, sender, key, call.asked, terms)
         try:
             return await self._answer(request, call, stream, last, deadline)
         except TimedOut as late:

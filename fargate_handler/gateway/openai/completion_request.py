@@ -17,14 +17,16 @@ from fargate_handler.token_sources.port import ModelOptions
 from stream_core.completion_bodies import COMPLETION_REQUEST, ROLES, CompletionRequest, ContentPart, RequestMessage
 from stream_core.conversation import Turn
 from stream_core.errors import InvalidRequest
+from stream_core.message_terms import MessageTerms
 from stream_core.messages import parse
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionCall:
-    """A request that was understood. `timeout_ms`: None where it doesn't say."""
+    """A request that was understood. `timeout_ms`: None where it doesn't say; `terms`: for whom it is, and by which model."""
 
     model: str
+    terms: MessageTerms
     asked: WholeRequest
     stream: bool
     include_usage: bool
@@ -48,6 +50,7 @@ def read_call(body: bytes) -> CompletionCall:
         check_parameters(options.model_extra, NEUTRAL_IN_STREAM_OPTIONS, "stream_options.")
     return CompletionCall(
         model=request.model,
+        terms=MessageTerms(model=request.model, user=request.user or "", metadata=request.metadata or {}),
         asked=WholeRequest(_turns(request.messages), _options(request)),
         stream=bool(request.stream),
         include_usage=bool(options and options.include_usage),

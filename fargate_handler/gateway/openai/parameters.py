@@ -9,12 +9,10 @@ from stream_core.errors import InvalidRequest
 
 WITHOUT_EFFECT = frozenset(
     {
-        "metadata",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
         "safety_identifier",
-        "user",
     }
 )
 """They say nothing about the answer: accepted, whatever they are."""
