@@ -30,7 +30,7 @@ class FromClient(BaseModel):
 
 
 class MessagePayload(FromClient):
-    """What the user wrote; how it is to be answered, how many milliseconds that may take, and the application's own `metadata`."""
+    """What the user wrote, how it is to be answered, how many milliseconds that may take, and the application's `metadata`."""
 
     text: Annotated[str, Field(min_length=1)]
     params: GivenParams | None = None

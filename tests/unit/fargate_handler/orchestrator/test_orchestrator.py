@@ -191,6 +191,28 @@ async def test_the_model_is_told_what_was_said_before_but_not_what_failed_or_sto
     await settle()
 
 
+async def test_refusals_are_counted_by_their_code() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=1, messages_in_flight_per_tenant=1))
+    await node.send("m1", session="a")
+    await node.refusal("m1", session="b")
+    await node.refusal("m1", session="c")
+    await node.send("m1", session="a", tenant="other")
+    await node.refusal("m1", session="b", tenant="third")
+    refused = node.metrics.labelled(catalogue.MESSAGES_REFUSED)
+    assert (refused.value, refused.by_label) == (3, {"tenant_in_flight": 2, "queue_full": 1})
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_a_tenant_has_all_that_the_node_takes_unless_it_is_given_a_cap() -> None:
+    node = Node(Limits(generations_per_node=300, queue_depth=100))
+    for number in range(400):
+        await node.send("m1", session=f"s{number}")
+    assert await node.refusal("m1", session="one more") == "queue_full"
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
 # -- quotas and queue ------------------------------------------------------------------------------------------------
 
 
@@ -397,12 +419,13 @@ class Traffic:
 async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_left_over(
     actions: list[tuple[str, int]], at_once: int, depth: int, per_tenant: int
 ) -> None:
+    cap = min(per_tenant, at_once + depth)  # one above what the node takes is refused
     traffic = Traffic(
         Limits(
             generations_per_node=at_once,
             queue_depth=depth,
-            messages_in_flight_per_tenant=per_tenant,
-            messages_in_flight_per_session=2,
+            messages_in_flight_per_tenant=cap,
+            messages_in_flight_per_session=min(2, cap),
         )
     )
     node = traffic.node

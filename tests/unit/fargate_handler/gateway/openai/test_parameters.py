@@ -45,7 +45,7 @@ def test_a_parameter_that_is_not_obeyed_may_ask_for_nothing(name: str) -> None:
 
 def test_what_nobody_knows_is_named() -> None:
     with pytest.raises(InvalidRequest, match="Unrecognized request argument supplied: best_off") as refused:
-        check_parameters({"user": "u", "best_off": 1}, NEUTRAL)
+        check_parameters({"safety_identifier": "u", "best_off": 1}, NEUTRAL)
     assert (refused.value.code, refused.value.param) == ("unknown_parameter", "best_off")
 
 
