@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from fargate_handler.llm_v1 import inference_pb2 as wire
-from fargate_handler.token_sources.port import ModelEnd, ModelFinish, ModelOptions, ModelRequest
+from fargate_handler.token_sources.port import Caller, ModelEnd, ModelFinish, ModelOptions, ModelRequest
 from stream_core.conversation import ToolCall, Turn
 from stream_core.messages import Usage
 
@@ -35,6 +35,8 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
         prefix=request.prefix,
         key=request.key,
         options=_options_message(request.options),
+        model=request.model,
+        caller=_caller_message(request.caller),
     )
 
 
@@ -56,7 +58,14 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
         for turn in message.turns
     )
     return ModelRequest(
-        message.agent, turns, message.attempt, message.prefix, message.key, _options_of(message.options)
+        message.agent,
+        turns,
+        message.attempt,
+        message.prefix,
+        message.key,
+        _options_of(message.options),
+        model=message.model,
+        caller=_caller_of(message.caller),
     )
 
 
@@ -78,6 +87,20 @@ def finish_of(message: wire.Finish) -> ModelFinish:
         return ModelFinish(reason, None)
     counted = message.usage
     return ModelFinish(reason, Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens))
+
+
+def _caller_message(caller: Caller) -> wire.Caller:
+    return wire.Caller(
+        session=caller.session,
+        user=caller.user,
+        tenant=caller.tenant,
+        message_id=caller.message_id,
+        metadata=dict(caller.metadata),
+    )
+
+
+def _caller_of(message: wire.Caller) -> Caller:
+    return Caller(message.session, message.user, message.tenant, message.message_id, dict(message.metadata))
 
 
 def _options_message(options: ModelOptions) -> wire.Options:

@@ -123,6 +123,8 @@ class DynamoDBSessionStore:
             "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
         }
+        if entry.terms:
+            item["terms"] = text(entry.terms)
         if entry.previous_message_id is not None:
             item["previous_message_id"] = text(entry.previous_message_id)
         if entry.replaces is not None:
@@ -162,4 +164,5 @@ def _read_entry(item: Item) -> LedgerEntry:
         answer=item.get("answer", {}).get("S"),
         ended=item["ended"]["BOOL"],
         replaces=item.get("replaces", {}).get("S"),
+        terms=item.get("terms", {}).get("S", ""),
     )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
 from stream_core.marked_text import MOST_CALLS
+from stream_core.message_terms import LONGEST_USER, Metadata
 
 ROLES = {
     "system": "system",
@@ -133,6 +134,7 @@ class CompletionRequest(_Given):
     """What Evenflow reads itself; all other parameters go to the model as they came.
 
     `timeout_ms` is ours: so long may the whole answer take.
+    `user` and `metadata` go on to the model's server as headers.
     """
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
@@ -150,6 +152,8 @@ class CompletionRequest(_Given):
     tool_choice: _ToolChoice = None
     parallel_tool_calls: bool | None = None
     timeout_ms: Annotated[int, Field(ge=1)] | None = None
+    user: Annotated[str, Field(max_length=LONGEST_USER)] | None = None
+    metadata: Metadata | None = None
 
 
 COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-def _limit(default: float, minimum: float, maximum: float, when_reached: str) -> Any:
+def _limit(default: float | None, minimum: float, maximum: float, when_reached: str) -> Any:
     return Field(default, ge=minimum, le=maximum, description=when_reached)
 
 
@@ -61,7 +61,9 @@ class Limits(BaseModel):
     messages_per_second: float = _limit(20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)")
     protocol_errors_per_minute: int = _limit(20, 1, 10_000, "close 1008")
     messages_in_flight_per_session: int = _limit(4, 1, 1_000, "`throttle` / 429 session_in_flight")
-    messages_in_flight_per_tenant: int = _limit(200, 1, 1_000_000, "`throttle` / 429 tenant_in_flight")
+    messages_in_flight_per_tenant: int | None = _limit(
+        None, 1, 2_000_000, "`throttle` / 429 tenant_in_flight (default: a tenant may have all that the node takes)"
+    )
     messages_remembered_per_session: int = _limit(
         256, 8, 100_000, "the oldest message_id is forgotten (it could not be repeated without breaking causality)"
     )
@@ -90,7 +92,10 @@ class Limits(BaseModel):
         60, 0.1, 3_600, "no further sign of life: another attempt, then the error model_timeout behind the text"
     )
     model_deadline_seconds: float = _limit(
-        1_800, 0.1, 86_400, "the model is stopped; the text stays, finish_reason length (without any text model_timeout)"
+        1_800,
+        0.1,
+        86_400,
+        "the model is stopped; the text stays, finish_reason length (without any text model_timeout)",
     )
     model_retries: int = _limit(
         1, 0, 10, "the error behind the text; without any text the fallback answer, where one is set, marked degraded"
@@ -138,6 +143,25 @@ class Limits(BaseModel):
         3_600,
         "what is still running is handed over to another task, or ended with an error where there is none",
     )
+
+    @property
+    def messages_per_node(self) -> int:
+        """Messages that are answered, or wait for it, at once."""
+        return self.generations_per_node + self.queue_depth
+
+    @model_validator(mode="after")
+    def _caps_can_be_reached(self) -> Self:
+        tenant, session = self.messages_in_flight_per_tenant, self.messages_in_flight_per_session
+        if tenant is not None and tenant > self.messages_per_node:
+            raise ValueError(
+                f"messages_in_flight_per_tenant must not be above generations_per_node and queue_depth together "
+                f"({self.messages_per_node}): the node refuses before it; leave it out for no cap of its own"
+            )
+        most = self.messages_per_node if tenant is None else tenant
+        if session > most and "messages_in_flight_per_session" in self.model_fields_set:
+            cap = "generations_per_node and queue_depth together" if tenant is None else "messages_in_flight_per_tenant"
+            raise ValueError(f"messages_in_flight_per_session must not be above {cap} ({most})")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

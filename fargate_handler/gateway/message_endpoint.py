@@ -46,6 +46,7 @@ class MessageEndpoint:
             message.payload.text,
             context.limits.grace_seconds,
             replaces=message.replaces,
+            terms=message.payload.terms(claims.user),
         )
         # A client that hangs up now has sent its message all the same.
         stream, _ = await asyncio.shield(context.background.run(context.orchestrator.submit(event)))

@@ -290,6 +290,7 @@ class WebSocketConnection(WSListener):
             message.payload.text,
             context.limits.grace_seconds,
             replaces=message.replaces,
+            terms=message.payload.terms(self.session.claims.user),
         )
         stream, duplicate = await context.orchestrator.submit(event)
         if self.session.state is SessionState.CLOSED:

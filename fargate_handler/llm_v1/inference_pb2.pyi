@@ -7,20 +7,45 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StreamRequest(_message.Message):
-    __slots__ = ("agent", "turns", "attempt", "prefix", "key", "options")
+    __slots__ = ("agent", "turns", "attempt", "prefix", "key", "options", "model", "caller")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     agent: str
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
     attempt: int
     prefix: str
     key: str
     options: Options
-    def __init__(self, agent: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., attempt: _Optional[int] = ..., prefix: _Optional[str] = ..., key: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ...) -> None: ...
+    model: str
+    caller: Caller
+    def __init__(self, agent: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., attempt: _Optional[int] = ..., prefix: _Optional[str] = ..., key: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ..., model: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+
+class Caller(_message.Message):
+    __slots__ = ("session", "user", "tenant", "message_id", "metadata")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    user: str
+    tenant: str
+    message_id: str
+    metadata: _containers.ScalarMap[str, str]
+    def __init__(self, session: _Optional[str] = ..., user: _Optional[str] = ..., tenant: _Optional[str] = ..., message_id: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Options(_message.Message):
     __slots__ = ("max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "tools", "tool_choice", "parallel_tool_calls", "passed")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from fargate_handler.orchestrator.model_watch import ModelWatch
 from fargate_handler.orchestrator.replacing_sink import ReplacingSink
-from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
@@ -214,8 +214,16 @@ class Generation:
         self._tokens_before = stream.tokens
         self._overdue = None
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
+        asked = self._asked
         request = ModelRequest(
-            stream.channel.agent, self._asked.turns, stream.attempt, self._prefix, key, self._asked.options
+            stream.channel.agent,
+            asked.turns,
+            stream.attempt,
+            self._prefix,
+            key,
+            asked.options,
+            model=asked.model,
+            caller=caller_of(stream.channel, stream.message_id, asked),
         )
         replaces = not self._prefix and bool(stream.log.text)
         sink = ReplacingSink(stream) if replaces else stream

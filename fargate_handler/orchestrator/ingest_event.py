@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_core.channel import Channel
+from stream_core.message_terms import NO_TERMS, MessageTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,4 @@ class IngestEvent:
     text: str
     grace_seconds: float
     replaces: str | None = None
+    terms: MessageTerms = NO_TERMS

@@ -79,6 +79,7 @@ class MessageLedger:
             stream.response_id,
             self.owner,
             replaces=event.replaces,
+            terms=event.terms.to_text(),
         )
         with self._reachable():
             lease = await self._sessions.accept(event.channel, entry, self._wall_time())

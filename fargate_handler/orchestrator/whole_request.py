@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
 
-from fargate_handler.token_sources.port import ModelOptions
+from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.channel import Channel
 from stream_core.conversation import ToolCall, Turn, text_of_parts
 from stream_core.marked_text import has_calls
@@ -22,10 +22,16 @@ _ONCE = "once_"
 
 @dataclass(frozen=True, slots=True)
 class WholeRequest:
-    """What a model is asked. Its text is what the ledger keeps as the message, so that another task can ask the same."""
+    """What a model is asked. Its text is what the ledger keeps as the message, so that another task can ask the same.
+
+    The model's name at its server, the user and the metadata follow from what is kept beside the text.
+    """
 
     turns: tuple[Turn, ...]
     options: ModelOptions = field(default_factory=ModelOptions)
+    model: str = ""
+    user: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """As the text of a message; the same request has the same text."""
@@ -106,6 +112,13 @@ def limited_as(channel: Channel) -> Channel:
         return channel
     _, *session = channel.session.split("/", 2)
     return Channel(channel.tenant, *session) if session else channel
+
+
+def caller_of(channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
+    """For whom the channel's message is answered. A request that came with a tenant's own key has no session."""
+    limited = limited_as(channel)
+    session = "" if limited.agent == AGENT else limited.session
+    return Caller(session, asked.user, channel.tenant, message_id, asked.metadata)
 
 
 def comes_once(channel: Channel) -> bool:

@@ -40,7 +40,7 @@ class BedrockModel:
         schema = AnswerTool(answer_tool(request.options))
         # Not kept in a name: it may be large, and the answer long.
         answer = await self._client.call(
-            "converse_stream", modelId=self._model, **bedrock_request(request, self._max_tokens)
+            "converse_stream", modelId=request.model or self._model, **bedrock_request(request, self._max_tokens)
         )
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:

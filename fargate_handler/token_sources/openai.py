@@ -10,6 +10,7 @@ import aiohttp
 import orjson
 
 from fargate_handler.token_sources.abort_connection import abort_connection
+from fargate_handler.token_sources.caller_headers import caller_headers
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
 from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
@@ -58,7 +59,7 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **caller_headers(request)}
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
@@ -87,7 +88,7 @@ class OpenAIModel:
             body = {"continue_final_message": True, "add_generation_prompt": False}
         return {
             **streamed_parameters(request.options.within(self._max_tokens).parameters()),
-            "model": self._model,
+            "model": request.model or self._model,
             "messages": [openai_message(turn) for turn in turns],
             **body,
         }

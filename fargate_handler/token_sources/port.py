@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
@@ -47,7 +48,7 @@ class ModelOptions:
 
     def given(self) -> dict[str, Any]:
         """Those that were given, by name."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {known.name: getattr(self, known.name) for known in fields(self)}
         return {name: value for name, value in given.items() if value not in (None, (), {})}
 
     def parameters(self) -> dict[str, Any]:
@@ -56,11 +57,23 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom an answer is; empty where that isn't known. `metadata` is the application's own."""
+
+    session: str = ""
+    user: str = ""
+    tenant: str = ""
+    message_id: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What the model is asked. `turns` ends with the message to answer; `attempt` counts from 1.
 
     `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, without
     calls in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    `model` is its name at the model's server; empty for the one that the source was made for.
     """
 
     agent: str
@@ -69,6 +82,8 @@ class ModelRequest:
     prefix: str = ""
     key: str = ""
     options: ModelOptions = ModelOptions()
+    model: str = ""
+    caller: Caller = Caller()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,12 @@ class SageMakerModel:
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
         parameters = streamed_parameters(request.options.within(self._max_tokens).parameters())
+        model = {"model": request.model} if request.model else {}
         answer = await self._client.call(
             "invoke_endpoint_with_response_stream",
             EndpointName=self._endpoint,
             ContentType="application/json",
-            Body=orjson.dumps({**parameters, "messages": _messages(request.turns)}),
+            Body=orjson.dumps({**parameters, **model, "messages": _messages(request.turns)}),
         )
         reply, decoder = OpenAIAnswer(sink, tools=bool(request.options.tools)), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:

@@ -40,7 +40,9 @@ class ChatCompletionsEndpoint:
             call = read_call(await read_body(request, context.limits, reading))
             check_model(call.model, context)
             deadline = Deadline(_timeout_ms(call, request), context.monotonic)
-            stream = await submit_request(context, sender, key, call.asked)
+            # A token's user was named by who opened the session; a request says what it likes.
+            terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+            stream = await submit_request(context, sender, key, call.asked, terms)
             call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)

@@ -12,14 +12,16 @@ from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.completion_bodies import COMPLETION_REQUEST, CompletionRequest
 from stream_core.errors import InvalidRequest
+from stream_core.message_terms import MessageTerms
 from stream_core.messages import parse
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionCall:
-    """A request that was understood. `timeout_ms`: None where it doesn't say."""
+    """A request that was understood. `timeout_ms`: None where it doesn't say; `terms`: for whom it is, and by which model."""
 
     model: str
+    terms: MessageTerms
     asked: WholeRequest
     stream: bool
     include_usage: bool
@@ -43,6 +45,7 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
     check_calls_answered(request.messages)
     return CompletionCall(
         model=request.model,
+        terms=MessageTerms(model=request.model, user=request.user or "", metadata=request.metadata or {}),
         asked=WholeRequest(turns, _options(request)),
         stream=bool(request.stream),
         include_usage=bool(request.stream_options and request.stream_options.include_usage),

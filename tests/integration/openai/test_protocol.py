@@ -139,7 +139,7 @@ async def test_an_unknown_model(completions: Completions) -> None:
 
 
 async def test_the_models(at: At, serve: Serve) -> None:
-    completions = at(serve(model_aliases="gpt-4o-mini, org/other"))
+    completions = at(serve(models="demo=, gpt-4o-mini, org/other=x"))
     listed = (await completions.get("/models")).json
     assert listed["object"] == "list"
     assert [model["id"] for model in listed["data"]] == ["demo", "gpt-4o-mini", "org/other"]

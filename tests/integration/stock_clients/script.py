@@ -97,9 +97,7 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
         Answer(text=(), calls=(_WEATHER, _TIME), finish_reason="tool_calls"),
         Answer(text=("Sunny in Zürich, ", "and noon in Oslo.")),
     ),
-    "person-tool": (
-        Answer(text=(), calls=(Call("call_p1", "Person", "".join(_PERSON)),), finish_reason="tool_calls"),
-    ),
+    "person-tool": (Answer(text=(), calls=(Call("call_p1", "Person", "".join(_PERSON)),), finish_reason="tool_calls"),),
     "final-result": (
         Answer(text=(), calls=(Call("call_p2", "final_result", "".join(_PERSON)),), finish_reason="tool_calls"),
     ),

@@ -19,6 +19,7 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core import metric_catalogue as catalogue
+from stream_core.agents import Agents, built_in_agents
 from stream_core.allowed_origins import AllowedOrigins
 from stream_core.channel import Channel
 from stream_core.dialect import CompactDialect, Dialect
@@ -79,6 +80,7 @@ class Gateway:
             node_id="node",
             cookie_secure=False,
             models=("demo",),
+            agents=Agents(built_in_agents(demo=True)),
         )
 
     def connect(self, protocol: str = V1) -> Client:

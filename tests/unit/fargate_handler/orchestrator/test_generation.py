@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
-from stream_core.errors import EvenflowError, ModelRefused, Overloaded, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.errors import (
+    EvenflowError,
+    ModelRefused,
+    Overloaded,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 from stream_core.limits import Limits
 from stream_core.messages import Usage
 from stream_core.response_log import LogEntry
@@ -26,6 +33,7 @@ from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
+CALLER = Caller(session="ses_1", tenant="public", message_id="m1")
 
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -113,7 +121,7 @@ def error_code(stream: ResponseStream) -> str | None:
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
     bench = Bench()
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 1, key="rsp_1:1:1")
+    assert call.request == ModelRequest("demo", TURNS, 1, key="rsp_1:1:1", caller=CALLER)
     call.push("Even", "flow")
     call.end.set_result(ModelFinish("length", Usage(prompt_tokens=1, completion_tokens=2)))
     await settle()

@@ -15,7 +15,7 @@ from stream_core.limits import Limits
 from stream_core.response_log import Restart
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, TURNS, Bench, error_code
+from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, CALLER, TURNS, Bench, error_code
 from tests.unit.settle import settle
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -29,7 +29,7 @@ LEFT = ["Even", "flow "]
 async def test_a_source_that_continues_is_given_the_beginning_of_the_answer() -> None:
     bench = Bench(source=ControlledSource(continues=True), entries=LEFT)
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:2:2")
+    assert call.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:2:2", caller=CALLER)
     call.push("delivers.")
     call.finish()
     await settle()
@@ -40,7 +40,7 @@ async def test_a_source_that_continues_is_given_the_beginning_of_the_answer() ->
 async def test_a_source_that_does_not_continue_begins_again() -> None:
     bench = Bench(entries=LEFT)
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 2, "", "rsp_1:2:2")
+    assert call.request == ModelRequest("demo", TURNS, 2, "", "rsp_1:2:2", caller=CALLER)
     call.push("Once more.")
     call.finish()
     await settle()
