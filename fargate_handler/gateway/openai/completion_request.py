@@ -72,8 +72,8 @@ def _options(request: CompletionRequest) -> ModelOptions:
 def _passed(request: CompletionRequest) -> dict[str, Any]:
     """The parameters that are the model's alone."""
     passed = {name: value for name, value in (request.model_extra or {}).items() if value is not None}
-    if request.n is not None:
-        passed["n"] = request.n
+    own = {"n": request.n, "user": request.user, "metadata": request.metadata}
+    passed |= {name: value for name, value in own.items() if value is not None}
     if request.stream_options is not None:
         if not request.stream:
             raise _unsupported("stream_options is only for a request with stream", "stream_options")
