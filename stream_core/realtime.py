@@ -1,4 +1,4 @@
-"""The wire form of `/v1/realtime`: the same session and the same cursors, said in `start`, `token` and `final`."""
+"""The wire form of `/realtime`: the same session and the same cursors, said in `start`, `token` and `final`."""
 
 from __future__ import annotations
 

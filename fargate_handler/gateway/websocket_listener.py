@@ -14,8 +14,10 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, http_address
 from fargate_handler.gateway.head_first import HeadFirst
 from fargate_handler.gateway.listening_socket import listening_sockets
+from fargate_handler.gateway.openai.realtime_refusal import RealtimeRefusal
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core import openai_realtime
 from stream_core.allowed_origins import is_own_page
 from stream_core.dialect import CompactDialect, Dialect
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, OriginNotAllowed, Overloaded
@@ -24,11 +26,13 @@ from stream_core.metric_catalogue import CONNECTIONS_REFUSED
 from stream_core.realtime import RealtimeDialect
 from stream_core.session import CloseCode, Session
 from stream_core.session_init import bearer
+from stream_core.subprotocols import subprotocols
 
 # By path; a client that offers no subprotocol speaks the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
     "/ws": (Dialect(), CompactDialect()),
-    "/v1/realtime": (RealtimeDialect(),),
+    "/realtime": (RealtimeDialect(),),
+    openai_realtime.PATH: (RealtimeDialect(),),
 }
 # Bursts of thousands of connections wait here instead of a second on SYN retry.
 _BACKLOG = 8192
@@ -129,10 +133,11 @@ class WebSocketListener:
                 code="path_not_found",
             )
         check_handshake(request, self._http_address)
+        offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
+        beta = request.headers.get(openai_realtime.BETA_HEADER)
+        if path == openai_realtime.PATH and openai_realtime.asks_for_openai_realtime(offered, query, beta):
+            return _realtime_refusal(offered)
         self._check_origin(request)
-        # The offer may be spread over several header lines.
-        names = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
-        offered = [name.strip() for name in names if name.strip()]
         now = context.wall_time()
         claims = context.tokens.verify(_token(request, offered), now)
         dialect, answer_headers = _select(offered, dialects)
@@ -174,6 +179,12 @@ class WebSocketListener:
         body = orjson.dumps(error.to_body())
         response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(error.status, body, headers)
         return response
+
+
+def _realtime_refusal(offered: list[str]) -> WSUpgradeResponseWithListener:
+    name = openai_realtime.SUBPROTOCOL
+    headers = {"Sec-WebSocket-Protocol": name} if name in offered else {}
+    return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(headers), RealtimeRefusal())
 
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
