@@ -98,8 +98,8 @@ class HandlerSettings(Limits, BaseSettings):
         "", description='the agents as JSON, `{"name": {"instructions": "…"}}`, in the place of a file'
     )
     fallback_text: str = Field(
-        "The model cannot be reached at the moment. Your message is kept; please ask again in a minute.",
-        description="the answer, marked degraded, when every attempt failed; empty for an error instead",
+        "",
+        description="the answer, marked degraded, when every attempt failed and nothing was delivered; empty for the error",
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
     peer_url: AnyHttpUrl | None = Field(

@@ -443,7 +443,8 @@ class EnvironmentSettings(_Settings):
         return self
 
     def _check_workers(self, workers: WorkerServiceSettings) -> None:
-        silence = self.limits.pause_seconds + self.limits.first_token_deadline_seconds
+        limits = self.limits
+        silence = limits.pause_seconds + max(limits.model_first_sign_seconds, limits.model_silence_seconds)
         if silence >= workers.idle_timeout_seconds:
             raise ValueError(
                 f"{silence:g} must be below {workers.idle_timeout_seconds}, else paused answers are cut off"

@@ -75,9 +75,21 @@ class Limits(BaseModel):
     worker_rest_seconds: float = _limit(
         5, 0.1, 3_600, "a worker that could not be reached is asked again after so long, sooner when there is no other"
     )
-    first_token_deadline_seconds: float = _limit(10, 0.1, 3_600, "retry, then fallback answer, else error")
-    model_deadline_seconds: float = _limit(60, 0.1, 86_400, "retry, then fallback answer, else error")
-    model_retries: int = _limit(1, 0, 10, "fallback answer marked degraded, or the error")
+    queue_deadline_seconds: float = _limit(
+        60, 0.1, 3_600, "503 queue_timeout: a message accepted so long ago, for which no model was free; send it again"
+    )
+    model_first_sign_seconds: float = _limit(
+        60, 0.1, 3_600, "no sign of life from the model yet: another attempt, then the error first_token_timeout"
+    )
+    model_silence_seconds: float = _limit(
+        60, 0.1, 3_600, "no further sign of life: another attempt, then the error model_timeout behind the text"
+    )
+    model_deadline_seconds: float = _limit(
+        1_800, 0.1, 86_400, "the model is stopped; the text stays, finish_reason length (without any text model_timeout)"
+    )
+    model_retries: int = _limit(
+        1, 0, 10, "the error behind the text; without any text the fallback answer, where one is set, marked degraded"
+    )
     response_bytes: int = _limit(1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length")
     response_ttl_seconds: float = _limit(300, 0.1, 86_400, "410 response_expired")
     responses_held_per_session: int = _limit(32, 1, 100_000, "the session's oldest ended response expires early (410)")
@@ -147,7 +159,8 @@ class Limits(BaseModel):
             ("batch_window_ms", "batch_window_max_ms"),
             ("lag_notice_seconds", "lag_close_seconds"),
             ("messages_in_flight_per_session", "messages_remembered_per_session"),
-            ("first_token_deadline_seconds", "model_deadline_seconds"),
+            ("model_first_sign_seconds", "model_deadline_seconds"),
+            ("model_silence_seconds", "model_deadline_seconds"),
         )
         for smaller, larger in pairs:
             if getattr(self, smaller) > getattr(self, larger):

@@ -231,13 +231,8 @@ class Orchestrator:
         if not stream.readers:
             # Only now can one come, however long the ledger took.
             stream.unread_since = self._monotonic()
-        gone: NotFound | None = None
-        asked, limits = WholeRequest(turns), self._limits
-        try:
-            asked = self._requests.asked(stream.channel, turns, terms)
-            limits = self._requests.limits(stream.channel, terms, limits)
-        except NotFound as error:
-            gone = error  # the agents have changed since the message was accepted
+        channel, message = stream.channel, turns[-1].text
+        asked, limits, gone = self._what_is_asked(channel, turns, terms)
         generation = Generation(
             stream=stream,
             asked=asked,
@@ -246,7 +241,10 @@ class Orchestrator:
             limits=limits,
             grace_seconds=grace_seconds,
             # A program would take a ready-made answer for the model's.
-            fallback_text="" if brings_conversation(stream.channel) else self._fallback_text,
+            fallback_text="" if brings_conversation(channel) else self._fallback_text,
+            continues=lambda: self._source.continues and can_go_on(channel, message, stream.log.entries),
+            # Whoever sent a key would only be given the same error again.
+            sender_repeats=comes_once(channel),
             monotonic=self._monotonic,
             in_force=self._in_force,
             on_attempt=self._attempted_again,
@@ -255,6 +253,16 @@ class Orchestrator:
         self._generations.add(generation)
         if gone is not None:
             generation.interrupt(gone)
+
+    def _what_is_asked(
+        self, channel: Channel, turns: tuple[Turn, ...], terms: MessageTerms
+    ) -> tuple[WholeRequest, Limits, NotFound | None]:
+        """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
+        try:
+            asked = self._requests.asked(channel, turns, terms)
+            return asked, self._requests.limits(channel, terms, self._limits), None
+        except NotFound as gone:
+            return WholeRequest(turns), self._limits, gone
 
     async def find(self, response_id: str, channel: Channel) -> ResponseStream:
         """A response of the session, whichever task generates it.
@@ -302,8 +310,7 @@ class Orchestrator:
         stream = self.new_stream(response_id, left.message.message_id, channel)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
-            continues = self._source.continues and can_go_on(channel, left.message.text, entries)
-            stream.take_up(entries, left.lease.epoch, left.began_at, continues=continues)
+            stream.take_up(entries, left.lease.epoch, left.began_at)
         copy = self.responses.held(response_id)
         if copy is not None:
             self.responses.drop(copy)

@@ -107,7 +107,7 @@ def test_the_proxy_cuts_no_answer_off(with_workers: Synthesis) -> None:
     (offered,) = _service(with_workers, "Workers")["ServiceConnectConfiguration"]["Services"]
     assert offered["Timeout"]["PerRequestTimeoutSeconds"] == 0, "15 s is what is left out"
     limits = with_workers.settings.limits
-    assert offered["Timeout"]["IdleTimeoutSeconds"] > limits.pause_seconds + limits.first_token_deadline_seconds
+    assert offered["Timeout"]["IdleTimeoutSeconds"] > limits.pause_seconds + limits.model_silence_seconds
 
 
 def test_workers_call_the_model_and_handlers_no_more(staging: Synthesis, with_workers: Synthesis) -> None:

@@ -23,8 +23,10 @@ DESIGN = {
     "messages_in_flight_per_tenant": None,
     "queue_depth": 1_000,
     "generations_per_node": 1_000,
-    "model_deadline_seconds": 60,
-    "first_token_deadline_seconds": 10,
+    "queue_deadline_seconds": 60,
+    "model_first_sign_seconds": 60,
+    "model_silence_seconds": 60,
+    "model_deadline_seconds": 1800,
     "model_retries": 1,
     "response_ttl_seconds": 300,
     "session_token_ttl_seconds": 3_600,
@@ -58,7 +60,8 @@ def test_each_limit_has_bounds_and_says_what_happens_when_it_is_reached(name: st
     [
         ("batch_window_ms", "batch_window_max_ms"),
         ("lag_notice_seconds", "lag_close_seconds"),
-        ("first_token_deadline_seconds", "model_deadline_seconds"),
+        ("model_first_sign_seconds", "model_deadline_seconds"),
+        ("model_silence_seconds", "model_deadline_seconds"),
     ],
 )
 def test_limits_that_contradict_each_other_are_refused_by_name(smaller: str, larger: str) -> None:
