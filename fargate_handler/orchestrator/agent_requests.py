@@ -54,8 +54,9 @@ class AgentRequests:
         whole = [agent.deadline_seconds or limits.model_deadline_seconds]
         if terms.timeout_ms is not None:
             whole.append(terms.timeout_ms / 1000)
-        silence = agent.silence_seconds or limits.first_token_deadline_seconds
-        deadlines = {"first_token_deadline_seconds": silence, "model_deadline_seconds": min(whole)}
+        deadlines = {"model_deadline_seconds": min(whole)}
+        if agent.silence_seconds is not None:
+            deadlines |= dict.fromkeys(("model_first_sign_seconds", "model_silence_seconds"), agent.silence_seconds)
         return limits.model_copy(update=deadlines)
 
     def _agent_of(self, channel: Channel) -> Agent:

@@ -236,13 +236,7 @@ class Orchestrator:
         channel, message = stream.channel, turns[-1].text
         if brings_conversation(channel):
             self.held_requests.begin(stream, message.encode())
-        gone: NotFound | None = None
-        asked, limits = WholeRequest(turns), self._limits
-        try:
-            asked = self._requests.asked(channel, turns, terms)
-            limits = self._requests.limits(channel, terms, limits)
-        except NotFound as error:
-            gone = error  # the agents have changed since the message was accepted
+        asked, limits, gone = self._what_is_asked(channel, turns, terms)
         generation = Generation(
             stream=stream,
             asked=asked,
@@ -263,6 +257,16 @@ class Orchestrator:
         self._generations.add(generation)
         if gone is not None:
             generation.interrupt(gone)
+
+    def _what_is_asked(
+        self, channel: Channel, turns: tuple[Turn, ...], terms: MessageTerms
+    ) -> tuple[WholeRequest, Limits, NotFound | None]:
+        """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
+        try:
+            asked = self._requests.asked(channel, turns, terms)
+            return asked, self._requests.limits(channel, terms, self._limits), None
+        except NotFound as gone:
+            return WholeRequest(turns), self._limits, gone
 
     async def find(self, response_id: str, channel: Channel) -> ResponseStream:
         """A response of the session, whichever task generates it.

@@ -250,7 +250,7 @@ async def test_an_attempt_that_failed_behind_text_is_continued_where_the_source_
     call.fail(BROKEN)
     await settle()
     again = bench.source.calls[1]
-    assert again.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:1:2")
+    assert again.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:1:2", caller=CALLER)
     again.push("delivers.")
     again.finish()
     await settle()
