@@ -9,7 +9,11 @@ from fargate_handler.token_sources.port import ModelEnd, ModelFinish, ModelOptio
 from stream_core.conversation import ToolCall, Turn
 from stream_core.messages import Usage
 
-_REASONS: dict[str, ModelEnd] = {"length": "length", "tool_calls": "tool_calls"}
+_REASONS: dict[str, ModelEnd] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:
@@ -31,6 +35,7 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
         prefix=request.prefix,
         key=request.key,
         options=_options_message(request.options),
+        marked=request.marked,
     )
 
 
@@ -50,7 +55,14 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
         for turn in message.turns
     )
     return ModelRequest(
-        message.agent, turns, message.attempt, message.prefix, message.key, _options_of(message.options)
+        message.agent,
+        turns,
+        message.attempt,
+        message.prefix,
+        message.key,
+        _options_of(message.options),
+        # A handler from before there was that field wants it with tools.
+        marked=message.marked or bool(message.options.tools),
     )
 
 
@@ -61,7 +73,7 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
         return wire.Finish(reason=finish.finish_reason)
     return wire.Finish(
         reason=finish.finish_reason,
-        usage=wire.Usage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens),
+        usage=wire.Usage(**usage.counted()),
     )
 
 
@@ -71,7 +83,11 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     if not message.HasField("usage"):
         return ModelFinish(reason, None)
     counted = message.usage
-    return ModelFinish(reason, Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens))
+    known = {name: getattr(counted, name) for name in ("cached_tokens", "reasoning_tokens") if counted.HasField(name)}
+    return ModelFinish(
+        reason,
+        Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens, **known),
+    )
 
 
 def _options_message(options: ModelOptions) -> wire.Options:

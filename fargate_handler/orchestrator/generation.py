@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 
-from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.orchestrator.whole_request import WholeRequest, brings_conversation
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
@@ -185,7 +185,13 @@ class Generation:
         stream = self.stream
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
         request = ModelRequest(
-            stream.channel.agent, self._asked.turns, stream.attempt, self._prefix, key, self._asked.options
+            stream.channel.agent,
+            self._asked.turns,
+            stream.attempt,
+            self._prefix,
+            key,
+            self._asked.options,
+            marked=brings_conversation(stream.channel),
         )
         self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, self.stream))
         self._look_slot = self._clock.put_after(self, self._next_look(now))

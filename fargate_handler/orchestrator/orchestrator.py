@@ -274,7 +274,7 @@ class Orchestrator:
         stream = self.new_stream(response_id, left.message.message_id, channel)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
-            continues = self._source.continues and can_go_on(channel, left.message.text, entries)
+            continues = self._source.continues and can_go_on(channel, entries)
             stream.take_up(entries, left.lease.epoch, left.began_at, continues=continues)
         copy = self.responses.held(response_id)
         if copy is not None:

@@ -36,7 +36,7 @@ class BedrockModel:
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
         call = bedrock_request(request, self._max_tokens)
-        reply = BedrockAnswer(sink, tools=bool(request.options.tools))
+        reply = BedrockAnswer(sink, marked=request.marked)
         answer = await self._client.call("converse_stream", modelId=self._model, **call)
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:

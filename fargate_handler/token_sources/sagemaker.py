@@ -56,7 +56,7 @@ class SageMakerModel:
                 {"messages": messages, **self._options, **request.options.within(self._max_tokens).given()}
             ),
         )
-        reply, decoder = OpenAIAnswer(sink, tools=bool(request.options.tools)), _decoder_of(answer)
+        reply, decoder = OpenAIAnswer(sink, marked=request.marked), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 for data in decoder.feed(_part_of(event)):
