@@ -11,7 +11,11 @@ from fargate_handler.token_sources.port import Caller, ModelEnd, ModelFinish, Mo
 from stream_core.conversation import ToolCall, Turn
 from stream_core.messages import Usage
 
-_REASONS: dict[str, ModelEnd] = {"length": "length", "tool_calls": "tool_calls"}
+_REASONS: dict[str, ModelEnd] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:
@@ -35,6 +39,7 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
         prefix=request.prefix,
         key=request.key,
         options=_options_message(request.options),
+        marked=request.marked,
         model=request.model,
         caller=_caller_message(request.caller),
     )
@@ -64,6 +69,8 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
         message.prefix,
         message.key,
         _options_of(message.options),
+        # A handler from before there was that field wants it with tools.
+        marked=message.marked or bool(message.options.tools),
         model=message.model,
         caller=_caller_of(message.caller),
     )
@@ -76,7 +83,7 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
         return wire.Finish(reason=finish.finish_reason)
     return wire.Finish(
         reason=finish.finish_reason,
-        usage=wire.Usage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens),
+        usage=wire.Usage(**usage.counted()),
     )
 
 
@@ -86,7 +93,11 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     if not message.HasField("usage"):
         return ModelFinish(reason, None)
     counted = message.usage
-    return ModelFinish(reason, Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens))
+    known = {name: getattr(counted, name) for name in ("cached_tokens", "reasoning_tokens") if counted.HasField(name)}
+    return ModelFinish(
+        reason,
+        Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens, **known),
+    )
 
 
 def _caller_message(caller: Caller) -> wire.Caller:

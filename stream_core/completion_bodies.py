@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
-from stream_core.marked_text import MOST_CALLS
+from stream_core.marked_text import MOST_CALLS, MOST_CHOICES
 from stream_core.message_terms import LONGEST_USER, Metadata
 
 ROLES = {
@@ -23,7 +23,6 @@ ROLES = {
 """What a message's role is → what the model is told that it is."""
 
 _INT64 = 2**63
-_MOST_CHOICES = 128
 
 # What they may be is for the model's server to judge; these bounds are of what carries them there.
 _Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
@@ -141,7 +140,7 @@ class CompletionRequest(_Given):
     messages: Annotated[list[RequestMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: Annotated[int, Field(ge=1, le=_MOST_CHOICES)] | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
     max_tokens: _Tokens | None = None
     max_completion_tokens: _Tokens | None = None
     temperature: _Number | None = None
@@ -161,12 +160,33 @@ COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionReque
 _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
+class PromptTokens(BaseModel):
+    """What of the prompt's tokens the model had in its cache."""
+
+    cached_tokens: int
+
+
+class CompletionTokens(BaseModel):
+    """What of the answer's tokens is reasoning."""
+
+    reasoning_tokens: int
+
+
 class CompletionUsage(BaseModel):
-    """What was counted, in the model's tokens."""
+    """What was counted, in the model's tokens; the details are there where the model's server says them."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokens | None = None
+    completion_tokens_details: CompletionTokens | None = None
+
+
+class Logprobs(BaseModel):
+    """The log probabilities of tokens, as the model's server says them."""
+
+    content: list[dict[str, Any]] | None
+    refusal: list[dict[str, Any]] | None
 
 
 class MessageFunction(BaseModel):
@@ -176,29 +196,43 @@ class MessageFunction(BaseModel):
     arguments: str
 
 
+class MessageCustom(BaseModel):
+    """The custom tool that the model called; `input` is what it wrote."""
+
+    name: str
+    input: str
+
+
 class MessageToolCall(BaseModel):
-    """A call that the model made."""
+    """A call that the model made: `function` or `custom`, as `type` says."""
 
     id: str
-    type: Literal["function"]
-    function: MessageFunction
+    type: Literal["function", "custom"]
+    function: MessageFunction | None = None
+    custom: MessageCustom | None = None
 
 
-class CompletionMessage(BaseModel):
-    """The answer. `content` is null only where it is nothing but calls."""
+class _Asides(BaseModel):
+    # By whichever of its names the model's server calls its reasoning.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class CompletionMessage(_Asides):
+    """The answer, and the reasoning before it. `content` is null only where it is nothing but calls, or a refusal."""
 
     role: Literal["assistant"]
     content: str | None
-    refusal: None
+    refusal: str | None
     tool_calls: list[MessageToolCall] | None = None
 
 
 class CompletionChoice(BaseModel):
-    """The one answer of a request."""
+    """An answer of as many as `n` said."""
 
-    index: Literal[0]
+    index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     message: CompletionMessage
-    logprobs: None
+    logprobs: Logprobs | None
     finish_reason: _FinishReason
 
 
@@ -209,11 +243,11 @@ class _Completion(BaseModel):
 
 
 class Completion(_Completion):
-    """A whole answer; `usage` is null where the model doesn't count."""
+    """A whole answer; without `usage` where the model doesn't count."""
 
     object: Literal["chat.completion"]
-    choices: tuple[CompletionChoice]
-    usage: CompletionUsage | None
+    choices: Annotated[list[CompletionChoice], Field(min_length=1)]
+    usage: CompletionUsage | None = None
 
 
 class ChunkFunction(BaseModel):
@@ -223,40 +257,52 @@ class ChunkFunction(BaseModel):
     arguments: str
 
 
+class ChunkCustom(BaseModel):
+    """Of a call of a custom tool: its name at the beginning, and more of its input."""
+
+    name: str | None = None
+    input: str
+
+
 class ChunkToolCall(BaseModel):
     """More of the call `index`; `id`, `type` and the name are there where it begins."""
 
     index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None
-    type: Literal["function"] | None = None
-    function: ChunkFunction
+    type: Literal["function", "custom"] | None = None
+    function: ChunkFunction | None = None
+    custom: ChunkCustom | None = None
 
 
-class ChunkDelta(BaseModel):
-    """What comes next: who speaks in the first chunk, text and calls, nothing in the last one.
+class ChunkDelta(_Asides):
+    """What comes next: who speaks where a choice begins, text, reasoning, a refusal and calls, nothing in the last one.
 
     In the first chunk `content` is null where the request has tools.
     """
 
     role: Literal["assistant"] | None = None
     content: str | None = Field(default_factory=lambda: None)
+    refusal: str | None = None
     tool_calls: list[ChunkToolCall] | None = None
 
 
 class ChunkChoice(BaseModel):
-    """The next piece of the answer; the last one says how it ended."""
+    """The next piece of one of the answers; its last one says how it ended."""
 
-    index: Literal[0]
+    index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     delta: ChunkDelta
-    logprobs: None
+    logprobs: Logprobs | None
     finish_reason: _FinishReason | None
 
 
 class CompletionChunk(_Completion):
-    """A piece of an answer. With `include_usage` there is `usage`: null, but in the last chunk, which has no choice."""
+    """A piece of an answer, or of several.
+
+    With `include_usage` there is `usage`: null, but in the last chunk, which has no choice.
+    """
 
     object: Literal["chat.completion.chunk"]
-    choices: Annotated[list[ChunkChoice], Field(max_length=1)]
+    choices: list[ChunkChoice]
     usage: CompletionUsage | None = Field(default_factory=lambda: None)
 
 

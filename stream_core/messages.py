@@ -164,10 +164,16 @@ FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_fil
 
 
 class Usage(BaseModel):
-    """What the model counted."""
+    """What the model counted; what of it was cached, or reasoning, where it says so."""
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def counted(self) -> dict[str, int]:
+        """What is known, by name."""
+        return self.model_dump(exclude_none=True)
 
 
 class SessionLimits(BaseModel):

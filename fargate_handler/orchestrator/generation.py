@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from fargate_handler.orchestrator.model_watch import ModelWatch
 from fargate_handler.orchestrator.replacing_sink import ReplacingSink
-from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
+from fargate_handler.orchestrator.whole_request import WholeRequest, brings_conversation, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
@@ -222,6 +222,7 @@ class Generation:
             self._prefix,
             key,
             asked.options,
+            marked=brings_conversation(stream.channel),
             model=asked.model,
             caller=caller_of(stream.channel, stream.message_id, asked),
         )

@@ -379,7 +379,7 @@ def _ending(stream: ResponseStream, ended_at: float) -> Ending:
         next_index=stream.log.next_index,
         ended_at=ended_at,
         finish_reason=stream.finish_reason,
-        usage=stream.usage.model_dump() if stream.usage else None,
+        usage=stream.usage.counted() if stream.usage else None,
         error=stream.error,
         degraded=stream.degraded,
     )

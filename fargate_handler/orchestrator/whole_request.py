@@ -11,7 +11,7 @@ import orjson
 from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.channel import Channel
 from stream_core.conversation import ToolCall, Turn, text_of_parts
-from stream_core.marked_text import has_calls
+from stream_core.marked_text import has_marks
 from stream_core.response_log import LogEntry, slice_of
 
 AGENT = "openai/chat"
@@ -80,11 +80,9 @@ def brings_conversation(channel: Channel) -> bool:
     return channel.agent == AGENT
 
 
-def can_go_on(channel: Channel, message: str, begun: Sequence[LogEntry]) -> bool:
-    """Whether a model that continues answers can continue the one to `message` that has `begun`: not from within its calls."""
-    if channel.agent != AGENT or not has_calls(slice_of(begun, 0).text):
-        return True
-    return not WholeRequest.from_text(message).options.tools
+def can_go_on(channel: Channel, begun: Sequence[LogEntry]) -> bool:
+    """Whether a model that continues answers can continue the one that has `begun`: only from what it says, and nothing else."""
+    return channel.agent != AGENT or not has_marks(slice_of(begun, 0).text)
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:

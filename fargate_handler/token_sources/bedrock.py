@@ -36,7 +36,7 @@ class BedrockModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        reply = BedrockAnswer(sink, tools=bool(request.options.tools))
+        reply = BedrockAnswer(sink, marked=request.marked)
         schema = AnswerTool(answer_tool(request.options))
         # Not kept in a name: it may be large, and the answer long.
         answer = await self._client.call(

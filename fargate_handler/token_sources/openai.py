@@ -70,7 +70,7 @@ class OpenAIModel:
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 try:
-                    return await _relay(answer.content, OpenAIAnswer(sink, tools=bool(request.options.tools)), sink)
+                    return await _relay(answer.content, OpenAIAnswer(sink, marked=request.marked), sink)
                 except BaseException:
                     abort_connection(answer)  # which is what stops the model
                     raise

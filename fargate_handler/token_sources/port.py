@@ -18,8 +18,8 @@ class ModelOptions:
     """What a request says about the answer, by OpenAI's names; None or empty: the model's own default.
 
     A source passes on what its model takes, and leaves out what it doesn't. `longest` is the bound, whichever of its two
-    names was used. With `tools` the answer is marked text (`stream_core.marked_text`); `tools` and `tool_choice` are the
-    objects of OpenAI's API. `passed` are all other parameters by their names, as they came: for the model's server to judge.
+    names was used. `tools` and `tool_choice` are the objects of OpenAI's API. `passed` are all other parameters by
+    their names, as they came: for the model's server to judge.
     """
 
     max_tokens: int | None = None
@@ -72,7 +72,8 @@ class ModelRequest:
     """What the model is asked. `turns` ends with the message to answer; `attempt` counts from 1.
 
     `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, without
-    calls in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    marks in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    `marked`: the answer is marked text (`stream_core.marked_text`), with all that the model gives; else the text alone.
     `model` is its name at the model's server; empty for the one that the source was made for.
     """
 
@@ -82,6 +83,7 @@ class ModelRequest:
     prefix: str = ""
     key: str = ""
     options: ModelOptions = ModelOptions()
+    marked: bool = False
     model: str = ""
     caller: Caller = Caller()
 

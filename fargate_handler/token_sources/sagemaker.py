@@ -55,7 +55,7 @@ class SageMakerModel:
             ContentType="application/json",
             Body=orjson.dumps({**parameters, **model, "messages": _messages(request.turns)}),
         )
-        reply, decoder = OpenAIAnswer(sink, tools=bool(request.options.tools)), _decoder_of(answer)
+        reply, decoder = OpenAIAnswer(sink, marked=request.marked), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 for data in decoder.feed(_part_of(event)):

@@ -24,6 +24,14 @@ const actions = {
     const runner = client.chat.completions.stream(body, options);
     return { text: await runner.finalContent() };
   },
+  async chunks() {
+    const chunks = [];
+    for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) chunks.push(chunk);
+    return { chunks };
+  },
+  async final() {
+    return await client.chat.completions.stream(body, options).finalChatCompletion();
+  },
   async calls() {
     const runner = client.chat.completions.stream(body, options);
     let argumentsOnTheWay = "";
