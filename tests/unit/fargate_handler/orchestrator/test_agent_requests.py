@@ -67,7 +67,7 @@ _TERMS = MessageTerms(params=MessageParams(seed=7), timeout_ms=60_000, metadata=
 
 async def test_a_task_that_takes_over_asks_the_same_for_the_same_user() -> None:
     first, second = await two_tasks()
-    await first.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", 30.0, _TERMS))
+    await first.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", 30.0, terms=_TERMS))
     await settle()
     asked = first.source.calls[0].request
     assert asked.options == ModelOptions(seed=7)

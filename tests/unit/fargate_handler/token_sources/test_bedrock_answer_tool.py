@@ -8,7 +8,8 @@ from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.bedrock_answer_tool import AnswerTool
 from fargate_handler.token_sources.port import ModelFinish
 from stream_core.errors import UpstreamFailed
-from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
+from stream_core.marked_text import AnswerPart, CallPart
+from stream_core.marked_text_reader import MarkedTextReader
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 
@@ -33,7 +34,7 @@ STOP = {"messageStop": {"stopReason": "tool_use"}}
 
 def answered(*events: dict[str, Any], name: str | None = "person", tools: bool = False) -> tuple[str, ModelFinish]:
     sink = RecordingSink()
-    answer, tool = BedrockAnswer(sink, tools=tools), AnswerTool(name)
+    answer, tool = BedrockAnswer(sink, marked=tools), AnswerTool(name)
     for event in events:
         if (told := tool.told(event)) is not None:
             answer.take(told)
