@@ -19,6 +19,8 @@ PAGES = (
 )
 LOCAL = "http://127.0.0.1:8080"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r" +# .*$")
+_ENDS = re.compile(r"(?<!\\)\n")
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ def blocks(language: str, page: str = "README.md") -> list[str]:
     return [block.code for block in BLOCKS if (block.page, block.language) == (page, language)]
 
 
-def commands() -> list[str]:
-    """What all the pages tell their readers to type."""
-    return [block.code for block in BLOCKS if block.language == "sh"]
+def commands(page: str | None = None) -> list[str]:
+    """What a page, or all of them, tell their readers to type: lines, without the comment at their end."""
+    shell = [it.code for it in BLOCKS if it.language == "sh" and page in {None, it.page}]
+    return [_COMMENT.sub("", line) for code in shell for line in _ENDS.split(code)]
 
 
 def at(server: ServerProcess, snippet: str) -> str:

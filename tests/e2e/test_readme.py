@@ -23,7 +23,7 @@ from tests.e2e.readme_snippets import BLOCKS, PAGES, at, blocks, commands, page_
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
 _SERVING = [command for command in commands() if command.endswith("make run")]
-_CALLS = blocks("sh", "docs/protocol.md")
+_CALLS = commands("docs/protocol.md")
 _MOST_PICTURE_BYTES = 2_000_000
 
 
@@ -54,7 +54,7 @@ _REASONS_NOT_TO_RUN = {
     "make run-aws": "tests/aws runs the same system",
 }
 _SMOOTHER = ".venv/bin/python -m bench.smoother"
-_IN_TEST_OTHER_ORIGINS = {*blocks("html"), *blocks("js"), *blocks("sh", "web/README.md")}
+_IN_TEST_OTHER_ORIGINS = {*blocks("html"), *blocks("js"), *commands("web/README.md")}
 # Beside commands they hold frames, bodies and calls of the library, which have tests of their own.
 _REFERENCES = ("docs/protocol.md", "web/README.md")
 
@@ -155,10 +155,11 @@ def test_the_other_targets_know_what_to_do(command: str) -> None:
     assert any(tool in planned for tool in ("python -m", "bin/cdk synth"))
 
 
-def test_no_block_is_left_out() -> None:
-    run = {*_SERVING, *_CALLS, *_SHORT_FORMS, *_REASONS_NOT_TO_RUN, _SMOOTHER, *blocks("python"), *blocks("toml")}
-    wanted = [it for it in BLOCKS if it.language == "sh" or it.page not in _REFERENCES]
-    assert [it for it in wanted if it.code not in run | _IN_TEST_OTHER_ORIGINS] == []
+def test_no_command_and_no_block_is_left_out() -> None:
+    run = {*_SERVING, *_CALLS, *_SHORT_FORMS, *_REASONS_NOT_TO_RUN, _SMOOTHER, *_IN_TEST_OTHER_ORIGINS}
+    assert set(commands()) - run == set()
+    code = {it.code for it in BLOCKS if it.language != "sh" and it.page not in _REFERENCES}
+    assert code - _IN_TEST_OTHER_ORIGINS - {*blocks("python"), *blocks("toml")} == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
