@@ -17,7 +17,7 @@ from playwright.sync_api import Page, WebSocket, expect
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.other_site import OtherSite, other_site
-from tests.e2e.readme_snippets import at, blocks
+from tests.e2e.readme_snippets import at, blocks, commands
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
 OpenPage = Callable[[str], Page]
@@ -166,7 +166,7 @@ def _ask_the_element(page: Page, transport: str) -> None:
 def test_the_package_is_what_a_bundler_takes(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess, tmp_path: Path
 ) -> None:
-    (pack,) = (command for command in blocks("sh") if command.endswith("npm pack"))
+    (pack,) = commands("web/README.md")
     _run(["bash", "-c", pack], ROOT, {"npm_config_pack_destination": str(tmp_path), "npm_config_cache": str(tmp_path)})
     with tarfile.open(tmp_path / "evenflow-client-0.1.0.tgz") as package:
         package.extractall(tmp_path / "unpacked", filter="data")
