@@ -14,7 +14,7 @@ has "-1.end"."""
 CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
 """The same of a chunk of OpenAI's API; "-1" before the first text."""
 
-_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def error_headers(error: EvenflowError) -> dict[str, str]:
