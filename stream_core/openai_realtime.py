@@ -5,9 +5,8 @@ Its clients show neither the status nor the body of a refused handshake, but an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
-from urllib.parse import parse_qs
 
 from stream_core.session import CloseCode
 
@@ -19,20 +18,19 @@ CLOSE_REASON = "OpenAI's Realtime API is not served here; use POST /v1/chat/comp
 _QUERY = ("model", "call_id", "intent")
 
 
-def asks_for_openai_realtime(offered: Sequence[str], query: str, beta: str | None) -> bool:
+def asks_for_openai_realtime(offered: Collection[str], query: Collection[str], beta: str | None) -> bool:
     """Whether a handshake at `PATH` is one of OpenAI's clients.
 
     Args:
         offered: the subprotocols.
-        query: the address' part behind the question mark.
+        query: the names of the address' parameters.
         beta: the value of `BETA_HEADER`.
     """
     if any(name.startswith("evenflow.") for name in offered):
         return False
     if beta is not None or SUBPROTOCOL in offered or any(name.startswith("openai-") for name in offered):
         return True
-    asked = parse_qs(query)
-    return any(name in asked for name in _QUERY)
+    return any(name in query for name in _QUERY)
 
 
 def not_served() -> dict[str, Any]:
