@@ -68,6 +68,20 @@ _PYDANTIC_AI = (
     *("whole", "stream", "tools", "structured_output", "native_output", "image", "two_turns", "reasoning"),
     *("silence_within", "too_long"),
 )
+_OPENAI_JS = (
+    *("stream", "whole", "reasoning", "refusal", "refusal_whole", "filtered", "json_mode", "parse", "tools"),
+    *("tools_streamed", "image", "two_choices", "silence_first", "silence_within", "silence_whole", "busy_once"),
+    *("busy", "no_quota", "too_long", "policy"),
+)
+_AI_SDK = (
+    *("stream", "stream_compatible", "whole", "reasoning_compatible", "tools", "tools_compatible", "tools_whole"),
+    *("object", "object_compatible", "output", "image", "image_compatible", "filtered", "silence_first"),
+    *("silence_within", "silence_whole", "busy", "too_long"),
+)
+_LANGCHAIN_JS = (
+    *("invoke", "stream", "bind_tools", "structured_output", "structured_output_default", "image", "named"),
+    *("two_turns", "silence_within", "too_long"),
+)
 
 CLIENTS = {
     client.name: client
@@ -79,5 +93,8 @@ CLIENTS = {
         Client("openai-agents", "agents_sdk.py", _AGENTS),
         Client("pydantic-ai", "pydantic_ai_agent.py", _PYDANTIC_AI),
         Client("autogen", "autogen_agent.py", ("whole", "stream", "tools", "two_turns")),
+        Client("openai-js", "openai_sdk.mjs", _OPENAI_JS),
+        Client("ai-sdk", "ai_sdk.mjs", _AI_SDK),
+        Client("langchain-js", "langchain_chat.mjs", _LANGCHAIN_JS),
     )
 }

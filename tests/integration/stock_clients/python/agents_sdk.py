@@ -52,7 +52,7 @@ async def tools_streamed(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    result = await Runner.run(agent(server, output_type=Person), server.question("json"))
+    result = await Runner.run(agent(server, output_type=Person), server.question("person"))
     return result.final_output.model_dump()
 
 

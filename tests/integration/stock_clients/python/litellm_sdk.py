@@ -64,7 +64,7 @@ async def tools_streamed(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    return told(await asked(server, [user(server.question("json"))], response_format=Person))
+    return told(await asked(server, [user(server.question("person"))], response_format=Person))
 
 
 async def reasoning(server: Server) -> Any:

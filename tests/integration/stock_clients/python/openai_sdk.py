@@ -129,12 +129,12 @@ async def cut(server: Server) -> Any:
 
 
 async def json_mode(server: Server) -> Any:
-    return [await asked(server, "json", stream=each, response_format={"type": "json_object"}) for each in (True, False)]
+    return [await asked(server, "person", stream=each, response_format={"type": "json_object"}) for each in (True, False)]
 
 
 async def parse(server: Server) -> Any:
     answer = await client(server).chat.completions.parse(
-        model=server.model, messages=[user(server.question("json"))], response_format=Person
+        model=server.model, messages=[user(server.question("person"))], response_format=Person
     )
     return answer.choices[0].message.parsed.model_dump()
 
