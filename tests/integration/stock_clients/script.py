@@ -108,6 +108,7 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
         Answer(text=("Sunny in Zürich, ", "and noon in Oslo.")),
     ),
     "person": (Answer(text=(), json=_PERSON, calls=(_PERSON_BY_TOOL,)),),
+    "weather": (Answer(text=(), calls=(_WEATHER,)), Answer(text=("Sunny ", "in Zürich."))),
     "turns": (Answer(), Answer(text=("The second ", "answer."))),
     "silence-first": (Answer(before=SILENCE_SECONDS),),
     "silence-within": (Answer(within=SILENCE_SECONDS),),

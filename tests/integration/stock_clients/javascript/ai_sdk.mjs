@@ -5,9 +5,9 @@ import { generateObject, generateText, Output, stepCountIs, streamText, tool } f
 import { run } from "./side_by_side.mjs";
 import { CITY, PERSON, PIXEL, resultOf } from "./tools.mjs";
 
-const openai = ({ url, model }) => createOpenAI({ baseURL: url, apiKey: "sk-test" }).chat(model);
-const compatible = ({ url, model }) =>
-  createOpenAICompatible({ name: "stock", baseURL: url, apiKey: "sk-test", supportsStructuredOutputs: true })(model);
+const openai = ({ url, model, key }) => createOpenAI({ baseURL: url, apiKey: key }).chat(model);
+const compatible = ({ url, model, key }) =>
+  createOpenAICompatible({ name: "stock", baseURL: url, apiKey: key, supportsStructuredOutputs: true })(model);
 
 const tools = {
   get_weather: tool({ description: "The weather.", inputSchema: CITY, execute: () => resultOf("get_weather") }),

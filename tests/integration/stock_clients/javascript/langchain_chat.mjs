@@ -5,7 +5,7 @@ import { ChatOpenAI } from "@langchain/openai";
 import { run } from "./side_by_side.mjs";
 import { CITY, PERSON, PIXEL, resultOf } from "./tools.mjs";
 
-const chat = ({ url, model }) => new ChatOpenAI({ model, apiKey: "sk-test", configuration: { baseURL: url } });
+const chat = ({ url, model, key }) => new ChatOpenAI({ model, apiKey: key, configuration: { baseURL: url } });
 
 const TOOLS = [
   tool(() => resultOf("get_weather"), { name: "get_weather", description: "The weather.", schema: CITY }),

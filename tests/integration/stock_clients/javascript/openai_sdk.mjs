@@ -4,7 +4,7 @@ import { zodResponseFormat } from "openai/helpers/zod";
 import { run } from "./side_by_side.mjs";
 import { PERSON, PIXEL, resultOf, TOOLS } from "./tools.mjs";
 
-const completions = ({ url }) => new OpenAI({ baseURL: url, apiKey: "sk-test" }).chat.completions;
+const completions = ({ url, key }) => new OpenAI({ baseURL: url, apiKey: key }).chat.completions;
 const user = (content) => ({ role: "user", content });
 
 async function streamed(server, messages, options = {}) {

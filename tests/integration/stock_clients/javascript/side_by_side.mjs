@@ -4,11 +4,11 @@ const SECONDS = 40;
 
 export async function run(found) {
   const { client, servers, scenarios } = JSON.parse(process.argv[2]);
-  const sides = Object.entries(servers).map(async ([side, { url, model }]) => {
+  const sides = Object.entries(servers).map(async ([side, { url, model, key }]) => {
     const saw = {};
     for (const name of scenarios) {
       const question = (script) => `${script} for ${client}.${name}`;
-      saw[name] = await seen(found[name], { url, model, question });
+      saw[name] = await seen(found[name], { url, model, key, question });
     }
     return [side, saw];
   });

@@ -22,7 +22,7 @@ class Person(BaseModel):
 
 
 def chat(server: Server, **options: Any) -> ChatOpenAI:
-    return ChatOpenAI(base_url=server.url, api_key="sk-test", model=server.model, **options)
+    return ChatOpenAI(base_url=server.url, api_key=server.key, model=server.model, **options)
 
 
 def told(message: Any) -> dict[str, Any]:

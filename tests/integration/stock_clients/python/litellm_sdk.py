@@ -16,7 +16,7 @@ class Person(BaseModel):
 
 
 async def asked(server: Server, messages: list[Any], **options: Any) -> Any:
-    where = {"api_base": server.url, "api_key": "sk-test"}
+    where = {"api_base": server.url, "api_key": server.key}
     return await litellm.acompletion(f"openai/{server.model}", messages=messages, **where, **options)
 
 

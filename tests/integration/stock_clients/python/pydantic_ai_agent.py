@@ -20,7 +20,7 @@ class Person(BaseModel):
 
 
 def agent(server: Server, **options: Any) -> Agent[Any, Any]:
-    provider = OpenAIProvider(base_url=server.url, api_key="sk-test")
+    provider = OpenAIProvider(base_url=server.url, api_key=server.key)
     return Agent(OpenAIChatModel(server.model, provider=provider), instructions="Be brief.", **options)
 
 
