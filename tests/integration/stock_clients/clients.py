@@ -8,7 +8,7 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).parent
 _ROOT = _FOLDER.parents[2]
-_ENVIRONMENTS = _ROOT / ".build" / "clients"
+_ENVIRONMENTS = _ROOT / ".build"
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "AI_SDK_LOG_WARNINGS": "false"}
 
 
