@@ -51,9 +51,14 @@ async def two_turns(server: Server) -> Any:
 async def tools(server: Server) -> Any:
     messages: list[Any] = [user(server.question("tools"))]
     first = await asked(server, messages, tools=TOOLS)
-    messages.append(first.choices[0].message)
-    for call in first.choices[0].message.tool_calls:
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": result_of(call.function.name)})
+    called = first.choices[0].message
+    messages += [
+        called,
+        *(
+            {"role": "tool", "tool_call_id": call.id, "content": result_of(call.function.name)}
+            for call in called.tool_calls
+        ),
+    ]
     return [told(first), told(await asked(server, messages, tools=TOOLS))]
 
 

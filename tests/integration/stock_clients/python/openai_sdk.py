@@ -131,7 +131,9 @@ async def cut(server: Server) -> Any:
 
 
 async def json_mode(server: Server) -> Any:
-    return [await asked(server, "person", stream=each, response_format={"type": "json_object"}) for each in (True, False)]
+    return [
+        await asked(server, "person", stream=each, response_format={"type": "json_object"}) for each in (True, False)
+    ]
 
 
 async def parse(server: Server) -> Any:

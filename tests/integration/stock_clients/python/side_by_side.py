@@ -32,9 +32,7 @@ Scenario = Callable[[Server], Awaitable[Any]]
 def run(found: dict[str, Any]) -> None:
     """Run the scenarios that the command line names; `found` has them by their names."""
     told = json.loads(sys.argv[1])
-    sides = {
-        side: _at(told["client"], found, told["scenarios"], **server) for side, server in told["servers"].items()
-    }
+    sides = {side: _at(told["client"], found, told["scenarios"], **server) for side, server in told["servers"].items()}
     print(json.dumps(asyncio.run(_both(sides))))
 
 
