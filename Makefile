@@ -13,8 +13,10 @@ LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-inde
 # Lambda's run time brings boto3 and what that needs.
 IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
 
+STOCK_CLIENTS := tests/integration/stock_clients
+
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-infra test-aws check lint types web-check e2e chaos chaos-short picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -27,7 +29,10 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
-	$(PY) -m pytest tests/unit tests/integration tests/dynamodb_emulator tests/chaos
+	$(PY) -m pytest tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
+
+test-clients: .venv/.dev web/dist/index.html .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
+	$(PY) -m pytest $(STOCK_CLIENTS)
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
 	$(PY) -m pytest tests/infrastructure
@@ -36,7 +41,7 @@ test-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## `cdk d
 	@command -v haproxy >/dev/null || { echo "test-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m pytest tests/aws
 
-check: lint types web-check test test-infra test-aws docs-check e2e chaos-short ## everything that CI runs
+check: lint types web-check test test-clients test-infra test-aws docs-check e2e chaos-short ## everything that CI runs
 	@for env in dev staging prod; do $(MAKE) --no-print-directory synth ENV=$$env || exit 1; done
 
 lint: .venv/.dev ## ruff: lint and format
@@ -63,6 +68,9 @@ chaos-short: .venv/.dev web/dist/index.html
 
 picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
 	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
+
+soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
+	$(PY) -m pytest tests/soak
 
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
@@ -95,6 +103,10 @@ lock: .venv/.dev ## resolve the hashed requirement files again
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
 	  $(LOCK) $$extra pyproject.toml -c requirements/dev.txt --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
+	for group in clients litellm; do \
+	  $(LOCK) --group pyproject.toml:$$group --python-version 3.11 -o requirements/$$group.txt || exit 1; \
+	done
+	printf 'torch\n' | $(LOCK) --group pyproject.toml:engines --python-version 3.11 --excludes - -o requirements/engines.txt
 	$(LOCK) --group pyproject.toml:functions -c requirements/dev.txt --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
 
 clean: ## remove what was installed and built
@@ -106,6 +118,19 @@ clean: ## remove what was installed and built
 
 .venv/.%: requirements/%.txt | .venv/bin/python
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# Environments of their own: what they hold does not agree with ours, or is too large for it.
+.build/%/.installed: requirements/%.txt | .venv/.dev
+	.venv/bin/uv venv --quiet --clear --python $(PY) .build/$*
+	.venv/bin/uv pip install --quiet --python .build/$*/bin/python --require-hashes -r $<
+	@touch $@
+
+# Without a lock: each machine has a PyTorch of its own.
+.build/engines/.installed: requirements/engines.txt
+	$(PYTHON) -m venv --clear .build/engines
+	.build/engines/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" .build/engines/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 %/node_modules/.installed: %/package-lock.json

@@ -17,7 +17,8 @@ import pytest
 
 from tests.integration.conftest import Serve, _serving
 from tests.integration.server_process import ServerProcess, clean_environment
-from tests.integration.stock_clients.clients import CLIENTS, Client
+from tests.integration.stock_clients.clients import CLIENTS, QUIET, Client
+from tests.integration.stock_clients.litellm_proxy import PROXY_KEY, litellm_proxy
 from tests.integration.stock_clients.script import SILENCE_SECONDS
 from tests.integration.stock_clients.upstream import MODEL, ScriptedUpstream, scripted_upstream
 
@@ -30,6 +31,8 @@ class Side:
 
     url: str
     upstream: ScriptedUpstream
+    model: str = MODEL
+    key: str = "sk-anything"
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,10 @@ def both_sides(serve: Callable[..., ServerProcess], **settings: object) -> Itera
 
 def run_client(client: Client, sides: Sides, scenarios: list[str]) -> dict[str, Run]:
     """Run a client's scenarios on both sides."""
-    servers = {name: {"url": side.url, "model": MODEL} for name, side in sides.items()}
+    servers = {name: {"url": side.url, "model": side.model, "key": side.key} for name, side in sides.items()}
     told = subprocess.run(
         [*client.command, json.dumps({"client": client.name, "servers": servers, "scenarios": scenarios})],
-        env=clean_environment(client.environment),
+        env=clean_environment(QUIET),
         capture_output=True,
         timeout=_CLIENT_SECONDS,
         check=False,
@@ -111,14 +114,23 @@ def sides(serve_session: Serve) -> Iterator[Sides]:
 
 
 @pytest.fixture(scope="session")
-def runs(sides: Sides) -> Runs:
+def proxied_sides(sides: Sides, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    """The same with LiteLLM's proxy in front of each."""
+    behind = {name: (side.url, side.model) for name, side in sides.items()}
+    with litellm_proxy(tmp_path_factory.mktemp("litellm"), behind) as url:
+        yield {name: Side(url, side.upstream, name, PROXY_KEY) for name, side in sides.items()}
+
+
+@pytest.fixture(scope="session")
+def runs(sides: Sides, request: pytest.FixtureRequest) -> Runs:
     """What a client saw; it is run once, for all of its scenarios."""
 
     @functools.cache
     def running(name: str) -> Future[dict[str, Run]]:
         client, came = CLIENTS[name], Future[dict[str, Run]]()
         try:
-            came.set_result(run_client(client, sides, list(client.scenarios)))
+            asked = request.getfixturevalue("proxied_sides") if client.proxied else sides
+            came.set_result(run_client(client, asked, list(client.scenarios)))
         except (AssertionError, subprocess.TimeoutExpired) as failure:
             came.set_exception(failure)  # once, and each test of this client says so
         return came

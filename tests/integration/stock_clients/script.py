@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SILENCE_SECONDS = 1.0
@@ -15,7 +15,7 @@ LONG_SILENCE_SECONDS = 16.0
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool."""
+    """A call of a tool: of the first that was offered, where `name` is empty."""
 
     id: str
     name: str
@@ -45,8 +45,8 @@ _TEXT = ("A train ", "enters ", "a tunnel: ", "Zug 🚆, ", "поезд.")
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer. `json` stands in the place of `text` where a form was asked for; `before` and `within` are the seconds of
-    silence before it and in its middle."""
+    """An answer. `json` stands in the place of the rest where a form was asked for, and `calls` only where tools were offered;
+    `before` and `within` are the seconds of silence before it and in its middle."""
 
     text: tuple[str, ...] = _TEXT
     json: tuple[str, ...] = ()
@@ -57,6 +57,16 @@ class Answer:
     before: float = 0
     within: float = 0
     usage: dict[str, Any] = field(default_factory=lambda: _USAGE)
+
+    def to(self, body: dict[str, Any]) -> Answer:
+        """The answer to this request."""
+        if body.get("response_format", {}).get("type") in ("json_object", "json_schema") and self.json:
+            return replace(self, text=self.json, calls=())
+        tools = body.get("tools")
+        if not tools or not self.calls:
+            return replace(self, calls=())
+        named = (replace(call, name=call.name or tools[0]["function"]["name"]) for call in self.calls)
+        return replace(self, calls=tuple(named), finish_reason="tool_calls")
 
     def told_logprobs(self, body: dict[str, Any], piece: str | None = None) -> dict[str, Any] | None:
         """Those of a piece, or of the whole text, where they were asked for."""
@@ -84,6 +94,7 @@ class Refused:
 _WEATHER = Call("call_abc123", "get_weather", '{"city": "Zürich"}')
 _TIME = Call("call_def456", "get_time", '{"city": "Oslo"}')
 _PERSON = ('{"name": "Ada ', 'Lovelace", ', '"age": 36}')
+_PERSON_BY_TOOL = Call("call_p1", "", "".join(_PERSON))
 _BUSY = Refused(429, "rate_limit_exceeded", "Rate limit reached", "requests", {"Retry-After": "1"})
 
 SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
@@ -92,15 +103,12 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     "refusal": (Answer(text=(), refusal="I cannot help with that"),),
     "filtered": (Answer(text=_TEXT[:2], finish_reason="content_filter"),),
     "cut": (Answer(finish_reason="length"),),
-    "json": (Answer(json=_PERSON),),
     "tools": (
-        Answer(text=(), calls=(_WEATHER, _TIME), finish_reason="tool_calls"),
+        Answer(text=(), calls=(_WEATHER, _TIME)),
         Answer(text=("Sunny in Zürich, ", "and noon in Oslo.")),
     ),
-    "person-tool": (Answer(text=(), calls=(Call("call_p1", "Person", "".join(_PERSON)),), finish_reason="tool_calls"),),
-    "final-result": (
-        Answer(text=(), calls=(Call("call_p2", "final_result", "".join(_PERSON)),), finish_reason="tool_calls"),
-    ),
+    "person": (Answer(text=(), json=_PERSON, calls=(_PERSON_BY_TOOL,)),),
+    "weather": (Answer(text=(), calls=(_WEATHER,)), Answer(text=("Sunny ", "in Zürich."))),
     "turns": (Answer(), Answer(text=("The second ", "answer."))),
     "silence-first": (Answer(before=SILENCE_SECONDS),),
     "silence-within": (Answer(within=SILENCE_SECONDS),),

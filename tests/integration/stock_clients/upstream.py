@@ -44,10 +44,11 @@ class ScriptedUpstream:
         step = steps[min(max(turn, len(self.asked[asking]) - 1), len(steps) - 1)]
         if isinstance(step, Refused):
             return web.json_response({"error": step.error()}, status=step.status, headers=step.headers)
+        given = step.to(body)
         if not body.get("stream"):
-            await asyncio.sleep(step.before + step.within)
-            return web.json_response(whole(step, body))
-        return await self._stream(step, body, request)
+            await asyncio.sleep(given.before + given.within)
+            return web.json_response(whole(given, body))
+        return await self._stream(given, body, request)
 
     async def _stream(self, answer: Answer, body: Body, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -68,15 +69,9 @@ def _first_question(body: Body) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
-def _text(answer: Answer, body: Body) -> list[str]:
-    """What stands in the answer: some scripts answer in the form that was asked for."""
-    form = body.get("response_format", {}).get("type")
-    return answer.json if answer.json and form in ("json_object", "json_schema") else answer.text
-
-
 def whole(answer: Answer, body: Body) -> Body:
     """The answer in one piece."""
-    text = "".join(_text(answer, body))
+    text = "".join(answer.text)
     message: Body = {"role": "assistant", "content": text or None, "refusal": answer.refusal}
     if answer.reasoning:
         message["reasoning_content"] = "".join(answer.reasoning)
@@ -93,7 +88,7 @@ def chunks(answer: Answer, body: Body) -> Iterator[Body]:
         yield _chunk({"role": "assistant", "content": ""}, index)
         for piece in answer.reasoning:
             yield _chunk({"reasoning_content": piece}, index)
-        for piece in _text(answer, body):
+        for piece in answer.text:
             yield _chunk({"content": piece}, index, logprobs=answer.told_logprobs(body, piece))
         for piece in answer.refusal.split(" ") if answer.refusal else ():
             yield _chunk({"refusal": f"{piece} "}, index)

@@ -17,7 +17,7 @@ class Person(BaseModel):
 
 
 def agent(server: Server, **options: Any) -> Agent[Any]:
-    client = AsyncOpenAI(base_url=server.url, api_key="sk-test")
+    client = AsyncOpenAI(base_url=server.url, api_key=server.key)
     model = OpenAIChatCompletionsModel(model=server.model, openai_client=client)
     return Agent(name="Guide", instructions="Be brief.", model=model, **options)
 
@@ -52,7 +52,7 @@ async def tools_streamed(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    result = await Runner.run(agent(server, output_type=Person), server.question("json"))
+    result = await Runner.run(agent(server, output_type=Person), server.question("person"))
     return result.final_output.model_dump()
 
 

@@ -16,7 +16,7 @@ ABLE = ModelInfo(vision=True, function_calling=True, json_output=True, structure
 
 def assistant(server: Server, **options: Any) -> AssistantAgent:
     client = OpenAIChatCompletionClient(
-        model=server.model, base_url=server.url, api_key="sk-test", model_info=ABLE, include_name_in_message=True
+        model=server.model, base_url=server.url, api_key=server.key, model_info=ABLE, include_name_in_message=True
     )
     return AssistantAgent("guide", model_client=client, system_message="Be brief.", **options)
 

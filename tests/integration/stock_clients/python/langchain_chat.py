@@ -22,7 +22,7 @@ class Person(BaseModel):
 
 
 def chat(server: Server, **options: Any) -> ChatOpenAI:
-    return ChatOpenAI(base_url=server.url, api_key="sk-test", model=server.model, **options)
+    return ChatOpenAI(base_url=server.url, api_key=server.key, model=server.model, **options)
 
 
 def told(message: Any) -> dict[str, Any]:
@@ -51,16 +51,16 @@ async def bind_tools(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    return (await chat(server).with_structured_output(Person).ainvoke(server.question("json"))).model_dump()
+    return (await chat(server).with_structured_output(Person).ainvoke(server.question("person"))).model_dump()
 
 
 async def structured_output_by_tool(server: Server) -> Any:
     model = chat(server).with_structured_output(Person, method="function_calling")
-    return (await model.ainvoke(server.question("person-tool"))).model_dump()
+    return (await model.ainvoke(server.question("person"))).model_dump()
 
 
 async def json_mode(server: Server) -> Any:
-    return await chat(server).with_structured_output(None, method="json_mode").ainvoke(server.question("json"))
+    return await chat(server).with_structured_output(None, method="json_mode").ainvoke(server.question("person"))
 
 
 async def named(server: Server) -> Any:

@@ -16,7 +16,7 @@ class Person(BaseModel):
 
 
 async def asked(server: Server, messages: list[Any], **options: Any) -> Any:
-    where = {"api_base": server.url, "api_key": "sk-test"}
+    where = {"api_base": server.url, "api_key": server.key}
     return await litellm.acompletion(f"openai/{server.model}", messages=messages, **where, **options)
 
 
@@ -51,9 +51,14 @@ async def two_turns(server: Server) -> Any:
 async def tools(server: Server) -> Any:
     messages: list[Any] = [user(server.question("tools"))]
     first = await asked(server, messages, tools=TOOLS)
-    messages.append(first.choices[0].message)
-    for call in first.choices[0].message.tool_calls:
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": result_of(call.function.name)})
+    called = first.choices[0].message
+    messages += [
+        called,
+        *(
+            {"role": "tool", "tool_call_id": call.id, "content": result_of(call.function.name)}
+            for call in called.tool_calls
+        ),
+    ]
     return [told(first), told(await asked(server, messages, tools=TOOLS))]
 
 
@@ -64,7 +69,7 @@ async def tools_streamed(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    return told(await asked(server, [user(server.question("json"))], response_format=Person))
+    return told(await asked(server, [user(server.question("person"))], response_format=Person))
 
 
 async def reasoning(server: Server) -> Any:

@@ -36,7 +36,7 @@ class Person(BaseModel):
 
 
 def client(server: Server) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=server.url, api_key="sk-test")
+    return AsyncOpenAI(base_url=server.url, api_key=server.key)
 
 
 def user(content: Any, **fields: Any) -> dict[str, Any]:
@@ -52,12 +52,13 @@ async def answered(server: Server, messages: list[Any], *, stream: bool = True, 
     completions = client(server).chat.completions
     if not stream:
         answer = await completions.create(model=server.model, messages=messages, **options)
-        return whole_answer(answer)
+        return whole_answer(answer, server)
     options = {"stream_options": {"include_usage": True}} | options
-    return await folded(await completions.create(model=server.model, messages=messages, stream=True, **options))
+    stream = await completions.create(model=server.model, messages=messages, stream=True, **options)
+    return await folded(stream, server)
 
 
-def whole_answer(answer: Any) -> dict[str, Any]:
+def whole_answer(answer: Any, server: Server) -> dict[str, Any]:
     told = answer.model_dump()
     keys = ("content", "reasoning_content", "refusal", "tool_calls")
     choices = [
@@ -65,15 +66,15 @@ def whole_answer(answer: Any) -> dict[str, Any]:
         | {"finish_reason": choice["finish_reason"], "logprobs": choice.get("logprobs")}
         for choice in told["choices"]
     ]
-    return {"model": told["model"], "choices": choices, "usage": told["usage"]}
+    return {"is_asked_model": told["model"] == server.model, "choices": choices, "usage": told["usage"]}
 
 
-async def folded(stream: Any) -> dict[str, Any]:
+async def folded(stream: Any, server: Server) -> dict[str, Any]:
     choices: dict[int, dict[str, Any]] = {}
-    usage, model = None, None
+    usage, is_asked_model = None, False
     async for chunk in stream:
         told = chunk.model_dump()
-        model, usage = told["model"], told.get("usage") or usage
+        is_asked_model, usage = told["model"] == server.model, told.get("usage") or usage
         for part in told["choices"]:
             choice = choices.setdefault(part["index"], {"finish_reason": None, "calls": {}, "logprobs": []})
             choice["finish_reason"] = part["finish_reason"] or choice["finish_reason"]
@@ -82,7 +83,8 @@ async def folded(stream: Any) -> dict[str, Any]:
                 choice[key] = choice.get(key, "") + (part["delta"].get(key) or "")
             for call in part["delta"].get("tool_calls") or ():
                 _take(call, choice["calls"])
-    return {"model": model, "choices": [choices[index] for index in sorted(choices)], "usage": usage}
+    in_order = [choices[index] for index in sorted(choices)]
+    return {"is_asked_model": is_asked_model, "choices": in_order, "usage": usage}
 
 
 def _take(call: dict[str, Any], calls: dict[int, dict[str, Any]]) -> None:
@@ -129,33 +131,49 @@ async def cut(server: Server) -> Any:
 
 
 async def json_mode(server: Server) -> Any:
-    return [await asked(server, "json", stream=each, response_format={"type": "json_object"}) for each in (True, False)]
+    return [
+        await asked(server, "person", stream=each, response_format={"type": "json_object"}) for each in (True, False)
+    ]
 
 
 async def parse(server: Server) -> Any:
     answer = await client(server).chat.completions.parse(
-        model=server.model, messages=[user(server.question("json"))], response_format=Person
+        model=server.model, messages=[user(server.question("person"))], response_format=Person
     )
     return answer.choices[0].message.parsed.model_dump()
 
 
-async def tools(server: Server, *, stream: bool = True) -> Any:
-    first = await asked(server, "tools", tools=TOOLS, tool_choice="auto", stream=stream)
-    calls = first["choices"][0]["calls"].values() if stream else first["choices"][0]["tool_calls"]
-    flat = [call if stream else {"id": call["id"], **call["function"]} for call in calls]
-    turn = {
-        "role": "assistant",
-        "tool_calls": [
-            {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
-            for c in flat
-        ],
-    }
-    results = [{"role": "tool", "tool_call_id": c["id"], "content": result_of(c["name"])} for c in flat]
-    return [first, await asked(server, "tools", turn, *results, tools=TOOLS, stream=stream)]
+async def tools(server: Server) -> Any:
+    first = await asked(server, "tools", tools=TOOLS, tool_choice="auto")
+    called = [
+        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+        for call in first["choices"][0]["calls"].values()
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": result_of(call["function"]["name"])} for call in called
+    ]
+    turn = {"role": "assistant", "tool_calls": called}
+    return [first, await asked(server, "tools", turn, *results, tools=TOOLS)]
 
 
 async def tools_whole(server: Server) -> Any:
-    return await tools(server, stream=False)
+    completions, messages = client(server).chat.completions, [user(server.question("tools"))]
+    first = await completions.create(model=server.model, messages=messages, tools=TOOLS)
+    called = first.choices[0].message
+    results = [
+        {"role": "tool", "tool_call_id": call.id, "content": result_of(call.function.name)}
+        for call in called.tool_calls
+    ]
+    second = await completions.create(model=server.model, messages=[*messages, called, *results], tools=TOOLS)
+    return [whole_answer(first, server), whole_answer(second, server)]
+
+
+async def two_turns(server: Server) -> Any:
+    completions, messages = client(server).chat.completions, [user(server.question("turns"))]
+    first = await completions.create(model=server.model, messages=messages)
+    messages += [first.choices[0].message.model_dump(), user("And then?")]
+    second = await completions.create(model=server.model, messages=messages)
+    return [whole_answer(first, server), whole_answer(second, server)]
 
 
 async def two_choices(server: Server) -> Any:
@@ -254,7 +272,7 @@ async def wrong_value(server: Server) -> Any:
 
 
 async def models(server: Server) -> Any:
-    return [model.id async for model in client(server).models.list()]
+    return server.model in [model.id async for model in client(server).models.list()]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class Person(BaseModel):
 
 
 def agent(server: Server, **options: Any) -> Agent[Any, Any]:
-    provider = OpenAIProvider(base_url=server.url, api_key="sk-test")
+    provider = OpenAIProvider(base_url=server.url, api_key=server.key)
     return Agent(OpenAIChatModel(server.model, provider=provider), instructions="Be brief.", **options)
 
 
@@ -43,11 +43,11 @@ async def tools(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    return (await agent(server, output_type=Person).run(server.question("final-result"))).output.model_dump()
+    return (await agent(server, output_type=Person).run(server.question("person"))).output.model_dump()
 
 
 async def native_output(server: Server) -> Any:
-    return (await agent(server, output_type=NativeOutput(Person)).run(server.question("json"))).output.model_dump()
+    return (await agent(server, output_type=NativeOutput(Person)).run(server.question("person"))).output.model_dump()
 
 
 async def image(server: Server) -> Any:

@@ -18,6 +18,7 @@ class Server:
 
     url: str
     model: str
+    key: str
     asking: str
 
     def question(self, script: str) -> str:
@@ -39,8 +40,8 @@ async def _both(sides: dict[str, Awaitable[Any]]) -> dict[str, Any]:
     return dict(zip(sides, await asyncio.gather(*sides.values()), strict=True))
 
 
-async def _at(client: str, found: dict[str, Any], names: list[str], url: str, model: str) -> dict[str, Any]:
-    return {name: await _seen(found[name], Server(url, model, f"{client}.{name}")) for name in names}
+async def _at(client: str, found: dict[str, Any], names: list[str], url: str, model: str, key: str) -> dict[str, Any]:
+    return {name: await _seen(found[name], Server(url, model, key, f"{client}.{name}")) for name in names}
 
 
 async def _seen(scenario: Scenario, server: Server) -> Any:
