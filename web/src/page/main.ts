@@ -21,4 +21,8 @@ chat.addEventListener("evenflow-ask", ({ detail }) => {
 chat.addEventListener("evenflow-event", ({ detail }) => delivery.show(detail));
 chat.addEventListener("evenflow-end", () => suggestions.setVisible(true));
 client.on("transport", (transport) => stats.showTransport(transport));
+client.on("connection", () => suggestions.offer(client.suggestions));
+suggestions.offer(client.suggestions);
+chat.setAttribute("url", location.origin);
 chat.client = client;
+chat.focus();
