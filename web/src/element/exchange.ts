@@ -74,7 +74,7 @@ export class Exchange {
     if (hasText) this.#answer.note("Incomplete", {});
     else this.#answer.element.remove();
     if (this.#before) this.#before.#setPassing(false);
-    status.show("error");
+    status.show("error", hasText ? "Incomplete" : undefined);
     conversation.addError(explanation, this.#offers);
   }
 

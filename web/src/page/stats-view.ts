@@ -32,7 +32,9 @@ export class StatsView {
   }
 
   showDelivery(stats: DeliveryStats): void {
-    show(this.#firstToken, stats.firstTokenMs, (ms) => `after ${(ms / 1_000).toFixed(1)} s`);
+    show(this.#firstToken, stats.firstTokenMs, (ms) =>
+      ms < 95 ? "within 0.1 s" : `after ${(ms / 1_000).toFixed(1)} s`,
+    );
     show(this.#jitter, stats.jitterMs, (ms) => `± ${Math.round(ms)} ms`);
     show(this.#pieces, stats.lastIndex < 0 ? undefined : stats.lastIndex + 1);
     show(this.#joined, stats.joined);
