@@ -55,7 +55,7 @@ export interface Client {
   /**
    * Asks a question. Lost connections, a busy server and an expired token are dealt with on the way. To abort `signal`
    * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`. `replaces`: the
-   * `messageId` of the last question, if this is another try at it; the model sees only this one then.
+   * `messageId` of the last answer, if this is another try at it; the model sees only this one then.
    */
   ask(text: string, options?: { readonly signal?: AbortSignal; readonly replaces?: string | undefined }): Answer;
   /**
@@ -132,6 +132,8 @@ export type AnswerListeners = {
  * late it begins. It ends with `completed`, or throws the `EvenflowError` that ended the answer.
  */
 export interface Answer extends AsyncIterable<AnswerEvent> {
+  /** The client's own name for the question. */
+  readonly messageId: string;
   readonly question: string;
   /** `null` until the server has the question. */
   readonly responseId: string | null;

@@ -95,7 +95,7 @@ export class EvenflowClient implements Client {
   #answerTo(asked: Asked): LiveAnswer {
     const inquiry = new Inquiry(asked);
     const delivery = new Delivery(inquiry, this.#session, this.#choice);
-    const answer: LiveAnswer = new LiveAnswer(asked.question, asked.responseId, {
+    const answer: LiveAnswer = new LiveAnswer(asked, {
       run: () => this.#deliver({ answer, inquiry }, asked, delivery),
       stop: () => delivery.stop(),
       hold: (paused) => delivery.hold(paused),
