@@ -36,7 +36,7 @@ export class AnswerReading {
 
   /** Asks for the answer: sends the question, or resumes where the text that is held ends. Safe to repeat. */
   request(): void {
-    const { responseId, messageId, previousMessageId, question, text } = this.#inquiry;
+    const { responseId, messageId, previousMessageId, payload, text } = this.#inquiry;
     if (responseId !== undefined) {
       this.#resuming = true;
       const { lastIndex: after, epoch } = text;
@@ -47,7 +47,7 @@ export class AnswerReading {
       type: "chat.message",
       message_id: messageId,
       previous_message_id: previousMessageId,
-      payload: { text: question },
+      payload,
     });
   }
 

@@ -1,6 +1,7 @@
 import type {
   Answer,
   AnswerEvent,
+  AskOptions,
   Client,
   ClientEvents,
   ConnectionState,
@@ -49,7 +50,8 @@ export class EvenflowClient implements Client {
     );
     this.#choice = new TransportChoice(all, this.#memory);
     const { asked } = this.#memory.kept;
-    if (asked !== undefined) this.resumable = this.#answerTo(asked);
+    // What another version kept may lack it.
+    if (asked?.payload) this.resumable = this.#answerTo(asked);
   }
 
   on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void {
@@ -67,16 +69,16 @@ export class EvenflowClient implements Client {
     }
   }
 
-  ask(question: string, { signal }: { readonly signal?: AbortSignal } = {}): Answer {
+  ask(text: string, { signal, timeoutMs, ...said }: AskOptions = {}): Answer {
     const asked = {
       messageId: newId(),
       previousMessageId: this.#memory.kept.lastMessageId ?? null,
-      question,
+      payload: { text, timeout_ms: timeoutMs, ...said },
     };
     const answer = this.#answerTo(asked);
     answer.begin();
     // Where the answer has ended by itself there is nothing to stop.
-    if (signal !== undefined) unlessAborted(signal, answer.done).catch(() => answer.stop());
+    if (signal) unlessAborted(signal, answer.done).catch(() => answer.stop());
     return answer;
   }
 
@@ -90,7 +92,7 @@ export class EvenflowClient implements Client {
   #answerTo(asked: Asked): LiveAnswer {
     const inquiry = new Inquiry(asked);
     const delivery = new Delivery(inquiry, this.#session, this.#choice);
-    const answer: LiveAnswer = new LiveAnswer(asked.question, asked.responseId, {
+    const answer: LiveAnswer = new LiveAnswer(asked.payload.text, asked.responseId, {
       run: () => this.#deliver({ answer, inquiry }, asked, delivery),
       stop: () => delivery.stop(),
       hold: (paused) => delivery.hold(paused),

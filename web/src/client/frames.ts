@@ -1,5 +1,6 @@
 import type { FinishReason, Usage } from "./api.ts";
 import { errorBody } from "./error-body.ts";
+import type { Payload } from "./memory.ts";
 import { type Check, type Checked, flag, index, number, object, optional, shape, string } from "./shape.ts";
 
 /** Only passed on, so that a reason that is new with the server does no harm. */
@@ -70,7 +71,7 @@ export type ClientFrame =
       readonly type: "chat.message";
       readonly message_id: string;
       readonly previous_message_id: string | null;
-      readonly payload: { readonly text: string };
+      readonly payload: Payload;
     }
   | {
       readonly type: "response.resume";

@@ -13,16 +13,16 @@ export function pathOf(responseId: string): string {
 
 /** Sends the question by HTTP, unless the server has it, and returns the response's id. Throws as {@link Session.call}. */
 export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
-  if (inquiry.responseId !== undefined) return;
+  if (inquiry.responseId) return;
   const { messageId } = inquiry;
   const call = {
     method: "POST",
     body: {
       message_id: messageId,
       previous_message_id: inquiry.previousMessageId,
-      payload: { text: inquiry.question },
+      payload: inquiry.payload,
     },
-    timeoutMs: LIMITS.callTimeoutMs,
+    timeLimit: LIMITS.callTimeoutMs,
     signal: inquiry.abandoned,
   } as const;
   const { response_id: responseId } = await session.call("/chat/message", call, answer);
@@ -34,5 +34,5 @@ export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerato
 /** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.open}. */
 export async function cancel(session: Session, { responseId }: Inquiry): Promise<void> {
   if (responseId === undefined) return;
-  await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeoutMs: LIMITS.stopMs });
+  await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeLimit: LIMITS.stopMs });
 }

@@ -1,11 +1,11 @@
 import * as LIMITS from "./limits.ts";
-import type { Asked } from "./memory.ts";
+import type { Asked, Payload } from "./memory.ts";
 import { ResponseText } from "./response-text.ts";
 
 /** One question and what has come of it so far: all that a transport needs to carry on where another left off. */
 export class Inquiry {
   readonly messageId: string;
-  readonly question: string;
+  readonly payload: Payload;
   previousMessageId: string | null;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
@@ -16,10 +16,10 @@ export class Inquiry {
   readonly #stop = new AbortController();
   readonly #abandon = new AbortController();
 
-  constructor({ messageId, previousMessageId, question, responseId }: Asked) {
+  constructor({ messageId, previousMessageId, payload, responseId }: Asked) {
     this.messageId = messageId;
     this.previousMessageId = previousMessageId;
-    this.question = question;
+    this.payload = payload;
     this.responseId = responseId;
   }
 
