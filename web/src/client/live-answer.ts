@@ -29,9 +29,9 @@ export class LiveAnswer implements Answer {
   responseId: string | null;
   text = "";
 
-  constructor({ messageId, question, responseId }: Asked, source: Source) {
+  constructor({ messageId, payload, responseId }: Asked, source: Source) {
     this.messageId = messageId;
-    this.question = question;
+    this.question = payload.text;
     this.responseId = responseId ?? null;
     this.#source = source;
     this.#done = new Promise((resolve, reject) => {
