@@ -98,8 +98,9 @@ def _usage(counted: dict[str, Any]) -> Usage | None:
 
 
 def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
-    number = (counted.get(details) or {}).get(name)
-    return number if isinstance(number, int) else None
+    found = counted.get(details)
+    number = found.get(name) if isinstance(found, dict) else None
+    return number if isinstance(number, int) and number >= 0 else None
 
 
 def error_message(error: object) -> str:
