@@ -61,7 +61,9 @@ class Failures:
         if status not in _BUSY:
             return UpstreamAnswered(message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms)
         code, kind = _BUSY[status]
-        return UpstreamAnswered(message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms)
+        return UpstreamAnswered(
+            message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms
+        )
 
     def not_set_up(self, what: str) -> UpstreamRejected:
         """The error for a server that will not have us as we are configured."""
@@ -73,7 +75,9 @@ class Failures:
         self._operator.error(f"the model's server cannot be reached ({type(error).__name__}): check EVENFLOW_MODEL_URL")
 
     def _out_of_quota(self, message: str) -> UpstreamRejected:
-        self._operator.error(f"the model's server says that there is no quota left ({message[:200]}): check its account")
+        self._operator.error(
+            f"the model's server says that there is no quota left ({message[:200]}): check its account"
+        )
         return UpstreamRejected(
             "the quota that this server has at its model is used up; nothing was generated",
             code=_QUOTA,

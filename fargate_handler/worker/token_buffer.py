@@ -21,9 +21,7 @@ class TokenBuffer:
         monotonic: seconds.
     """
 
-    def __init__(
-        self, most_tokens: int, most_characters: int, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, most_tokens: int, most_characters: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.taken = 0
         """Tokens that the model has given."""
         self._most_tokens = most_tokens

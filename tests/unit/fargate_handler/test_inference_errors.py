@@ -37,11 +37,15 @@ def ended(status: grpc.StatusCode, said: str = "", *told: tuple[str, str]) -> gr
         (UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000), Status.RESOURCE_EXHAUSTED),
         (InternalError("ours", code="internal_error"), Status.INTERNAL),
         (
-            ModelRefused("no", code="context_length_exceeded", param="messages", status=400, type="invalid_request_error"),
+            ModelRefused(
+                "no", code="context_length_exceeded", param="messages", status=400, type="invalid_request_error"
+            ),
             Status.INVALID_ARGUMENT,
         ),
         (
-            UpstreamAnswered("later", code="rate_limit_exceeded", status=429, type="rate_limit_error", retry_after_ms=7),
+            UpstreamAnswered(
+                "later", code="rate_limit_exceeded", status=429, type="rate_limit_error", retry_after_ms=7
+            ),
             Status.RESOURCE_EXHAUSTED,
         ),
         (UpstreamAnswered("it failed", code="upstream_failed", status=502), Status.ABORTED),

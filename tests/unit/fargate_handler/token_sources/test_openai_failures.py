@@ -31,7 +31,9 @@ def test_a_refusal_keeps_its_status_its_code_and_its_words(status: int, code: st
     assert error.to_object()["status"] == status
 
 
-@pytest.mark.parametrize("code", [None, 400, "", "a sentence that is much too long to be a word for a program to use", "ü"])
+@pytest.mark.parametrize(
+    "code", [None, 400, "", "a sentence that is much too long to be a word for a program to use", "ü"]
+)
 def test_a_code_that_is_no_word_is_ours(code: object) -> None:
     error = answered(400, said(code=code, type="BadRequestError", param=["x"]))
     assert (error.code, error.type, error.param) == ("model_refused", "invalid_request_error", None)
