@@ -1,7 +1,7 @@
 """A backend of your own behind Evenflow: any server that speaks OpenAI's streaming API, here with FastAPI.
 
-    pip install fastapi uvicorn && uvicorn examples.backend:app --port 9000
-    EVENFLOW_MODEL=openai EVENFLOW_MODEL_URL=http://127.0.0.1:9000/v1 make run
+pip install fastapi uvicorn && uvicorn examples.backend:app --port 9000
+EVENFLOW_MODEL=openai EVENFLOW_MODEL_URL=http://127.0.0.1:9000/v1 make run
 """
 
 import json
@@ -29,5 +29,9 @@ async def answer(request: Request) -> StreamingResponse:
 
 
 def _event(delta: dict[str, Any], finish_reason: str | None) -> str:
-    chunk = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+    chunk = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+    }
     return f"data: {json.dumps(chunk)}\n\n"
