@@ -123,8 +123,9 @@ class DynamoDBSessionStore:
             "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
         }
-        if entry.previous_message_id is not None:
-            item["previous_message_id"] = text(entry.previous_message_id)
+        for name in ("previous_message_id", "text_name"):
+            if (value := getattr(entry, name)) is not None:
+                item[name] = text(value)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -159,4 +160,5 @@ def _read_entry(item: Item) -> LedgerEntry:
         owner=item["owner"]["S"],
         answer=item.get("answer", {}).get("S"),
         ended=item["ended"]["BOOL"],
+        text_name=item.get("text_name", {}).get("S"),
     )

@@ -147,6 +147,8 @@ class Conversation:
         self._exchanges_bytes = 0
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
+            if entry.text_name is not None:
+                continue  # a request that brings its conversation: there is no history of it
             # What was answered here may not have reached the store yet.
             ours = known.get(entry.message_id)
             answer = entry.answer or (ours.answer if ours else "")

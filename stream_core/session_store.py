@@ -16,7 +16,10 @@ class NotAccepted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember."""
+    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember.
+
+    `text_name`: where a text that is too large is kept (`LargeTexts`); `text` is empty then.
+    """
 
     message_id: str
     previous_message_id: str | None
@@ -25,6 +28,7 @@ class LedgerEntry:
     owner: str
     answer: str | None = None
     ended: bool = False
+    text_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
