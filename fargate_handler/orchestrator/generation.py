@@ -106,9 +106,9 @@ class Generation:
     def start(self) -> None:
         """A worker is free: begin."""
         self.started_at = self._monotonic()
-        self._watch = ModelWatch(self.stream, self._limits, self.started_at)
+        watch = self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = asyncio.get_running_loop().create_task(self._run(watch))
 
     def cancel(self) -> None:
         """End the response as cancelled now, and the model as soon as its source lets go. Late calls change nothing."""
@@ -140,11 +140,11 @@ class Generation:
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
+    async def _run(self, watch: ModelWatch) -> None:
         self._begun = True
         try:
             if not self._over:
-                await self._attempts()
+                await self._attempts(watch)
         except asyncio.CancelledError:
             # cancel(), interrupt() and abandon() have said so; anything else that ends our task is the process leaving.
             if not self._over:
@@ -152,10 +152,10 @@ class Generation:
         finally:
             self._on_end(self)
 
-    async def _attempts(self) -> None:
+    async def _attempts(self, watch: ModelWatch) -> None:
         """Try until an attempt completes the stream or none is left."""
         while True:
-            outcome = await self._outcome()
+            outcome = await self._outcome(watch)
             if self._over:
                 return  # cancelled meanwhile, and the source answered that in its own way
             while not self._in_force():  # noqa: ASYNC110 - another task may answer by now; seldom, and seconds
@@ -192,10 +192,10 @@ class Generation:
     def _over(self) -> bool:
         return self._abandoned or self.stream.state.terminal
 
-    async def _outcome(self) -> ModelFinish | EvenflowError:
+    async def _outcome(self, watch: ModelWatch) -> ModelFinish | EvenflowError:
         """How one attempt ends."""
         try:
-            return await self._try()
+            return await self._try(watch)
         except ResponseFull:
             return ModelFinish("length", None)
         except EvenflowError as error:
@@ -207,10 +207,9 @@ class Generation:
             _drop_frames(error)
             return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
 
-    async def _try(self) -> ModelFinish:
+    async def _try(self, watch: ModelWatch) -> ModelFinish:
         now, stream = self._monotonic(), self.stream
-        assert self._watch is not None
-        self._watch.begin(now)
+        watch.begin(now)
         self._tokens_before = stream.tokens
         self._overdue = None
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"

@@ -1,4 +1,7 @@
-"""The page's main path in a real Firefox: ask, stream, stop, reload, ask again. Playwright can't drive the one that Debian has."""
+"""The page's main path in a real Firefox: ask, stream, stop, reload, ask again.
+
+Playwright can't drive the Firefox that Debian has.
+"""
 
 from __future__ import annotations
 
