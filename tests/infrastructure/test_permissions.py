@@ -169,7 +169,7 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
 
 def test_the_key_serves_through_its_services_only(synthesis: Synthesis) -> None:
     services = ["dynamodb.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com"]
-    of_handlers = [*services, "sqs.us-east-1.amazonaws.com"]
+    of_handlers = [*services, "sqs.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com"]
     for name, statement in _statements(synthesis):
         if any(action.startswith("kms:") for action in _as_list(statement["Action"])) and "Observ" not in name:
             expected = of_handlers if "TaskRole" in name else services
