@@ -1,4 +1,4 @@
-"""When which client of a leaving task goes: one after the other, those too that stay for the end of an answer."""
+"""When which client of a leaving task goes: one after the other, those too that stay for a while."""
 
 from __future__ import annotations
 
@@ -26,11 +26,17 @@ class Departures(Generic[Client]):
     """
 
     def __init__(
-        self, clients: Sequence[Client], begun: float, per_second: float, first_until: float, until: float
+        self,
+        clients: Sequence[Client],
+        begun: float,
+        per_second: float,
+        first_until: float,
+        until: float,
     ) -> None:
         window = first_until - begun
         slots = reconnect_slots(len(clients), per_second, window)
-        self._to_tell = deque((begun + slot, client) for slot, client in zip(slots, clients, strict=True))
+        moments = (begun + slot for slot in slots)
+        self._to_tell = deque(zip(moments, clients, strict=True))
         self._told: deque[tuple[float, Client]] = deque()
         self._put_back: deque[tuple[float, Client]] = deque()
         self._spacing = slot_spacing(len(clients), per_second, window)
@@ -39,7 +45,8 @@ class Departures(Generic[Client]):
 
     def to_tell(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
         """The next clients to be told their slot, at most so many; who goes first is told first."""
-        for _ in range(len(self._to_tell) if most is None else min(most, len(self._to_tell))):
+        left = len(self._to_tell)
+        for _ in range(left if most is None else min(most, left)):
             slot, client = self._to_tell.popleft()
             self._told.append((slot + _PATIENCE_SECONDS, client))
             yield slot, client
