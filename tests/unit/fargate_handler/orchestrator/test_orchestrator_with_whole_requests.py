@@ -54,7 +54,7 @@ async def test_the_model_is_asked_what_the_request_says(channel: Channel) -> Non
     (call,) = node.source.calls
     key = f"{stream.response_id}:1:1"
     # Longer than the history that a session may have: it is not cut.
-    assert call.request == ModelRequest(channel.agent, _REQUEST.turns, 1, "", key, _REQUEST.options)
+    assert call.request == ModelRequest(channel.agent, _REQUEST.turns, 1, "", key, _REQUEST.options, marked=True)
     call.finish()
     await settle()
     assert stream.state is ResponseState.COMPLETED
