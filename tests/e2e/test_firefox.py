@@ -1,7 +1,4 @@
-"""The page's main path in a real Firefox: ask, stream, stop, reload, ask again.
-
-Playwright can't drive the Firefox that Debian has.
-"""
+"""The main path of the page in a real Firefox: ask, stream, stop, reload, ask again. Playwright can not drive Debian's."""
 
 from __future__ import annotations
 

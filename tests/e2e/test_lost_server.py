@@ -60,7 +60,7 @@ def test_a_server_that_is_started_again_knows_nothing_of_the_answer(
         # What has arrived stays, marked as incomplete, and the reader is told what to do.
         assert "".join(demo_tokens(62, _TOKENS)).startswith(conversation.shown)
         assert conversation.page.get_by_test_id("answer").count() == 1
-        expect(conversation.page.get_by_text("Incomplete")).to_be_visible()
+        expect(conversation.page.locator(".note")).to_have_text("Incomplete")
         problem = conversation.page.get_by_test_id("error")
         if how == "killed":
             expect(problem).to_contain_text("The rest of this answer is lost.")
