@@ -92,7 +92,8 @@ class HandlerSettings(Limits, BaseSettings):
         "`public=upstream,other=upstream2`; a name alone stands for itself, `public=` for EVENFLOW_MODEL_NAME",
     )
     agents: Path | None = Field(
-        None, description="file of the agents that sessions may choose, TOML with a table for each; read again on SIGHUP"
+        None,
+        description="file of the agents that sessions may choose, TOML with a table for each; read again on SIGHUP",
     )
     agents_json: str = Field(
         "", description='the agents as JSON, `{"name": {"instructions": "…"}}`, in the place of a file'

@@ -85,7 +85,10 @@ class Limits(BaseModel):
         60, 0.1, 3_600, "no further sign of life: another attempt, then the error model_timeout behind the text"
     )
     model_deadline_seconds: float = _limit(
-        1_800, 0.1, 86_400, "the model is stopped; the text stays, finish_reason length (without any text model_timeout)"
+        1_800,
+        0.1,
+        86_400,
+        "the model is stopped; the text stays, finish_reason length (without any text model_timeout)",
     )
     model_retries: int = _limit(
         1, 0, 10, "the error behind the text; without any text the fallback answer, where one is set, marked degraded"

@@ -11,8 +11,8 @@ import pytest
 
 from fargate_handler import deactivation
 from fargate_handler.gateway import sticky_cookie
-from fargate_handler.settings import HandlerSettings
 from fargate_handler.public_models import parse_models
+from fargate_handler.settings import HandlerSettings
 from stream_core.agents import agents_from_json
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import ACTIVE_CONNECTIONS

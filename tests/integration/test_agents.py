@@ -51,7 +51,12 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(serve: Serve, model: ScriptedModel, file: Path) -> ServerProcess:
     return serve(
-        model="openai", model_url=model.url, model_name="own", models="fast=org/small,best=", agents=file, model_retries=0
+        model="openai",
+        model_url=model.url,
+        model_name="own",
+        models="fast=org/small,best=",
+        agents=file,
+        model_retries=0,
     )
 
 

@@ -126,7 +126,5 @@ def test_the_same_port_twice() -> None:
 
 def test_variables_of_others_are_ignored() -> None:
     """Only what begins with EVENFLOW_ is ours; a wrong one among right ones is the one that is named."""
-    line = refusal(
-        EVENTFLOW_X="1", EVENFLOW_TENANT_KEYS=json.dumps({"acme": _SECRET * 2}), EVENFLOW_QUEUE_DEPTH="many"
-    )
+    line = refusal(EVENTFLOW_X="1", EVENFLOW_TENANT_KEYS=json.dumps({"acme": _SECRET * 2}), EVENFLOW_QUEUE_DEPTH="many")
     assert "EVENFLOW_QUEUE_DEPTH" in line

@@ -36,9 +36,7 @@ async def submit_request(
     channel = _channel_of(sender, key)
     grace = _SINGLE_GRACE_SECONDS if key is None else context.limits.grace_seconds
     accepting = context.background.run(
-        context.orchestrator.submit(
-            IngestEvent(channel, _digest(f"{terms.model}\n{text}"), None, text, grace, terms)
-        )
+        context.orchestrator.submit(IngestEvent(channel, _digest(f"{terms.model}\n{text}"), None, text, grace, terms))
     )
     try:
         return (await asyncio.shield(accepting)).stream

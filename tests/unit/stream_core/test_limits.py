@@ -82,9 +82,15 @@ def test_a_pong_has_time_to_come(heartbeat: float, pong_timeout: float, allowed:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"generations_per_node": 10, "queue_depth": 5, "messages_in_flight_per_tenant": 16}, r"per_tenant must .*\(15\)"),
+        (
+            {"generations_per_node": 10, "queue_depth": 5, "messages_in_flight_per_tenant": 16},
+            r"per_tenant must .*\(15\)",
+        ),
         ({"messages_in_flight_per_tenant": 3, "messages_in_flight_per_session": 4}, r"per_session must .*tenant \(3\)"),
-        ({"generations_per_node": 1, "queue_depth": 1, "messages_in_flight_per_session": 3}, r"per_session must .*\(2\)"),
+        (
+            {"generations_per_node": 1, "queue_depth": 1, "messages_in_flight_per_session": 3},
+            r"per_session must .*\(2\)",
+        ),
     ],
 )
 def test_a_cap_that_is_never_reached_is_refused(values: dict[str, int], said: str) -> None:
