@@ -9,7 +9,11 @@ from fargate_handler.token_sources.port import Caller, ModelEnd, ModelFinish, Mo
 from stream_core.conversation import ToolCall, Turn
 from stream_core.messages import Usage
 
-_REASONS: dict[str, ModelEnd] = {"length": "length", "tool_calls": "tool_calls"}
+_REASONS: dict[str, ModelEnd] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:

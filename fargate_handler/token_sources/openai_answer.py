@@ -47,6 +47,8 @@ class OpenAIAnswer:
             )
         if text:
             self._sink.push(text)
+        else:
+            self._sink.alive()
 
     def _read(self, chunk: dict[str, Any]) -> str | None:
         # Servers differ in what they leave out or set to null.
@@ -90,9 +92,10 @@ class OpenAIAnswer:
                 "the model's server broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
-        reason: ModelEnd = "length" if self._reason == "length" else "stop"
-        if self._reason == "tool_calls" and self._tools is not None:
-            reason = "tool_calls"
+        known: dict[str, ModelEnd] = {"length": "length", "content_filter": "content_filter"}
+        if self._tools is not None:
+            known["tool_calls"] = "tool_calls"
+        reason = known.get(self._reason, "stop")
         return ModelFinish(reason, self._usage)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stream_core.errors import (
     EvenflowError,
     Gone,
     InternalError,
+    InvalidRequest,
     ModelRefused,
     Overloaded,
     RateLimited,
@@ -16,7 +19,14 @@ from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
 
 _TIMEOUTS = ("first_token_timeout", "model_timeout")
-_CLASSES: tuple[type[EvenflowError], ...] = (ModelRefused, RateLimited, Overloaded, UpstreamFailed, InternalError)
+_CLASSES: tuple[type[EvenflowError], ...] = (
+    ModelRefused,
+    InvalidRequest,
+    RateLimited,
+    Overloaded,
+    UpstreamFailed,
+    InternalError,
+)
 
 
 def check_completed(stream: ResponseStream) -> None:
@@ -35,14 +45,15 @@ def check_completed(stream: ResponseStream) -> None:
         raise _error_of(stream.error)
 
 
-def _error_of(error: dict[str, object]) -> EvenflowError:
+def _error_of(error: dict[str, Any]) -> EvenflowError:
     # It may come from another task, as the object that stands in the log.
     kind = next((known for known in _CLASSES if known.type == error["type"]), InternalError)
     if error["code"] in _TIMEOUTS:
         kind = UpstreamTimeout
-    retry_after_ms = error.get("retry_after_ms")
     return kind(
         str(error["message"]),
         code=str(error["code"]),
-        retry_after_ms=retry_after_ms if isinstance(retry_after_ms, int) else None,
+        param=error.get("param"),
+        retry_after_ms=error.get("retry_after_ms"),
+        status=error.get("status"),
     )

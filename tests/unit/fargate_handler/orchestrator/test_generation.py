@@ -13,7 +13,14 @@ from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
-from stream_core.errors import EvenflowError, ModelRefused, Overloaded, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.errors import (
+    EvenflowError,
+    ModelRefused,
+    Overloaded,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 from stream_core.limits import Limits
 from stream_core.messages import Usage
 from stream_core.response_log import LogEntry

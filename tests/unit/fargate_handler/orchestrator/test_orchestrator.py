@@ -289,7 +289,14 @@ async def test_a_waiting_message_can_be_cancelled_and_frees_its_place() -> None:
 
 
 async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
-    node = Node(Limits(generations_per_node=1, model_deadline_seconds=3600, model_first_sign_seconds=3600, model_silence_seconds=3600))
+    node = Node(
+        Limits(
+            generations_per_node=1,
+            model_deadline_seconds=3600,
+            model_first_sign_seconds=3600,
+            model_silence_seconds=3600,
+        )
+    )
     await node.send("m1", session="a")
     waiting = (await node.send("m1", session="b")).stream
     node.clock.turn(31.0)
