@@ -21,7 +21,7 @@ _PYTHON = ROOT / ".build" / "clients" / "bin" / "python"
 def backend(tmp_path: Path) -> Iterator[str]:
     port = free_port()
     with (tmp_path / "backend.log").open("wb") as log:
-        command = [_PYTHON, "-m", "uvicorn", "examples.backend:app", "--port", str(port)]
+        command = [str(_PYTHON), "-m", "uvicorn", "examples.backend:app", "--port", str(port)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         try:
             yield f"http://127.0.0.1:{port}"
