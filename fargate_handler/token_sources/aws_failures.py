@@ -53,6 +53,8 @@ _MOST_MESSAGE = 1_000
 _UNAVAILABLE = frozenset(["ServiceUnavailableException", "ModelNotReadyException"])
 # By OpenAI's name: clients shorten the conversation when they see it.
 _TOO_LONG = re.compile(r"too long|context (length|window)|maximum context", re.IGNORECASE)
+# An ARN, or an account's number, which are nobody's business.
+_TELLING = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
 # The connection, or an error page that nobody of AWS wrote.
 _BROKEN = (HTTPClientError, NotConnected, aiohttp.ClientError, OSError, ResponseParserError, UnicodeDecodeError)
 
@@ -127,7 +129,7 @@ def _busy(name: str, status: int | None) -> UpstreamAnswered | None:
 
 def _refused(message: str) -> ModelRefused:
     return ModelRefused(
-        f"the model refused the message: {message[:_MOST_MESSAGE]}",
+        f"the model refused the message: {_TELLING.sub('…', message)[:_MOST_MESSAGE]}",
         code="context_length_exceeded" if _TOO_LONG.search(message) else "model_refused",
         status=400,
         type=InvalidRequest.type,

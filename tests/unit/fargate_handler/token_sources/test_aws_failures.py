@@ -152,3 +152,12 @@ def test_the_signed_headers_of_a_wrong_signature_are_not_logged(caplog: pytest.L
     failure(answered("InvalidSignatureException", 403, "It does not match.\n\nx-amz-security-token:the-token"))
     assert "It does not match." in caplog.text
     assert "the-token" not in caplog.text
+
+
+def test_a_refusal_tells_no_arn_and_no_account() -> None:
+    told = (
+        "Malformed input for arn:aws:bedrock:us-east-1:123456789012:inference-profile/x.y-1:0 of 123456789012, 4 tokens"
+    )
+    refused = failure(answered("ValidationException", 400, told))
+    assert isinstance(refused, ModelRefused)
+    assert refused.message == "the model refused the message: Malformed input for … of …, 4 tokens"
