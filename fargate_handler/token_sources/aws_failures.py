@@ -92,6 +92,21 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if name == "ModelError":
         status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
+    if (busy := _busy(name, status)) is not None:
+        return busy
+    if status in (401, 403, 404) or name in _NOT_FOR_US:
+        return _rejected(service, f"{name}: {message}", check, operator)
+    if name == "ValidationException":
+        # That a model has no tools is said of the model, and meant for who sent them.
+        if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
+            return _rejected(service, f"{name}: {message}", check, operator)
+        return _refused(message)
+    if name == "ModelError" and status in (400, 413, 422):
+        return _refused(message)
+    return UpstreamFailed(f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed")
+
+
+def _busy(name: str, status: object) -> UpstreamAnswered | None:
     if status == 429 or name in _THROTTLED:
         return UpstreamAnswered(
             "the model has too much to do at the moment; what it had sent was kept, ask again in a few seconds",
@@ -107,16 +122,7 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
             status=503,
             type=Overloaded.type,
         )
-    if status in (401, 403, 404) or name in _NOT_FOR_US:
-        return _rejected(service, f"{name}: {message}", check, operator)
-    if name == "ValidationException":
-        # That a model has no tools is said of the model, and meant for who sent them.
-        if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
-            return _rejected(service, f"{name}: {message}", check, operator)
-        return _refused(message)
-    if name == "ModelError" and status in (400, 413, 422):
-        return _refused(message)
-    return UpstreamFailed(f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed")
+    return None
 
 
 def _refused(message: str) -> ModelRefused:

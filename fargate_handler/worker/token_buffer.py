@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from stream_core.response_stream import ResponseFull
 
-
 _TELL_EVERY_SECONDS = 1.0
 
 

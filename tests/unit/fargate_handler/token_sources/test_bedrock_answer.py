@@ -6,7 +6,7 @@ import pytest
 
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
-from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.errors import UpstreamFailed
 from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
 from stream_core.messages import Usage
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
