@@ -218,7 +218,7 @@ class Handler:
         self._orchestrator.sweep(now)
         for connection in tuple(self._registry.slow):
             connection.look_at_readers(now)
-        self._garbage.when_quiet(now, len(self._registry), self._orchestrator.busy)
+        self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()

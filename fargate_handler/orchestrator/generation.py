@@ -89,7 +89,7 @@ class Generation:
         self._abandoned = False
         self._attempt: asyncio.Task[ModelFinish] | None = None
         self._overdue: UpstreamTimeout | None = None
-        self._watch: ModelWatch | None = None
+        self._watch = ModelWatch(stream, limits, monotonic())
         # Of a response that this task took up there is a beginning.
         self._prefix = stream.log.text if continues() else ""
         self._tokens_before = 0
@@ -106,9 +106,9 @@ class Generation:
     def start(self) -> None:
         """A worker is free: begin."""
         self.started_at = self._monotonic()
-        watch = self._watch = ModelWatch(self.stream, self._limits, self.started_at)
+        self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()
-        self._task = asyncio.get_running_loop().create_task(self._run(watch))
+        self._task = asyncio.get_running_loop().create_task(self._run())
 
     def cancel(self) -> None:
         """End the response as cancelled now, and the model as soon as its source lets go. Late calls change nothing."""
@@ -140,11 +140,11 @@ class Generation:
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
-    async def _run(self, watch: ModelWatch) -> None:
+    async def _run(self) -> None:
         self._begun = True
         try:
             if not self._over:
-                await self._attempts(watch)
+                await self._attempts()
         except asyncio.CancelledError:
             # cancel(), interrupt() and abandon() have said so; anything else that ends our task is the process leaving.
             if not self._over:
@@ -152,10 +152,10 @@ class Generation:
         finally:
             self._on_end(self)
 
-    async def _attempts(self, watch: ModelWatch) -> None:
+    async def _attempts(self) -> None:
         """Try until an attempt completes the stream or none is left."""
         while True:
-            outcome = await self._outcome(watch)
+            outcome = await self._outcome()
             if self._over:
                 return  # cancelled meanwhile, and the source answered that in its own way
             while not self._in_force():  # noqa: ASYNC110 - another task may answer by now; seldom, and seconds
@@ -186,16 +186,16 @@ class Generation:
 
     @property
     def _is_late(self) -> bool:
-        return self._watch is not None and self._watch.is_over(self._monotonic())
+        return self._watch.is_over(self._monotonic())
 
     @property
     def _over(self) -> bool:
         return self._abandoned or self.stream.state.terminal
 
-    async def _outcome(self, watch: ModelWatch) -> ModelFinish | EvenflowError:
+    async def _outcome(self) -> ModelFinish | EvenflowError:
         """How one attempt ends."""
         try:
-            return await self._try(watch)
+            return await self._try()
         except ResponseFull:
             return ModelFinish("length", None)
         except EvenflowError as error:
@@ -207,9 +207,9 @@ class Generation:
             _drop_frames(error)
             return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
 
-    async def _try(self, watch: ModelWatch) -> ModelFinish:
+    async def _try(self) -> ModelFinish:
         now, stream = self._monotonic(), self.stream
-        watch.begin(now)
+        self._watch.begin(now)
         self._tokens_before = stream.tokens
         self._overdue = None
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
@@ -263,10 +263,10 @@ class Generation:
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
             self.cancel()
             return
-        if self._watch is None and now >= self._start_by and self._in_force():
+        if self.started_at is None and now >= self._start_by and self._in_force():
             self.interrupt(_waited_too_long(self._limits.queue_deadline_seconds))
             return
-        if self._attempt is not None and self._watch is not None and self._overdue is None:
+        if self._attempt is not None and self._overdue is None:
             self._overdue = self._watch.look(now)
             if self._overdue is not None:
                 self._attempt.cancel()
@@ -277,7 +277,7 @@ class Generation:
         return self.stream.created_at + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
-        times = [now + self._look_every, self._start_by if self._watch is None else self._watch.due]
+        times = [now + self._look_every, self._start_by if self.started_at is None else self._watch.due]
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)

@@ -94,7 +94,7 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if name == "ModelError":
         status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
-    if busy := _busy(name, status):
+    if (busy := _busy(name, status)) is not None:
         return busy
     if status in (401, 403, 404) or name in _NOT_FOR_US:
         return _rejected(service, f"{name}: {message}", check, operator)
@@ -108,7 +108,7 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
     return UpstreamFailed(f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed")
 
 
-def _busy(name: str, status: int | None) -> UpstreamAnswered | None:
+def _busy(name: str, status: object) -> UpstreamAnswered | None:
     if status == 429 or name in _THROTTLED:
         return UpstreamAnswered(
             "the model has too much to do at the moment; what it had sent was kept, ask again in a few seconds",
