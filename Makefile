@@ -16,7 +16,7 @@ IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-e
 STOCK_CLIENTS := tests/integration/stock_clients
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short soak bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -69,6 +69,9 @@ chaos-short: .venv/.dev web/dist/index.html
 soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
 
+picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
+	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
+
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
@@ -84,13 +87,13 @@ deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials);
 redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
 	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
 
-docs: .venv/.runtime ## write the pages that are generated from the code
+docs: .venv/.dev ## write the pages that are generated from the code
 	$(PY) -m docs.generate
 
 proto: .venv/.dev ## write the messages of proto/ (fargate_handler/llm_v1)
 	$(PY) -m grpc_tools.protoc -Ifargate_handler/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. fargate_handler/llm_v1/inference.proto
 
-docs-check: .venv/.runtime
+docs-check: .venv/.dev
 	$(PY) -m docs.generate --check
 
 # They are installed into one environment, so each is bound by the largest.

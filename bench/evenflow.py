@@ -37,7 +37,6 @@ async def evenflow(
         "connections_per_node": ROOM,
         "generations_per_node": ROOM,
         "queue_depth": ROOM,
-        "messages_in_flight_per_tenant": ROOM,
         "sessions_per_node": 2 * ROOM,
         **settings,
     }

@@ -1,18 +1,19 @@
-"""Writes what is generated in docs/: limits.md, metrics.md, states.md, openapi.json and asyncapi.json. `--check` fails when one
-is out of date.
-"""
+"""Writes the pages of docs/ that code knows better (`PAGES`). `--check` fails when one is out of date."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from docs import memory_bound as memory
+from docs.costs import costs_page
+from docs.drawing import architecture_svg
+from docs.licences import licences_page
 from fargate_handler.settings import HandlerSettings
+from stream_core import memory_bound as memory
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.flow_control import FLOW_TRANSITIONS
@@ -65,6 +66,7 @@ def _memory_section(limits: Limits) -> Iterable[str]:
     websockets, event_streams = memory.websocket_bound(limits), memory.event_stream_bound(limits)
     with_websockets = _size(memory.memory_bound(limits, websockets=_READERS))
     with_event_streams = _size(memory.memory_bound(limits, event_streams=_READERS))
+    bound = memory.limits_bound(limits)
     rows = (
         ("the process", memory.PROCESS_BYTES, "interpreter, libraries, AWS' SDK"),
         ("a WebSocket", websockets, f"itself, and the one frame that its socket didn't take: {frame}"),
@@ -95,6 +97,9 @@ def _memory_section(limits: Limits) -> Iterable[str]:
         f"With {_READERS:,} WebSockets that never read a handler stays below {with_websockets} and its logs, with as many event",
         f"streams below {with_event_streams}: `tests/integration/test_memory_of_stalled_readers.py` holds it to that. The",
         "answer to a long-poll has its whole text in it; a client that doesn't take it is cut off after the pong timeout.",
+        "",
+        f"All the readers that these limits allow, none of which reads, and the text of ended answers need {_size(bound)}. A",
+        "machine, or a control group, that has less is told so at the start; a deployment's settings are refused.",
         "",
     )
 
@@ -180,17 +185,24 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {
+PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
     "metrics.md": metrics_page,
     "states.md": states_page,
     "openapi.json": openapi_page,
     "asyncapi.json": asyncapi_page,
+    "architecture.svg": architecture_svg,
+    "costs.md": lambda: costs_page(_NOTE),
+    "licences.md": lambda: licences_page(_NOTE),
 }
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with `--check` say which are out of date (exit status 1)."""
+    """Write the pages, or with `--check` say which are out of date (exit status 1).
+
+    Raises:
+        LicenceError: a package's licence is not welcome.
+    """
     stale = []
     for name, page in PAGES.items():
         path, text = _FOLDER / name, page()

@@ -17,6 +17,7 @@ import uvloop
 from fargate_handler.adapters import open_adapters
 from fargate_handler.deactivation import deactivated
 from fargate_handler.handler import Handler
+from fargate_handler.machine_memory import memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
 
@@ -62,13 +63,17 @@ def main() -> int:
 
 async def _serve(settings: HandlerSettings) -> None:
     _raise_file_limit(settings.connections_per_node)
+    warn_of_too_little_memory(settings, memory_bytes())
     loop = asyncio.get_running_loop()
     leave = _Leave(loop)
     metrics = Metrics()
     async with open_adapters(settings, metrics) as adapters:
         if adapters.ecs_task is not None:
             leave.when(deactivated(adapters.ecs_task))
-        await _run(settings, Handler(settings, loop, metrics, adapters, leave.ask), leave)
+        handler = Handler(settings, loop, metrics, adapters, leave.ask)
+        if settings.agents is not None:
+            loop.add_signal_handler(signal.SIGHUP, handler.reload_agents)
+        await _run(settings, handler, leave)
 
 
 async def _serve_model(settings: HandlerSettings) -> None:

@@ -45,7 +45,8 @@ def handler_options(limits: Limits, authority: str) -> Options:
 
 def worker_options(limits: Limits) -> Options:
     """Of a listener for handlers."""
-    longest_request = limits.history_bytes + limits.message_bytes + limits.response_bytes
+    # A request of OpenAI's API may say a text twice, in a part and as the turn's own.
+    longest_request = limits.history_bytes + limits.message_bytes + 2 * limits.request_bytes + limits.response_bytes
     return [
         *_COMMON,
         # Two workers on one port are a mistake.

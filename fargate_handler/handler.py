@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from fargate_handler.adapters import Adapters, Stores
+from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.garbage_collection import GarbageCollection
@@ -26,11 +27,13 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core import metric_catalogue as catalogue
+from stream_core.agents import Agents
 from stream_core.allowed_origins import AllowedOrigins
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Overloaded
@@ -65,6 +68,9 @@ class Handler:
 
     Args:
         leave: asks this process to leave.
+
+    Raises:
+        ConfigurationError: the agents are wrong.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class Handler:
         self._measures = DeliveryMeasures(self._metrics)
         self._outbox = Outbox(loop.call_soon, self._measures)
         self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
+        self._agents = Agents(read_agents(settings))
         self._source = chosen_source(settings, self._clock)
         self._background = Background()
         self._tokens = SessionTokens(adapters.signing_keys)
@@ -101,6 +108,7 @@ class Handler:
             monotonic=self._monotonic,
             ledger=self._membership.ledger if self._membership else None,
             in_force=self._may_say_the_end,
+            requests=AgentRequests(self._agents, settings.served_models),
         )
         if self._membership is not None:
             self._membership.join(self._orchestrator)
@@ -145,6 +153,15 @@ class Handler:
         self._driver.start()
         self._garbage.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
+
+    def reload_agents(self) -> None:
+        """Read the agents' file again. A wrong one changes nothing, and the log says what is wrong with it."""
+        try:
+            self._agents.replace(read_agents(self._settings))
+        except ConfigurationError as error:
+            _logger.error("the agents stay as they are: %s", error)
+        else:
+            _logger.info("the agents were read again: %s", ", ".join(self._agents.names))
 
     async def drain(self) -> None:
         """Leave: no new work, each client is told its moment to go, and what has not ended by then goes on elsewhere."""
@@ -289,7 +306,8 @@ class Handler:
             allowed_origins=AllowedOrigins(settings.allowed_origins),
             node_id=self._node_id,
             cookie_secure=settings.cookie_secure,
-            models=settings.served_models,
+            models=tuple(settings.served_models),
+            agents=self._agents,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from urllib.parse import quote, unquote
 
 import grpc
 
@@ -10,6 +11,7 @@ from stream_core.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
+    UnsupportedByModel,
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
@@ -17,7 +19,7 @@ from stream_core.errors import (
 
 _logger = logging.getLogger(__name__)
 
-_CODE, _RETRY_AFTER = "evenflow-code", "evenflow-retry-after-ms"
+_CODE, _PARAM, _RETRY_AFTER = "evenflow-code", "evenflow-param", "evenflow-retry-after-ms"
 # A status travels in HTTP/2's headers, which are small.
 _MOST_CHARACTERS = 500
 
@@ -38,6 +40,8 @@ def status_of(error: EvenflowError) -> tuple[grpc.StatusCode, str, tuple[tuple[s
     metadata = [(_CODE, error.code)]
     if error.retry_after_ms is not None:
         metadata.append((_RETRY_AFTER, str(error.retry_after_ms)))
+    if isinstance(error, UnsupportedByModel) and error.param is not None:
+        metadata.append((_PARAM, quote(error.param)))
     return _code_of(error), error.message[:_MOST_CHARACTERS], tuple(metadata)
 
 
@@ -61,6 +65,8 @@ def error_of(failure: grpc.aio.AioRpcError) -> EvenflowError:
     # What a worker of ours says is made for users; anything else may be of its insides.
     code = told.get(_CODE)
     message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
+    if status is _Status.INVALID_ARGUMENT and code and _PARAM in told:
+        return UnsupportedByModel(said, code=code, param=unquote(told[_PARAM]))
     if status is _Status.INVALID_ARGUMENT:
         refusal = said if code else f"the model refused the message: {said[:200]}"
         return ModelRefused(refusal, code=code or "model_refused")

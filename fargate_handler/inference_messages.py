@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
 from fargate_handler.llm_v1 import inference_pb2 as wire
-from fargate_handler.token_sources.port import ModelEnd, ModelFinish, ModelOptions, ModelRequest
+from fargate_handler.token_sources.port import Caller, ModelEnd, ModelFinish, ModelOptions, ModelRequest
 from stream_core.conversation import ToolCall, Turn
 from stream_core.messages import Usage
 
-_REASONS: dict[str, ModelEnd] = {"length": "length", "tool_calls": "tool_calls"}
+_REASONS: dict[str, ModelEnd] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:
@@ -24,6 +30,8 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
                     wire.ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in turn.tool_calls
                 ],
                 tool_call_id=turn.tool_call_id,
+                parts=_json(turn.parts),
+                extra=_json(turn.extra),
             )
             for turn in request.turns
         ],
@@ -31,6 +39,9 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
         prefix=request.prefix,
         key=request.key,
         options=_options_message(request.options),
+        marked=request.marked,
+        model=request.model,
+        caller=_caller_message(request.caller),
     )
 
 
@@ -46,11 +57,22 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
             turn.text,
             tuple(ToolCall(call.id, call.name, call.arguments) for call in turn.tool_calls),
             turn.tool_call_id,
+            tuple(orjson.loads(turn.parts or b"[]")),
+            orjson.loads(turn.extra or b"{}"),
         )
         for turn in message.turns
     )
     return ModelRequest(
-        message.agent, turns, message.attempt, message.prefix, message.key, _options_of(message.options)
+        message.agent,
+        turns,
+        message.attempt,
+        message.prefix,
+        message.key,
+        _options_of(message.options),
+        # A handler from before there was that field wants it with tools.
+        marked=message.marked or bool(message.options.tools),
+        model=message.model,
+        caller=_caller_of(message.caller),
     )
 
 
@@ -61,7 +83,7 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
         return wire.Finish(reason=finish.finish_reason)
     return wire.Finish(
         reason=finish.finish_reason,
-        usage=wire.Usage(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens),
+        usage=wire.Usage(**usage.counted()),
     )
 
 
@@ -71,7 +93,25 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     if not message.HasField("usage"):
         return ModelFinish(reason, None)
     counted = message.usage
-    return ModelFinish(reason, Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens))
+    known = {name: getattr(counted, name) for name in ("cached_tokens", "reasoning_tokens") if counted.HasField(name)}
+    return ModelFinish(
+        reason,
+        Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens, **known),
+    )
+
+
+def _caller_message(caller: Caller) -> wire.Caller:
+    return wire.Caller(
+        session=caller.session,
+        user=caller.user,
+        tenant=caller.tenant,
+        message_id=caller.message_id,
+        metadata=dict(caller.metadata),
+    )
+
+
+def _caller_of(message: wire.Caller) -> Caller:
+    return Caller(message.session, message.user, message.tenant, message.message_id, dict(message.metadata))
 
 
 def _options_message(options: ModelOptions) -> wire.Options:
@@ -80,6 +120,8 @@ def _options_message(options: ModelOptions) -> wire.Options:
         given["tools"] = [orjson.dumps(tool).decode() for tool in options.tools]
     if "tool_choice" in given:
         given["tool_choice"] = orjson.dumps(options.tool_choice).decode()
+    if "passed" in given:
+        given["passed"] = _json(options.passed)
     return wire.Options(**given)
 
 
@@ -89,4 +131,9 @@ def _options_of(message: wire.Options) -> ModelOptions:
     given["tools"] = tuple(orjson.loads(tool) for tool in message.tools)
     if "tool_choice" in given:
         given["tool_choice"] = orjson.loads(message.tool_choice)
+    given["passed"] = orjson.loads(message.passed or b"{}")
     return ModelOptions(**given)
+
+
+def _json(value: tuple[Any, ...] | dict[str, Any]) -> str:
+    return orjson.dumps(value).decode() if value else ""

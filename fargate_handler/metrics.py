@@ -50,12 +50,28 @@ class Counter:
         self.value = 0
 
 
+class LabelledCounter(Counter):
+    """A counter that is told apart by what its events are called."""
+
+    __slots__ = ("by_label",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_label: dict[str, int] = {}
+
+    def count(self, label: str) -> None:
+        """One more."""
+        self.value += 1
+        self.by_label[label] = self.by_label.get(label, 0) + 1
+
+
 class Metrics:
     """One object per metric, found by its catalogue row; gauges are read from functions when someone looks."""
 
     def __init__(self) -> None:
         self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
-        self._counters = _each(MetricKind.COUNTER, Counter)
+        self._labelled = {metric.name: LabelledCounter() for metric in catalogue.CATALOGUE if metric.label is not None}
+        self._counters: dict[str, Counter] = {**_each(MetricKind.COUNTER, Counter), **self._labelled}
         self._ratios = _each(MetricKind.RATIO, Ratio)
         self._gauges: dict[str, Callable[[], float]] = {}
         self.frames_sent = Counter()
@@ -71,6 +87,10 @@ class Metrics:
     def counter(self, metric: Metric) -> Counter:
         """The counter of `metric`."""
         return self._counters[metric.name]
+
+    def labelled(self, metric: Metric) -> LabelledCounter:
+        """The counter of `metric`, which has a label."""
+        return self._labelled[metric.name]
 
     def ratio(self, metric: Metric) -> Ratio:
         """The two counts behind `metric`."""
@@ -111,6 +131,8 @@ class Metrics:
             name, text = metric.prometheus_name, f"{metric.meaning} ({metric.unit})"
             if metric.kind is MetricKind.DISTRIBUTION:
                 yield _histogram(name, text, self.distribution(metric))
+            elif metric.label is not None:
+                yield _by_label(name, text, metric.label, self.labelled(metric))
             elif metric.kind is MetricKind.COUNTER:
                 yield CounterMetricFamily(name, text, value=self.counter(metric).value)
             elif metric.kind is MetricKind.RATIO:
@@ -136,6 +158,13 @@ def _percent(part: int, whole: int) -> float:
 
 def _each(kind: MetricKind, make: Callable[[], _T]) -> dict[str, _T]:
     return {metric.name: make() for metric in catalogue.CATALOGUE if metric.kind is kind}
+
+
+def _by_label(name: str, text: str, label: str, counter: LabelledCounter) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in sorted(counter.by_label.items()):
+        family.add_metric([value], count)
+    return family
 
 
 def _histogram(name: str, text: str, distribution: Distribution) -> HistogramMetricFamily:

@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from fargate_handler.public_models import own_name, parse_models
 from fargate_handler.token_sources.worker_addresses import split_address
 from stream_core.allowed_origins import parse_origins
 from stream_core.channel import NAME_PATTERN
@@ -85,14 +86,21 @@ class HandlerSettings(Limits, BaseSettings):
     worker_host: str = Field("127.0.0.1", description="address on which a worker serves gRPC (--role worker)")
     worker_port: int = Field(50051, ge=1, le=65535, description="port of a worker (--role worker)")
     model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
-    model_aliases: str = Field(
+    models: str = Field(
         "",
-        description="further names by which clients of /v1/chat/completions may ask for the model, separated by commas: the "
-        "ones that their code has already",
+        description="the names by which clients of /v1 may ask for models, and those at the model's server: "
+        "`public=upstream,other=upstream2`; a name alone stands for itself, `public=` for EVENFLOW_MODEL_NAME",
+    )
+    agents: Path | None = Field(
+        None,
+        description="file of the agents that sessions may choose, TOML with a table for each; read again on SIGHUP",
+    )
+    agents_json: str = Field(
+        "", description='the agents as JSON, `{"name": {"instructions": "…"}}`, in the place of a file'
     )
     fallback_text: str = Field(
-        "The model cannot be reached at the moment. Your message is kept; please ask again in a minute.",
-        description="the answer, marked degraded, when every attempt failed; empty for an error instead",
+        "",
+        description="the answer, marked degraded, when every attempt failed and nothing was delivered; empty for the error",
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
     peer_url: AnyHttpUrl | None = Field(
@@ -155,6 +163,12 @@ class HandlerSettings(Limits, BaseSettings):
     def _origins_as_browsers_write_them(cls, origins: object) -> object:
         return parse_origins(origins) if isinstance(origins, str) else origins
 
+    @field_validator("models")
+    @classmethod
+    def _public_models(cls, models: str) -> str:
+        parse_models(models)
+        return models
+
     @field_validator("workers", mode="before")
     @classmethod
     def _separate_workers(cls, workers: object) -> object:
@@ -180,6 +194,12 @@ class HandlerSettings(Limits, BaseSettings):
             raise ValueError(f"model_name must be set when model is {self.model}: the name of {what}")
         if self.http_port == self.ws_port and self.http_host == self.ws_host:
             raise ValueError("http_port and ws_port must differ")
+        return self
+
+    @model_validator(mode="after")
+    def _agents_have_one_list(self) -> Self:
+        if self.agents is not None and self.agents_json:
+            raise ValueError("agents_json takes the place of the file that is named beside it: set one of them")
         return self
 
     @model_validator(mode="after")
@@ -224,11 +244,9 @@ class HandlerSettings(Limits, BaseSettings):
         return self.store == "dynamodb" or self.metrics == "cloudwatch" or secrets_manager
 
     @property
-    def served_models(self) -> tuple[str, ...]:
-        """The names of the model for OpenAI's clients, its own first."""
-        own = self.model if self.model_name == "default" else self.model_name
-        aliases = (alias.strip() for alias in self.model_aliases.split(","))
-        return tuple(dict.fromkeys([own, *filter(None, aliases)]))
+    def served_models(self) -> dict[str, str]:
+        """Each name of a model for OpenAI's clients → its name at the model's server, empty for `model_name`."""
+        return parse_models(self.models) or {own_name(self.model, self.model_name): ""}
 
     @property
     def signing_keys(self) -> dict[str, bytes]:

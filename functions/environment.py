@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stream_core.agents import Agent, agents_from_json, built_in_agents
 from stream_core.allowed_origins import AllowedOrigins, parse_origins
 from stream_core.limits import Limits
 
@@ -38,6 +39,21 @@ def allowed_origins(environment: Mapping[str, str]) -> AllowedOrigins:
         return AllowedOrigins(parse_origins(environment.get(variable, "")))
     except ValueError as error:
         raise ConfigurationError(f"{variable} {error}") from None
+
+
+def agents(environment: Mapping[str, str]) -> dict[str, Agent]:
+    """The agents, by the same variables and with the same default as the handler's.
+
+    Raises:
+        ConfigurationError: they are not right.
+    """
+    variable = f"{_PREFIX}AGENTS_JSON"
+    try:
+        text = environment.get(variable)
+        demo = environment.get(f"{_PREFIX}MODEL") == "demo"
+        return agents_from_json(text, variable) if text else built_in_agents(demo=demo)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def limits(environment: Mapping[str, str]) -> Limits:

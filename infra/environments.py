@@ -13,6 +13,8 @@ from infra.settings import (
     NetworkSettings,
     ReservedConcurrency,
 )
+from stream_core.limits import Limits
+from stream_core.memory_bound import MEBIBYTE
 
 
 class UnknownEnvironmentError(Exception):
@@ -39,6 +41,13 @@ _DEV = EnvironmentSettings(
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100"),
     inference=InferenceSettings(kind="demo"),
+    limits=Limits(
+        poll_timeout_max_ms=25_000,
+        drain_seconds=105,
+        connections_per_node=4_500,
+        requests_per_node=1_000,
+        responses_held_bytes=128 * MEBIBYTE,
+    ),
     alarms=AlarmSettings(quiet_frames_per_second=200),
 )
 _STAGING = EnvironmentSettings(

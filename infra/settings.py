@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from stream_core.agents import Agent, agents_as_json
 from stream_core.allowed_origins import parse_origins
+from stream_core.channel import NAME_PATTERN
 from stream_core.limits import Limits
+from stream_core.memory_bound import MEBIBYTE, limits_bound
 from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 
 Percent = Annotated[int, Ge(1), Le(100)]
 
 # Of the 4 KB that all variables of a function may have.
-_LONGEST_ORIGINS = 2_000
+_LONGEST_ORIGINS = 1_500
+# Of the 64 KB that a task definition may have.
+_LONGEST_AGENTS = 32_768
 # Until a task has noticed that it is leaving: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
 # What a handler still does when its drain has ended: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
@@ -284,11 +290,24 @@ class SageMakerSettings(_Settings):
 
 
 class InferenceSettings(_Settings):
-    """Where tokens come from."""
+    """Where tokens come from.
+
+    Args:
+        models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models; empty: the foundation model's, or `default`.
+    """
 
     kind: Literal["demo", "bedrock", "sagemaker"]
     bedrock: BedrockSettings = BedrockSettings()
     sagemaker: SageMakerSettings = SageMakerSettings()
+    models: str = ""
+
+    @property
+    def public_models(self) -> str:
+        """EVENFLOW_MODELS as it is passed on: clients see no ARN and no name of ours."""
+        if self.models or self.kind == "demo":
+            return self.models
+        own = self.bedrock.foundation_model if self.kind == "bedrock" else "default"
+        return f"{own}="
 
 
 class AlarmSettings(_Settings):
@@ -311,6 +330,11 @@ class AlarmSettings(_Settings):
     quiet_frames_per_second: int = Field(1_000, ge=1)
 
 
+def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
+    """What the function that opens sessions is told of agents: their names, and what they suggest."""
+    return {name: Agent(suggestions=agent.suggestions) for name, agent in agents.items()}
+
+
 class EnvironmentSettings(_Settings):
     """One environment.
 
@@ -319,6 +343,7 @@ class EnvironmentSettings(_Settings):
         open_tenant: whether anybody who knows the address opens sessions, as tenant `public`, and so spends on the model.
             Otherwise `public` needs the key that is made with the secret of the tenants' keys.
         allowed_origins: origins whose pages may call, `https://app.example.com`, or `*` alone; its own page may anyway.
+        agents: what sessions may choose, by name; none: one, which is the model as it is.
         limits: the handler's and the functions'; only those that differ from the default are passed on.
     """
 
@@ -336,8 +361,16 @@ class EnvironmentSettings(_Settings):
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
     allowed_origins: tuple[str, ...] = ()
+    agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = {}
     # Polls end before the HTTP API gives up (30 s), a drain and what follows it before ECS kills the task (120 s).
-    limits: Limits = Limits(poll_timeout_max_ms=25_000, drain_seconds=105)
+    # What these need at most fits into a task of 2 GiB.
+    limits: Limits = Limits(
+        poll_timeout_max_ms=25_000,
+        drain_seconds=105,
+        connections_per_node=10_500,
+        requests_per_node=2_000,
+        responses_held_bytes=192 * MEBIBYTE,
+    )
 
     @property
     def prefix(self) -> str:
@@ -353,6 +386,27 @@ class EnvironmentSettings(_Settings):
                 f"must not have more than {_LONGEST_ORIGINS} characters: the functions are told them in a variable"
             )
         return parse_origins(text)
+
+    @field_validator("agents")
+    @classmethod
+    def _agents_fit_into_variables(cls, agents: dict[str, Agent]) -> dict[str, Agent]:
+        for what, text, most in (
+            ("", agents_as_json(agents), _LONGEST_AGENTS),
+            (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_ORIGINS),
+        ):
+            if len(text.encode()) > most:
+                raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are told in a variable")
+        return agents
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        needed = limits_bound(self.limits)
+        if needed > self.handler.memory_mib * MEBIBYTE:
+            raise ValueError(
+                f"the limits need {needed // MEBIBYTE} MiB and a handler has {self.handler.memory_mib}: lower "
+                "connections_per_node, requests_per_node or responses_held_bytes, or raise handler.memory_mib"
+            )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -389,7 +443,8 @@ class EnvironmentSettings(_Settings):
         return self
 
     def _check_workers(self, workers: WorkerServiceSettings) -> None:
-        silence = self.limits.pause_seconds + self.limits.first_token_deadline_seconds
+        limits = self.limits
+        silence = limits.pause_seconds + max(limits.model_first_sign_seconds, limits.model_silence_seconds)
         if silence >= workers.idle_timeout_seconds:
             raise ValueError(
                 f"{silence:g} must be below {workers.idle_timeout_seconds}, else paused answers are cut off"

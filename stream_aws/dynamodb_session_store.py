@@ -123,8 +123,12 @@ class DynamoDBSessionStore:
             "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
         }
+        if entry.terms:
+            item["terms"] = text(entry.terms)
         if entry.previous_message_id is not None:
             item["previous_message_id"] = text(entry.previous_message_id)
+        if entry.replaces is not None:
+            item["replaces"] = text(entry.replaces)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -159,4 +163,6 @@ def _read_entry(item: Item) -> LedgerEntry:
         owner=item["owner"]["S"],
         answer=item.get("answer", {}).get("S"),
         ended=item["ended"]["BOOL"],
+        replaces=item.get("replaces", {}).get("S"),
+        terms=item.get("terms", {}).get("S", ""),
     )

@@ -9,16 +9,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
-from stream_core.marked_text import MOST_CALLS
+from stream_core.marked_text import MOST_CALLS, MOST_CHOICES
+from stream_core.message_terms import LONGEST_USER, Metadata
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "function",
+}
 """What a message's role is → what the model is told that it is."""
 
-_MOST_STOPS = 4
 _INT64 = 2**63
-_MOST_TOOLS = 128
 
-_Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
+# What they may be is for the model's server to judge; these bounds are of what carries them there.
+_Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
 _TEXT, _LIST = "<text>", "<list>"
 
 
@@ -33,19 +41,17 @@ _TEXT_OR_LIST = Discriminator(
     custom_error_message="Input should be a string or a list",
 )
 _Stop = Annotated[str, Field(min_length=1)]
-_Stops = Annotated[
-    Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Field(max_length=_MOST_STOPS), Tag(_LIST)], _TEXT_OR_LIST
-]
-_FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+_Stops = Annotated[Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Tag(_LIST)], _TEXT_OR_LIST]
+_FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class _Given(BaseModel):
-    # What isn't named here is looked at by name where a request is read: nothing is ignored in silence.
+    # What isn't named here goes to the model as it came.
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
 
 class ContentPart(_Given):
-    """A part of a message; only text is taken."""
+    """A part of a message: text, or what the model takes beside it, such as an image."""
 
     type: str
     text: str | None = None
@@ -65,12 +71,15 @@ class RequestToolCall(_Given):
     """A call in an assistant's message."""
 
     id: Annotated[str, Field(min_length=1)]
-    type: Literal["function"]
-    function: CalledFunction
+    type: str = "function"
+    function: CalledFunction | None = None
 
 
 class RequestMessage(_Given):
-    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them."""
+    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them.
+
+    Further fields, such as `name`, go to the model as they came.
+    """
 
     role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
     content: _Content | None = None
@@ -88,29 +97,29 @@ class OfferedFunction(_Given):
 
 
 class OfferedTool(_Given):
-    """A tool that the model may call."""
+    """A tool that the model may call. One of another type than `function` is as the model's server has it."""
 
-    type: Literal["function"]
-    function: OfferedFunction
+    type: str
+    function: OfferedFunction | None = None
 
 
 _NAMED_CHOICE = {
     "type": "object",
     "properties": {
         "type": {"const": "function"},
-        "function": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}},
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        "function": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     },
     "required": ["type", "function"],
-    "additionalProperties": False,
+}
+_OTHER_CHOICE = {
+    "type": "object",
+    "properties": {"type": {"type": "string", "not": {"const": "function"}}},
+    "required": ["type"],
 }
 # Read by hand: what pydantic says of a union names its parts, which is no parameter.
 _ToolChoice = Annotated[
-    Any, WithJsonSchema({"anyOf": [{"enum": ["none", "auto", "required"]}, _NAMED_CHOICE, {"type": "null"}]})
+    Any,
+    WithJsonSchema({"anyOf": [{"type": "string"}, _NAMED_CHOICE, _OTHER_CHOICE, {"type": "null"}]}),
 ]
 
 
@@ -121,23 +130,29 @@ class StreamOptions(_Given):
 
 
 class CompletionRequest(_Given):
-    """The parameters that are obeyed. `timeout_ms` is ours: so long may the whole answer take."""
+    """What Evenflow reads itself; all other parameters go to the model as they came.
+
+    `timeout_ms` is ours: so long may the whole answer take.
+    `user` and `metadata` go on to the model's server as headers.
+    """
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     messages: Annotated[list[RequestMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: int | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
     max_tokens: _Tokens | None = None
     max_completion_tokens: _Tokens | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    temperature: _Number | None = None
+    top_p: _Number | None = None
     stop: _Stops | None = None
     seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
-    tools: Annotated[list[OfferedTool], Field(max_length=_MOST_TOOLS)] | None = None
+    tools: list[OfferedTool] | None = None
     tool_choice: _ToolChoice = None
     parallel_tool_calls: bool | None = None
     timeout_ms: Annotated[int, Field(ge=1)] | None = None
+    user: Annotated[str, Field(max_length=LONGEST_USER)] | None = None
+    metadata: Metadata | None = None
 
 
 COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)
@@ -145,12 +160,33 @@ COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionReque
 _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
+class PromptTokens(BaseModel):
+    """What of the prompt's tokens the model had in its cache."""
+
+    cached_tokens: int
+
+
+class CompletionTokens(BaseModel):
+    """What of the answer's tokens is reasoning."""
+
+    reasoning_tokens: int
+
+
 class CompletionUsage(BaseModel):
-    """What was counted, in the model's tokens."""
+    """What was counted, in the model's tokens; the details are there where the model's server says them."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokens | None = None
+    completion_tokens_details: CompletionTokens | None = None
+
+
+class Logprobs(BaseModel):
+    """The log probabilities of tokens, as the model's server says them."""
+
+    content: list[dict[str, Any]] | None
+    refusal: list[dict[str, Any]] | None
 
 
 class MessageFunction(BaseModel):
@@ -160,29 +196,43 @@ class MessageFunction(BaseModel):
     arguments: str
 
 
+class MessageCustom(BaseModel):
+    """The custom tool that the model called; `input` is what it wrote."""
+
+    name: str
+    input: str
+
+
 class MessageToolCall(BaseModel):
-    """A call that the model made."""
+    """A call that the model made: `function` or `custom`, as `type` says."""
 
     id: str
-    type: Literal["function"]
-    function: MessageFunction
+    type: Literal["function", "custom"]
+    function: MessageFunction | None = None
+    custom: MessageCustom | None = None
 
 
-class CompletionMessage(BaseModel):
-    """The answer. `content` is null only where it is nothing but calls."""
+class _Asides(BaseModel):
+    # By whichever of its names the model's server calls its reasoning.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class CompletionMessage(_Asides):
+    """The answer, and the reasoning before it. `content` is null only where it is nothing but calls, or a refusal."""
 
     role: Literal["assistant"]
     content: str | None
-    refusal: None
+    refusal: str | None
     tool_calls: list[MessageToolCall] | None = None
 
 
 class CompletionChoice(BaseModel):
-    """The one answer of a request."""
+    """An answer of as many as `n` said."""
 
-    index: Literal[0]
+    index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     message: CompletionMessage
-    logprobs: None
+    logprobs: Logprobs | None
     finish_reason: _FinishReason
 
 
@@ -193,11 +243,11 @@ class _Completion(BaseModel):
 
 
 class Completion(_Completion):
-    """A whole answer; `usage` is null where the model doesn't count."""
+    """A whole answer; without `usage` where the model doesn't count."""
 
     object: Literal["chat.completion"]
-    choices: tuple[CompletionChoice]
-    usage: CompletionUsage | None
+    choices: Annotated[list[CompletionChoice], Field(min_length=1)]
+    usage: CompletionUsage | None = None
 
 
 class ChunkFunction(BaseModel):
@@ -207,40 +257,52 @@ class ChunkFunction(BaseModel):
     arguments: str
 
 
+class ChunkCustom(BaseModel):
+    """Of a call of a custom tool: its name at the beginning, and more of its input."""
+
+    name: str | None = None
+    input: str
+
+
 class ChunkToolCall(BaseModel):
     """More of the call `index`; `id`, `type` and the name are there where it begins."""
 
     index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None
-    type: Literal["function"] | None = None
-    function: ChunkFunction
+    type: Literal["function", "custom"] | None = None
+    function: ChunkFunction | None = None
+    custom: ChunkCustom | None = None
 
 
-class ChunkDelta(BaseModel):
-    """What comes next: who speaks in the first chunk, text and calls, nothing in the last one.
+class ChunkDelta(_Asides):
+    """What comes next: who speaks where a choice begins, text, reasoning, a refusal and calls, nothing in the last one.
 
     In the first chunk `content` is null where the request has tools.
     """
 
     role: Literal["assistant"] | None = None
     content: str | None = Field(default_factory=lambda: None)
+    refusal: str | None = None
     tool_calls: list[ChunkToolCall] | None = None
 
 
 class ChunkChoice(BaseModel):
-    """The next piece of the answer; the last one says how it ended."""
+    """The next piece of one of the answers; its last one says how it ended."""
 
-    index: Literal[0]
+    index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     delta: ChunkDelta
-    logprobs: None
+    logprobs: Logprobs | None
     finish_reason: _FinishReason | None
 
 
 class CompletionChunk(_Completion):
-    """A piece of an answer. With `include_usage` there is `usage`: null, but in the last chunk, which has no choice."""
+    """A piece of an answer, or of several.
+
+    With `include_usage` there is `usage`: null, but in the last chunk, which has no choice.
+    """
 
     object: Literal["chat.completion.chunk"]
-    choices: Annotated[list[ChunkChoice], Field(max_length=1)]
+    choices: list[ChunkChoice]
     usage: CompletionUsage | None = Field(default_factory=lambda: None)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from stream_core.errors import Conflict, RateLimited
+from stream_core.errors import Conflict, InvalidRequest, RateLimited
 from stream_core.limits import Limits
+from stream_core.response_state import ResponseState
 from stream_core.session_store import StoredConversation
 from stream_core.token_bucket import TokenBucket
 
@@ -25,14 +27,27 @@ class ToolCall:
 class Turn:
     """One line of a conversation; `role` is `user` or `assistant`.
 
-    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave. `tool_calls`
-    are what an assistant's turn called.
+    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave, or
+    `function`, an older word for it. `tool_calls` are what an assistant's turn called. `parts` are the parts of OpenAI's
+    API as they came, where they are more than text; `text` is the text among them then (`text_of_parts`). `extra` are
+    further fields of the message, as they came.
     """
 
     role: str
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a message that has parts; images and the like have none."""
+    return "".join(part["text"] for part in parts if part["type"] == "text")
+
+
+REMEMBERED = frozenset({ResponseState.COMPLETED, ResponseState.ERROR})
+"""How a response may end for the model to see its text later. Behind an error too: the reader has it."""
 
 
 @dataclass(slots=True)
@@ -101,11 +116,12 @@ class Conversation:
                 retry_after_ms=int(wait * 1000) + 1,
             )
 
-    def check(self, message_id: str, previous_message_id: str | None) -> None:
+    def check(self, message_id: str, previous_message_id: str | None, replaces: str | None = None) -> None:
         """Whether a new message comes in its order; it changes nothing.
 
         Raises:
             Conflict: it does not follow the session's last message.
+            InvalidRequest: it is to replace another one than that.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -115,6 +131,13 @@ class Conversation:
                 code="causal_violation",
                 param="previous_message_id",
                 expected=self.last_message_id,
+            )
+        if replaces not in (None, previous_message_id):
+            raise InvalidRequest(
+                f"message {message_id!r} is to replace {replaces!r}, but only the session's last message can be replaced; "
+                "nothing was accepted, send it again with `replaces` as `previous_message_id`, or without",
+                code="invalid_request",
+                param="replaces",
             )
 
     def check_in_flight(self) -> None:
@@ -135,8 +158,11 @@ class Conversation:
         """Take over what the store knows: other tasks than `owner` may have accepted messages of this session."""
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
+        replaced = {entry.replaces for entry in stored.entries}
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
+            if entry.message_id in replaced:
+                continue
             # What was answered here may not have reached the store yet.
             ours = known.get(entry.message_id)
             answer = entry.answer or (ours.answer if ours else "")
@@ -158,9 +184,13 @@ class Conversation:
                 turns.append(Turn("assistant", exchange.answer))
         return tuple(turns)
 
-    def accept(self, message_id: str, response_id: str, text: str, now: float) -> tuple[Turn, ...]:
-        """Take the message in and return what the model should see: the history and this message."""
+    def accept(
+        self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
+    ) -> tuple[Turn, ...]:
+        """Take the message in and return what the model should see: the history, but for what it replaces, and this message."""
         self._know(message_id, response_id)
+        if replaces is not None:
+            self._forget(replaces)
         self.last_message_id = message_id
         self.in_flight += 1
         self.used_at = now
@@ -193,6 +223,11 @@ class Conversation:
         self._exchanges[message_id] = exchange
         self._exchanges_bytes += exchange.size
         self._trim()
+
+    def _forget(self, message_id: str) -> None:
+        exchange = self._exchanges.pop(message_id, None)
+        if exchange is not None:
+            self._exchanges_bytes -= exchange.size
 
     def _trim(self) -> None:
         while self._exchanges and self._exchanges_bytes > self._history_bytes:

@@ -30,7 +30,7 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 class ErrorObject(BaseModel):
     """What happened (`message`), in words that a program can decide by (`type`, `code`), and where there is one the field
-    at fault (`param`), the time after which to try again, and what was expected instead.
+    at fault (`param`), the time after which to try again, the HTTP status where the model's server said it, and what was expected instead.
     """
 
     type: ErrorType
@@ -38,6 +38,7 @@ class ErrorObject(BaseModel):
     message: str
     param: str | None = None
     retry_after_ms: int | None = None
+    status: int | None = None
     expected: Annotated[str | None, Field(json_schema_extra=_without_default)] = ""
     response_id: str | None = None
 

@@ -6,7 +6,8 @@ body travels in an `error`, `throttle`, `system.busy` or `chat.response.error` f
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 
 class EvenflowError(Exception):
@@ -17,11 +18,12 @@ class EvenflowError(Exception):
         code: stable machine-readable code, listed in docs/protocol.md.
         param: the field at fault, where there is one.
         retry_after_ms: milliseconds after which trying again makes sense.
+        status, type: what a model's server said, where that is passed on; the class' own otherwise.
         extra: further members of the error object, such as `expected`.
     """
 
-    status: ClassVar[int] = 500
-    type: ClassVar[str] = "internal_error"
+    status: int = 500
+    type: str = "internal_error"
 
     def __init__(
         self,
@@ -30,9 +32,16 @@ class EvenflowError(Exception):
         code: str,
         param: str | None = None,
         retry_after_ms: int | None = None,
+        status: int | None = None,
+        type: str | None = None,  # noqa: A002 - the name that it has on the wire
         **extra: Any,
     ) -> None:
         super().__init__(message)
+        self.status_of_model = status
+        if status is not None:
+            self.status = status
+        if type is not None:
+            self.type = type
         self.message = message
         self.code = code
         self.param = param
@@ -45,12 +54,17 @@ class EvenflowError(Exception):
         return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
 
     def to_object(self) -> dict[str, Any]:
-        """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, …}`."""
+        """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.
+
+        `status` is there where a model's server said it: the type alone would not tell.
+        """
         error: dict[str, Any] = {"type": self.type, "code": self.code, "message": self.message}
         if self.param is not None:
             error["param"] = self.param
         if self.retry_after_ms is not None:
             error["retry_after_ms"] = self.retry_after_ms
+        if self.status_of_model is not None:
+            error["status"] = self.status_of_model
         return error | self.extra
 
     def to_body(self) -> dict[str, Any]:
@@ -107,6 +121,13 @@ class ModelRefused(EvenflowError):
     type = "model_refusal_error"
 
 
+class UnsupportedByModel(ModelRefused):
+    """The request asks for what the model's service doesn't have; `param` names it. The model was not called."""
+
+    status = 400
+    type = "invalid_request_error"
+
+
 class UpgradeRequired(EvenflowError):
     status = 426
     type = "invalid_request_error"
@@ -122,6 +143,10 @@ class UpstreamFailed(EvenflowError):
     type = "upstream_error"
 
 
+class UpstreamAnswered(UpstreamFailed):
+    """The model's server answered with a status that says it failed: nothing of an answer was generated."""
+
+
 class UpstreamRejected(UpstreamFailed):
     """The model's server will not have us as we are configured: another attempt would end alike."""
 
@@ -134,3 +159,19 @@ class Overloaded(EvenflowError):
 class UpstreamTimeout(EvenflowError):
     status = 504
     type = "upstream_error"
+
+
+_REFUSALS = (400, 413, 422)
+
+
+def is_refusal(error: Mapping[str, Any]) -> bool:
+    """Whether the model would not take the message: an error of its sender, and no failure of the model or of ours."""
+    return error["type"] == ModelRefused.type or error.get("status") in _REFUSALS
+
+
+_SENSELESS = frozenset(["insufficient_quota", "model_not_set_up"])
+
+
+def is_worth_repeating(error: EvenflowError) -> bool:
+    """Whether the same request may end otherwise a little later; else it waits for somebody to mend a setting or an account."""
+    return error.code not in _SENSELESS

@@ -12,13 +12,18 @@ from stream_core.response_state import ResponseState
 
 
 class SessionOpened(BaseModel):
-    """A session, the token that opens everything else until `expires_at` (ISO 8601, UTC), and where to go on."""
+    """A session, the token that opens everything else until `expires_at` (ISO 8601, UTC), and where to go on.
+
+    `agent` answers it; `suggestions` are questions to begin with.
+    """
 
     session_id: str
     token: str
     expires_at: str
     ws_url: str
     http_url: str
+    agent: str
+    suggestions: list[str]
 
 
 class MessageAccepted(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-def _limit(default: float, minimum: float, maximum: float, when_reached: str) -> Any:
+def _limit(default: float | None, minimum: float, maximum: float, when_reached: str) -> Any:
     return Field(default, ge=minimum, le=maximum, description=when_reached)
 
 
@@ -51,10 +51,19 @@ class Limits(BaseModel):
     heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
     message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
+    request_bytes: int = _limit(4_194_304, 1_024, 67_108_864, "HTTP 413: the body of a request of OpenAI's API (/v1)")
+    requests_held_bytes: int = _limit(
+        268_435_456,
+        1_048_576,
+        2**40,
+        "503 node_memory with Retry-After: what requests of /v1 take, from their first byte to the end of their answer",
+    )
     messages_per_second: float = _limit(20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)")
     protocol_errors_per_minute: int = _limit(20, 1, 10_000, "close 1008")
     messages_in_flight_per_session: int = _limit(4, 1, 1_000, "`throttle` / 429 session_in_flight")
-    messages_in_flight_per_tenant: int = _limit(200, 1, 1_000_000, "`throttle` / 429 tenant_in_flight")
+    messages_in_flight_per_tenant: int | None = _limit(
+        None, 1, 2_000_000, "`throttle` / 429 tenant_in_flight (default: a tenant may have all that the node takes)"
+    )
     messages_remembered_per_session: int = _limit(
         256, 8, 100_000, "the oldest message_id is forgotten (it could not be repeated without breaking causality)"
     )
@@ -73,9 +82,24 @@ class Limits(BaseModel):
     worker_rest_seconds: float = _limit(
         5, 0.1, 3_600, "a worker that could not be reached is asked again after so long, sooner when there is no other"
     )
-    first_token_deadline_seconds: float = _limit(10, 0.1, 3_600, "retry, then fallback answer, else error")
-    model_deadline_seconds: float = _limit(60, 0.1, 86_400, "retry, then fallback answer, else error")
-    model_retries: int = _limit(1, 0, 10, "fallback answer marked degraded, or the error")
+    queue_deadline_seconds: float = _limit(
+        60, 0.1, 3_600, "503 queue_timeout: a message accepted so long ago, for which no model was free; send it again"
+    )
+    model_first_sign_seconds: float = _limit(
+        60, 0.1, 3_600, "no sign of life from the model yet: another attempt, then the error first_token_timeout"
+    )
+    model_silence_seconds: float = _limit(
+        60, 0.1, 3_600, "no further sign of life: another attempt, then the error model_timeout behind the text"
+    )
+    model_deadline_seconds: float = _limit(
+        1_800,
+        0.1,
+        86_400,
+        "the model is stopped; the text stays, finish_reason length (without any text model_timeout)",
+    )
+    model_retries: int = _limit(
+        1, 0, 10, "the error behind the text; without any text the fallback answer, where one is set, marked degraded"
+    )
     response_bytes: int = _limit(1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length")
     response_ttl_seconds: float = _limit(300, 0.1, 86_400, "410 response_expired")
     responses_held_per_session: int = _limit(32, 1, 100_000, "the session's oldest ended response expires early (410)")
@@ -120,13 +144,34 @@ class Limits(BaseModel):
         "what is still running is handed over to another task, or ended with an error where there is none",
     )
 
+    @property
+    def messages_per_node(self) -> int:
+        """Messages that are answered, or wait for it, at once."""
+        return self.generations_per_node + self.queue_depth
+
+    @model_validator(mode="after")
+    def _caps_can_be_reached(self) -> Self:
+        tenant, session = self.messages_in_flight_per_tenant, self.messages_in_flight_per_session
+        if tenant is not None and tenant > self.messages_per_node:
+            raise ValueError(
+                f"messages_in_flight_per_tenant must not be above generations_per_node and queue_depth together "
+                f"({self.messages_per_node}): the node refuses before it; leave it out for no cap of its own"
+            )
+        most = self.messages_per_node if tenant is None else tenant
+        if session > most and "messages_in_flight_per_session" in self.model_fields_set:
+            cap = "generations_per_node and queue_depth together" if tenant is None else "messages_in_flight_per_tenant"
+            raise ValueError(f"messages_in_flight_per_session must not be above {cap} ({most})")
+        return self
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         pairs = (
             ("batch_window_ms", "batch_window_max_ms"),
             ("lag_notice_seconds", "lag_close_seconds"),
             ("messages_in_flight_per_session", "messages_remembered_per_session"),
-            ("first_token_deadline_seconds", "model_deadline_seconds"),
+            ("request_bytes", "requests_held_bytes"),
+            ("model_first_sign_seconds", "model_deadline_seconds"),
+            ("model_silence_seconds", "model_deadline_seconds"),
         )
         for smaller, larger in pairs:
             if getattr(self, smaller) > getattr(self, larger):

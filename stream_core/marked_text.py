@@ -1,32 +1,46 @@
-"""The answer to a request with tools, as one text: what the model says, and what it calls.
+"""The answer to a request of OpenAI's API, as one text: what the model says, and all that it gives beside that.
 
-The log holds text. Where a model may call tools, marks in that text say where the text behind them belongs: to what the
-model says, as at the beginning, or to the arguments of a call. A mark is a record of RFC 7464: RS, an object, LF.
+The log holds text. Marks in that text say where the text behind them belongs: to what the model says, as at the beginning,
+to its reasoning, to a refusal, to the arguments of a call; and to which of several choices. An answer that is only said has
+no marks. A mark is a record of RFC 7464: RS, an object, LF.
 
+    {"to":"reasoning_content"}              what stands behind it belongs there, or to `reasoning` or `refusal`
     {"call":0,"id":"call_1","name":"add"}   the call 0 begins; behind it stand its arguments
     {"call":0}                              more of its arguments
     {"call":null}                           more of what the model says
-    {"text":"\\u001e"}                       an RS of the model's own; it changes nothing of where the text belongs
+    {"choice":1}                            more of this choice, in the place where it was left
+    {"logprobs":{"content":[…]}}            of tokens of this choice; it changes nothing of where the text belongs
+    {"end":"length"}                        how this choice ended; only of choices behind the first, whose end is the answer's
+    {"text":"\\u001e"}                       an RS of the model's own; nor does it
 
-Arguments are not cut into fragments, but stand there as text: the same answer is the same text however the model's server
-cut it, two attempts can be compared, and what is joined or cut on its way stays what it is.
+Nothing but what begins is cut into fragments: the same answer is the same text however the model's server cut it, two
+attempts can be compared, and what is joined or cut on its way stays what it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+ASIDES = ("reasoning_content", "reasoning", "refusal")
+"""What a model may say beside its answer, by the names of the fields in which servers send it."""
 MOST_CALLS = 128
-"""Calls of one answer: as many as a request may bring tools."""
+"""Calls of one choice: as many as a request may bring tools."""
+MOST_CHOICES = 128
 LONGEST_MARK = 2_048
 """Characters."""
+LONGEST_RECORD = 65_536
+"""Characters of a mark with the log probabilities of a token."""
+MARK = "\x1e"
+MARK_END = "\n"
+CALL_TYPES = ("function", "custom")
+_OWN_MARK = MARK + orjson.dumps({"text": MARK}).decode() + MARK_END
 
-_MARK = "\x1e"
-_END = "\n"
-_OWN_MARK = _MARK + orjson.dumps({"text": _MARK}).decode() + _END
+Place = str | int | None
+"""Where text belongs: one of `ASIDES`, a call, or what the model says."""
 
 
 class NotMarked(ValueError):
@@ -41,147 +55,108 @@ class CallPart:
     arguments: str
     id: str = ""
     name: str = ""
+    type: str = "function"
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """What is new of an answer: more of what the model says, and of its calls, each of them once."""
+    """What is new of one choice of an answer: more of what the model says, of its calls, each of them once, and beside that.
 
-    text: str
+    `asides` are by the names of `ASIDES`. `begins`: nothing of this choice came before, and it isn't the first one. `end`:
+    how it ended, where it isn't the first one.
+    """
+
+    text: str = ""
     calls: tuple[CallPart, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.text or self.calls)
+    choice: int = 0
+    asides: Mapping[str, str] = field(default_factory=dict)
+    logprobs: Mapping[str, list[Any]] = field(default_factory=dict)
+    begins: bool = False
+    end: str = ""
 
 
 class MarkedTextWriter:
-    """Marks what a model says and calls, as it comes."""
+    """Marks what a model gives, as it comes."""
 
     def __init__(self) -> None:
-        self._calls: set[int] = set()
-        self._in: int | None = None
+        self._choice = 0
+        self._places: dict[int, Place] = {}
+        self._begun: set[tuple[int, int]] = set()
 
-    def text(self, text: str) -> str:
-        """More of what the model says."""
-        if not text:
-            return ""
-        return self._turn_to(None) + _escaped(text)
+    def text(self, text: str, choice: int = 0) -> str:
+        """More of what the model says.
 
-    def call(self, index: int, arguments: str, call_id: str = "", name: str = "") -> str:
-        """More of the call `index`; `call_id` and `name` count only where it begins.
+        Raises:
+            NotMarked: there are too many choices; so with all others.
+        """
+        return self._turn_to(None, choice) + _escaped(text) if text else ""
+
+    def aside(self, name: str, text: str, choice: int = 0) -> str:
+        """More of what it says beside its answer; `name` is one of `ASIDES`."""
+        return self._turn_to(name, choice) + _escaped(text) if text else ""
+
+    def call(
+        self, index: int, arguments: str, call_id: str = "", name: str = "", choice: int = 0, kind: str = "function"
+    ) -> str:
+        """More of the call `index`; `call_id`, `name` and `kind` count only where it begins.
 
         Raises:
             NotMarked: it begins without a name or an id, or these are too long, or there are too many calls.
         """
-        if index in self._calls:
-            return self._turn_to(index) + _escaped(arguments) if arguments else ""
-        if not (call_id and name and 0 <= index < MOST_CALLS):
+        if (choice, index) in self._begun:
+            return self._turn_to(index, choice) + _escaped(arguments) if arguments else ""
+        if not (call_id and name and 0 <= index < MOST_CALLS and kind in CALL_TYPES):
             raise NotMarked("a call begins without a name or an id, or has a number that none may have")
-        begins = _mark({"call": index, "id": call_id, "name": name})
+        more = {} if kind == "function" else {"type": kind}
+        begins = _mark({"call": index, "id": call_id, "name": name, **more})
         if len(begins) > LONGEST_MARK:
             raise NotMarked("the name or the id of a call is too long")
-        self._calls.add(index)
-        self._in = index
-        return begins + _escaped(arguments)
+        chosen = self._choose(choice)
+        self._begun.add((choice, index))
+        self._places[choice] = index
+        return chosen + begins + _escaped(arguments)
 
-    def _turn_to(self, index: int | None) -> str:
-        if index == self._in:
-            return ""
-        self._in = index
-        return _mark({"call": index})
-
-
-class MarkedTextReader:
-    """Reads a marked text piece by piece, wherever it was cut."""
-
-    def __init__(self) -> None:
-        self._in: int | None = None
-        self._begun: set[int] = set()
-        self._unread = ""  # a mark whose end has not come
-        self._text: list[str] = []
-        self._calls: dict[int, _Gathered] = {}
-
-    def read(self, piece: str) -> AnswerPart:
-        """What `piece` adds.
+    def logprobs(self, given: Mapping[str, Any], choice: int = 0) -> str:
+        """The log probabilities of more tokens: `content` and `refusal`, lists both.
 
         Raises:
-            NotMarked: see there.
+            NotMarked: those of one token are too long.
         """
-        plain, *marked = (self._unread + piece).split(_MARK)
-        self._unread = ""
-        self._add(plain)
-        for place, following in enumerate(marked, 1):
-            mark, end, behind = following.partition(_END)
-            if len(mark) > LONGEST_MARK or not (end or place == len(marked)):
-                raise NotMarked("a mark has no end")
-            if end:
-                self._obey(mark)
-                self._add(behind)
-            else:
-                self._unread = _MARK + mark
-        part = AnswerPart("".join(self._text), tuple(call.part() for call in self._calls.values()))
-        self._text.clear()
-        self._calls.clear()
-        return part
+        # A record each: how the server joins them doesn't show, and none is long.
+        named = ((name, entries) for name, entries in given.items() if isinstance(entries, list))
+        records = [_mark({"logprobs": {name: [entry]}}) for name, entries in named for entry in entries]
+        if any(len(record) > LONGEST_RECORD for record in records):
+            raise NotMarked("the log probabilities of a token are too long")
+        return self._choose(choice) + "".join(records) if records else ""
 
-    def _obey(self, mark: str) -> None:
-        try:
-            match orjson.loads(mark):
-                case {"text": str(text)}:
-                    self._add(text)
-                case {"call": None}:
-                    self._in = None
-                case {"call": int(index), "id": str(call_id), "name": str(name)} if index not in self._begun:
-                    self._begin(index, call_id, name)
-                case {"call": int(index), **more} if index in self._begun and not more:
-                    self._in = index
-                case _:
-                    raise NotMarked("a mark says nothing that is known")
-        except orjson.JSONDecodeError as wrong:
-            raise NotMarked("a mark is no JSON") from wrong
+    def end(self, reason: str, choice: int) -> str:
+        """How a choice behind the first one ended."""
+        return self._choose(choice) + _mark({"end": reason})
 
-    def _begin(self, index: int, call_id: str, name: str) -> None:
-        if not (call_id and name and 0 <= index < MOST_CALLS):
-            raise NotMarked("a call begins without a name or an id, or has a number that none may have")
-        self._begun.add(index)
-        self._gathered(index).begins(call_id, name)
-        self._in = index
+    def _choose(self, choice: int) -> str:
+        if choice == self._choice:
+            return ""
+        if not 0 <= choice < MOST_CHOICES:
+            raise NotMarked("a choice has a number that none may have")
+        self._choice = choice
+        return _mark({"choice": choice})
 
-    def _add(self, text: str) -> None:
-        if not text:
-            return
-        if self._in is None:
-            self._text.append(text)
-        else:
-            self._gathered(self._in).arguments.append(text)
-
-    def _gathered(self, index: int) -> _Gathered:
-        return self._calls.setdefault(index, _Gathered(index))
+    def _turn_to(self, place: Place, choice: int) -> str:
+        chosen = self._choose(choice)
+        if self._places.get(choice) == place:
+            return chosen
+        self._places[choice] = place
+        return chosen + _mark({"to": place} if isinstance(place, str) else {"call": place})
 
 
-class _Gathered:
-    """What one piece adds to one call."""
-
-    def __init__(self, index: int) -> None:
-        self.arguments: list[str] = []
-        self._index = index
-        self._id = self._name = ""
-
-    def begins(self, call_id: str, name: str) -> None:
-        self._id, self._name = call_id, name
-
-    def part(self) -> CallPart:
-        return CallPart(self._index, "".join(self.arguments), self._id, self._name)
-
-
-def has_calls(text: str) -> bool:
+def has_marks(text: str) -> bool:
     """Whether a marked text goes beyond what the model says."""
-    return _MARK in text
+    return MARK in text
 
 
 def _mark(said: dict[str, Any]) -> str:
-    return _MARK + orjson.dumps(said).decode() + _END
+    return MARK + orjson.dumps(said).decode() + MARK_END
 
 
 def _escaped(text: str) -> str:
-    return text.replace(_MARK, _OWN_MARK) if _MARK in text else text
+    return text.replace(MARK, _OWN_MARK) if MARK in text else text

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, Valid
 from stream_core.channel import NAME_PATTERN
 from stream_core.error_body import ErrorFields
 from stream_core.errors import InvalidRequest
+from stream_core.message_terms import GivenParams, MessageParams, MessageTerms, Metadata, TimeoutMs, User
 from stream_core.response_state import ResponseState
 
 LONGEST_IDENTIFIER = 128
@@ -29,16 +30,32 @@ class FromClient(BaseModel):
 
 
 class MessagePayload(FromClient):
-    """What the user wrote."""
+    """What the user wrote, how it is to be answered, how many milliseconds that may take, and the application's `metadata`."""
 
     text: Annotated[str, Field(min_length=1)]
+    params: GivenParams | None = None
+    timeout_ms: TimeoutMs | None = None
+    metadata: Metadata | None = None
+
+    def terms(self, user: str) -> MessageTerms:
+        """What it says beside its text; `user` is the session's."""
+        return MessageTerms(
+            params=self.params.taken() if self.params else MessageParams(),
+            timeout_ms=self.timeout_ms,
+            metadata=self.metadata or {},
+            user=user,
+        )
 
 
 class ChatMessage(FromClient):
-    """A user's message. `previous_message_id` is the session's last accepted one, None for the first."""
+    """A user's message. `previous_message_id` is the session's last accepted one, None for the first.
+
+    `replaces` is that one too, where this is another try at it: the model then sees neither it nor its answer.
+    """
 
     message_id: Identifier
     previous_message_id: Identifier | None = None
+    replaces: Identifier | None = None
     payload: MessagePayload
 
 
@@ -120,11 +137,12 @@ POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 
 class SessionRequest(FromClient):
-    """The body of `POST /session`; every field may be left out."""
+    """The body of `POST /session`; every field may be left out. `user`: for whom it is, in the application's words."""
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
-    agent: Annotated[str, Field(pattern=NAME_PATTERN)] = "demo"
+    agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
+    user: User | None = None
 
 
 SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
@@ -146,10 +164,16 @@ FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_fil
 
 
 class Usage(BaseModel):
-    """What the model counted."""
+    """What the model counted; what of it was cached, or reasoning, where it says so."""
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def counted(self) -> dict[str, int]:
+        """What is known, by name."""
+        return self.model_dump(exclude_none=True)
 
 
 class SessionLimits(BaseModel):
@@ -326,7 +350,7 @@ SERVER_MESSAGE: TypeAdapter[ServerMessage] = TypeAdapter(ServerMessage)
 T = TypeVar("T")
 
 
-def parse(adapter: TypeAdapter[T], body: bytes) -> T:
+def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
     """Read a client's JSON.
 
     Raises:

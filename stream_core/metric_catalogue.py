@@ -66,7 +66,10 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row of the catalogue. `target` is in the contract's words; None where only the trend matters."""
+    """One row of the catalogue. `target` is in the contract's words; None where only the trend matters.
+
+    `label`: by what a counter is told apart on /metrics; CloudWatch has the sum.
+    """
 
     name: str
     kind: MetricKind
@@ -74,6 +77,7 @@ class Metric:
     meaning: str
     target: str | None = None
     alarm: Alarm | None = None
+    label: str | None = None
 
     @property
     def prometheus_name(self) -> str:
@@ -170,6 +174,13 @@ TOKEN_GAP = Metric("model.token_gap_ms", _D, "ms", "mean gap between two tokens 
 QUEUE_WAIT = Metric("queue.wait_ms", _D, "ms", "from accepting a message to a worker taking it (watch p95, p99, p99.9)")
 QUEUE_DEPTH = Metric("queue.depth", _G, "messages", "accepted messages that no worker has taken")
 QUEUE_REFUSED = Metric("queue.refused", _C, "messages", "messages answered with system.busy or 429 queue_full")
+MESSAGES_REFUSED = Metric(
+    "messages.refused",
+    _C,
+    "messages",
+    "messages that were not accepted, over all transports, by the `code` that their sender was given",
+    label="code",
+)
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
 GENERATION_RETRIES = Metric("generations.retries", _C, "attempts", "attempts that followed a failed one")
 GENERATIONS_DEGRADED = Metric("generations.degraded", _C, "responses", "responses ended with the fallback answer")

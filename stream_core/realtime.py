@@ -1,4 +1,4 @@
-"""The wire form of `/v1/realtime`: the same session and the same cursors, said in `start`, `token` and `final`."""
+"""The wire form of `/realtime`: the same session and the same cursors, said in `start`, `token` and `final`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 from stream_core.dialect import Dialect
 from stream_core.error_body import ErrorFields
 from stream_core.errors import InvalidRequest
+from stream_core.message_terms import GivenParams, Metadata, TimeoutMs
 from stream_core.messages import (
     ChatMessageFrame,
     ClientMessage,
@@ -50,6 +51,9 @@ class Start(FromClient):
     previous: Identifier | None = None
     text: Annotated[str, Field(min_length=1)]
     credit: Credit | None = None
+    params: GivenParams | None = None
+    timeout_ms: TimeoutMs | None = None
+    metadata: Metadata | None = None
 
 
 class Pause(FromClient):
@@ -175,7 +179,9 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
             type="chat.message",
             message_id=frame.id,
             previous_message_id=frame.previous,
-            payload=MessagePayload(text=frame.text),
+            payload=MessagePayload(
+                text=frame.text, params=frame.params, timeout_ms=frame.timeout_ms, metadata=frame.metadata
+            ),
             credit=frame.credit,
         )
     if isinstance(frame, Pause):

@@ -200,27 +200,29 @@ class ResponseStream:
         """A worker took it from the queue."""
         self._fire(ResponseEvent.START)
 
-    def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None, *, continues: bool) -> None:
-        """Go on with what an earlier owner left, the response as `epoch`'s.
+    def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
+        """Go on with what an earlier owner left, the response as `epoch`'s. Its text stands until `restart`.
 
         Args:
             entries: what of it is on record.
             began_at: when its first delta came, on the monotonic clock.
-            continues: whether the next attempt continues the text; else it replaces it.
         """
         self.log.extend(entries)
         self.epoch = epoch
         self.first_delta_at = began_at
         self._delivered_at = self._monotonic()
         self.attempt = 1 + max((entry.attempt for entry in entries if isinstance(entry, Restart)), default=1)
-        kept = len(self.log.text.encode()) if continues else 0
-        self._full_at = self._most_bytes + self.log.text_bytes - kept
-        self.log.restart(self.log.next_index - 1 if continues else -1, self.attempt, epoch)
+        replaced = self.log.text_bytes - len(self.log.text.encode())
+        self._full_at = self._most_bytes + replaced
+        self.log.restart(self.log.next_index - 1, self.attempt, epoch)
 
-    def restart(self) -> None:
-        """An attempt failed: what was delivered of it is declared replaced, and the next attempt begins."""
+    def next_attempt(self) -> None:
+        """An attempt failed, the next one begins. What was delivered stands, until `restart` says that it is replaced."""
         self._fire(ResponseEvent.RESTART)
         self.attempt += 1
+
+    def restart(self) -> None:
+        """What was delivered is declared replaced by what this attempt gives from now on."""
         self._batcher.cut()
         # What was replaced doesn't count against the new text.
         self._full_at = self.log.text_bytes + self._most_bytes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from stream_core.agents import Agents
 from stream_core.channel import Channel
 from stream_core.errors import AuthenticationFailed
 from stream_core.http_bodies import SessionOpened
@@ -24,6 +25,8 @@ class OpenedSession:
     session_id: str
     token: str
     expires_at: str
+    channel: Channel
+    suggestions: list[str]
 
     def to_body(self, *, ws_url: str, http_url: str) -> dict[str, Any]:
         """The contract's answer: the session, and the addresses at which its client goes on."""
@@ -33,6 +36,8 @@ class OpenedSession:
             expires_at=self.expires_at,
             ws_url=ws_url,
             http_url=http_url,
+            agent=self.channel.agent,
+            suggestions=self.suggestions,
         ).model_dump()
 
 
@@ -40,6 +45,7 @@ def open_session(
     request: SessionRequest,
     given_key: str | None,
     *,
+    agents: Agents,
     tenant_keys: dict[str, str],
     tokens: SessionTokens,
     now: float,
@@ -55,6 +61,7 @@ def open_session(
 
     Raises:
         AuthenticationFailed: the tenant needs a key, and this is not it.
+        NotFound: there is no such agent.
     """
     expected = tenant_keys.get(request.tenant)
     unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
@@ -64,8 +71,9 @@ def open_session(
             code="tenant_key_invalid",
         )
     session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
-    token, expires_at = tokens.issue(Channel(request.tenant, request.agent, session_id), now, ttl)
-    return OpenedSession(session_id, token, iso_time(expires_at))
+    channel = Channel(request.tenant, agents.chosen(request.agent), session_id)
+    token, expires_at = tokens.issue(channel, now, ttl, user=request.user or "")
+    return OpenedSession(session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions)
 
 
 def iso_time(seconds: float) -> str:

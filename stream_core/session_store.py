@@ -16,7 +16,11 @@ class NotAccepted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember."""
+    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember.
+
+    `replaces`: the message before it, where the model is to see neither that nor its answer any more.
+    `terms` is the text of its `stream_core.message_terms.MessageTerms`.
+    """
 
     message_id: str
     previous_message_id: str | None
@@ -25,6 +29,8 @@ class LedgerEntry:
     owner: str
     answer: str | None = None
     ended: bool = False
+    replaces: str | None = None
+    terms: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,12 @@ _REQUIRED = ["exp", "iat", "sub", "tenant", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class SessionClaims:
-    """What a valid token says. Times are in seconds since the epoch."""
+    """What a valid token says. Times are in seconds since the epoch; `user` is empty where the application named none."""
 
     channel: Channel
     expires_at: int
     issued_at: int
+    user: str = ""
 
 
 class _TokenClaims(BaseModel):
@@ -34,9 +35,10 @@ class _TokenClaims(BaseModel):
     sub: str
     exp: int
     iat: int
+    user: str = ""
 
     def to_session_claims(self) -> SessionClaims:
-        return SessionClaims(Channel(self.tenant, self.agent, self.sub), self.exp, self.iat)
+        return SessionClaims(Channel(self.tenant, self.agent, self.sub), self.exp, self.iat, self.user)
 
 
 _CLAIMS = TypeAdapter(_TokenClaims)
@@ -58,10 +60,13 @@ class SessionTokens:
         self._keys = keys
         self._signing_kid = next(iter(keys))
 
-    def issue(self, channel: Channel, now: float, ttl_seconds: int, *, only_for: str | None = None) -> tuple[str, int]:
+    def issue(
+        self, channel: Channel, now: float, ttl_seconds: int, *, only_for: str | None = None, user: str = ""
+    ) -> tuple[str, int]:
         """A token for `channel` and the second (since the epoch) at which it expires; `now` likewise.
 
         Args:
+            user: for whom the session is, in the application's words.
             only_for: what alone it opens, instead of everything of the session.
         """
         expires_at = int(now) + ttl_seconds
@@ -73,6 +78,8 @@ class SessionTokens:
             "iat": int(now),
             "exp": expires_at,
         }
+        if user:
+            claims["user"] = user
         if only_for is not None:
             claims["aud"] = only_for
         token = jwt.encode(claims, self._keys[self._signing_kid], _ALGORITHM, headers={"kid": self._signing_kid})

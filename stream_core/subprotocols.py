@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from orjson import dumps
@@ -9,6 +10,11 @@ from orjson import dumps
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
 REALTIME = "evenflow.realtime.v1"
+
+
+def subprotocols(headers: Iterable[str]) -> list[str]:
+    """What a client offers, in its order; it may be spread over several header lines."""
+    return [name.strip() for name in ",".join(headers).split(",") if name.strip()]
 
 
 class DeltaEncoder(Protocol):

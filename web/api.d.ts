@@ -46,10 +46,12 @@ declare interface ClientEvents {
 declare interface Client {
     /**
      * Asks a question. Lost connections, a busy server and an expired token are dealt with on the way. To abort `signal`
-     * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`.
+     * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`. `replaces`: the
+     * `messageId` of the last question, if this is another try at it; the model sees only this one then.
      */
     ask(text: string, options?: {
         readonly signal?: AbortSignal;
+        readonly replaces?: string | undefined;
     }): Answer;
     /**
      * The answer that a reload of the page has interrupted, until it ends or something else is asked. It is read again
@@ -59,6 +61,8 @@ declare interface Client {
     /** How the answer travels, or the last one did; `null` before the first connection. */
     readonly transport: TransportName | null;
     readonly connection: ConnectionState;
+    /** Questions to begin with, as the server offers them; none before it was reached. */
+    readonly suggestions: readonly string[];
     /** Calls `listener` whenever `event` happens. Returns what ends that. */
     on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void;
     /** Leaves: closes the connection. The answer under way fails with a `ClosedError`; the model is not stopped. */
@@ -70,7 +74,7 @@ declare interface Client {
  */
 declare type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 /** Why an answer ended. */
-declare type FinishReason = "stop" | "length" | "cancelled" | (string & {});
+declare type FinishReason = "stop" | "length" | "content_filter" | "cancelled" | (string & {});
 /** Tokens that an answer cost. */
 declare interface Usage {
     readonly prompt_tokens: number;
@@ -231,7 +235,10 @@ declare type EvenflowError = RefusedError | AnswerError | ConnectionError | Prot
 /** Whether `error` is one of the client's own errors. */
 declare function isEvenflowError(error: unknown): error is EvenflowError;
 
-/** Begins a conversation, or goes on with the one before a reload; the connection is opened ahead of the first question. */
+/**
+ * Begins a conversation, or goes on with the one before a reload. In a page the connection is opened ahead of the first question; on a server,
+ * which may make a client for each page that it renders, nothing is until something is asked.
+ */
 declare function connect(options?: ConnectOptions): Client;
 
 export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerResult, AnswerState, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, ErrorBody, EvenflowError, FinishReason, ProtocolError, RefusedError, ReplacedError, Throttle, TransportName, Usage, isEvenflowError };

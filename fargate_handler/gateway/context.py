@@ -12,6 +12,7 @@ from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from stream_core.agents import Agents
 from stream_core.allowed_origins import AllowedOrigins
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.limits import Limits
@@ -51,3 +52,4 @@ class GatewayContext:
     node_id: str
     cookie_secure: bool
     models: tuple[str, ...]
+    agents: Agents

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS, STILL_HERE
 from fargate_handler.gateway.events_cookie import NAME as EVENTS_COOKIE
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
@@ -29,16 +30,12 @@ from stream_core.resume_point import EVERYTHING, ResumePoint
 from stream_core.subprotocols import V1Encoder
 from stream_core.terminal_frame import terminal_frame
 
-_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache, no-transform",
-    "X-Accel-Buffering": "no",
-}
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """How many entries there were when the stream began."""
 _END = ".end"
-# How soon an EventSource comes back, in milliseconds; by itself it would wait for seconds.
-_RETRY = b"retry: 500\n\n"
+# How soon an EventSource comes back, in milliseconds; by itself it would wait for seconds. It is a line of the first event:
+# on its own, with an empty line behind it, some parsers take it for an event without data.
+_RETRY = b"retry: 500\n"
 _EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
@@ -64,7 +61,7 @@ class EventsEndpoint:
             # It has everything. 204 is how an EventSource is told not to come again.
             return web.Response(status=204)
         there = {VIA_HEADER: stream.via, NEXT_INDEX_HEADER: str(stream.log.next_index)}
-        answer = web.StreamResponse(headers=_HEADERS | there)
+        answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | there)
         found: Resumption | None = Resumption(stream, point)
         try:
             while found is not None:
@@ -111,7 +108,7 @@ class EventsEndpoint:
             if not chunk and reader.left_behind:
                 return
             if not chunk and not await reader.wait(limits.sse_heartbeat_seconds):
-                chunk = b": still here\n\n"
+                chunk = STILL_HERE
             if not chunk:
                 continue
             try:

@@ -18,13 +18,18 @@ from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
+from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
+from fargate_handler.gateway.openai.not_served import not_served
+from fargate_handler.gateway.openai.realtime_refusal import refuse_realtime
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
+from stream_core import openai_realtime
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
 from stream_core.http_bodies import Health
 from stream_core.http_contract import path_not_found
 from stream_core.page_policy import page_policy
+from stream_core.subprotocols import subprotocols
 
 _BACKLOG = 4096
 _LOAD_BALANCER = "ELB-HealthChecker/"
@@ -95,6 +100,7 @@ class HttpListener:
             web.post("/chat/message/{response_id}/cancel", messages.cancel, expect_handler=expectation),
             web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
             web.post("/v1/chat/completions", ChatCompletionsEndpoint(self._context).post, expect_handler=expectation),
+            web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
             web.get("/v1/models", models.list),
             web.get("/v1/models/{model:.+}", models.get),
             *(web.get(path, documents.get) for path in DOCUMENTS),
@@ -102,7 +108,8 @@ class HttpListener:
             web.get("/metrics", self._metrics),
             web.post("/drain", self._drain),
             web.get("/ws", self._ws),
-            web.get("/v1/realtime", self._ws),
+            web.get("/realtime", self._ws),
+            web.get(openai_realtime.PATH, self._realtime),
             web.get("/", self._index),
             web.get("/assets/{name}", self._asset),
             *(web.get(path, self._module) for path in _MODULES),
@@ -150,11 +157,20 @@ class HttpListener:
         page = self._context.metrics.prometheus_page()
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    async def _ws(self, _request: web.Request) -> web.Response:
+    async def _ws(self, _request: web.Request) -> web.StreamResponse:
         raise UpgradeRequired(
             "WebSockets have a port of their own; POST /session names the address of /ws as ws_url",
             code="upgrade_required",
         )
+
+    async def _realtime(self, request: web.Request) -> web.StreamResponse:
+        headers = request.headers
+        offered = subprotocols(headers.getall("Sec-WebSocket-Protocol", ()))
+        beta = headers.get(openai_realtime.BETA_HEADER)
+        theirs = openai_realtime.asks_for_openai_realtime(offered, request.query_string, beta)
+        if theirs and web.WebSocketResponse().can_prepare(request):
+            return await refuse_realtime(request)
+        return await self._ws(request)
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         # Only what stood in the folder at the start, by its plain name: there is no path to walk.

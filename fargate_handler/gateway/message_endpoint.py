@@ -45,6 +45,8 @@ class MessageEndpoint:
             message.previous_message_id,
             message.payload.text,
             context.limits.grace_seconds,
+            replaces=message.replaces,
+            terms=message.payload.terms(claims.user),
         )
         # A client that hangs up now has sent its message all the same.
         stream, _ = await asyncio.shield(context.background.run(context.orchestrator.submit(event)))
@@ -103,7 +105,7 @@ def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:
         part=replace(part, restarted=point.restarted) if point.restarted else part,
         epoch=stream.log.epoch_at(part.last_index),
         finish_reason=stream.finish_reason,
-        usage=stream.usage.model_dump() if stream.usage else None,
+        usage=stream.usage.counted() if stream.usage else None,
         error=stream.error,
         degraded=stream.degraded,
         full_text=stream.log.text if stream.log.closed else None,

@@ -23,6 +23,7 @@ class SessionEndpoint:
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
             bearer(request.headers.get("Authorization")),
+            agents=context.agents,
             tenant_keys=context.tenant_keys.by_tenant,
             tokens=context.tokens,
             now=context.wall_time(),

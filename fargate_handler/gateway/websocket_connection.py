@@ -19,6 +19,7 @@ from fargate_handler.gateway.websocket_reader import WebSocketReader
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
+from stream_core.close_frame import answer_to_close
 from stream_core.errors import EvenflowError, NotFound, RateLimited
 from stream_core.flow_control import FlowEvent
 from stream_core.http_contract import internal_error
@@ -121,7 +122,9 @@ class WebSocketConnection(WSListener):
                 transport.send_pong(frame.get_payload_as_bytes())
         elif kind == WSMsgType.CLOSE:
             if not transport.is_close_frame_sent:
-                transport.send_close(frame.get_close_code())
+                # Not picows' send_close: without a code it would send the illegal code 0.
+                transport.send(WSMsgType.CLOSE, answer_to_close(frame.get_payload_as_bytes()))
+            self._release()
             transport.disconnect()
         else:
             self._apply(
@@ -286,6 +289,8 @@ class WebSocketConnection(WSListener):
             message.previous_message_id,
             message.payload.text,
             context.limits.grace_seconds,
+            replaces=message.replaces,
+            terms=message.payload.terms(self.session.claims.user),
         )
         stream, duplicate = await context.orchestrator.submit(event)
         if self.session.state is SessionState.CLOSED:

@@ -7,25 +7,32 @@ import logging
 from urllib.parse import parse_qs
 
 import orjson
-from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
+from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
+from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, http_address
+from fargate_handler.gateway.head_first import HeadFirst
 from fargate_handler.gateway.listening_socket import listening_sockets
+from fargate_handler.gateway.openai.realtime_refusal import RealtimeRefusal
 from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core import openai_realtime
 from stream_core.allowed_origins import is_own_page
 from stream_core.dialect import CompactDialect, Dialect
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, OriginNotAllowed, Overloaded
-from stream_core.http_contract import error_headers
+from stream_core.http_contract import allow_header, error_headers
 from stream_core.metric_catalogue import CONNECTIONS_REFUSED
 from stream_core.realtime import RealtimeDialect
 from stream_core.session import CloseCode, Session
 from stream_core.session_init import bearer
+from stream_core.subprotocols import subprotocols
 
 # By path; a client that offers no subprotocol speaks the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
     "/ws": (Dialect(), CompactDialect()),
-    "/v1/realtime": (RealtimeDialect(),),
+    "/realtime": (RealtimeDialect(),),
+    openai_realtime.PATH: (RealtimeDialect(),),
 }
 # Bursts of thousands of connections wait here instead of a second on SYN retry.
 _BACKLOG = 8192
@@ -33,6 +40,7 @@ _BACKLOG = 8192
 # milliseconds, one socket would let in two hundred a second.
 _LISTENING_SOCKETS = 32
 _BEARER = "bearer."
+_HANDSHAKE_SECONDS = 5.0
 # Larger frames are refused by the session machine with a reason; far larger ones never enter memory.
 _FRAME_SLACK = 2
 
@@ -54,21 +62,9 @@ class WebSocketListener:
         Raises:
             OSError: the address can't be had.
         """
-        limits = self._context.limits
+        limits, loop = self._context.limits, asyncio.get_running_loop()
         for listening in listening_sockets(host, port, limits, _LISTENING_SOCKETS):
-            self._servers.append(
-                await ws_create_server(
-                    self._upgrade,
-                    sock=listening,
-                    backlog=_BACKLOG,
-                    logger_name=_picows_logger,
-                    use_aiofastnet=False,
-                    read_buffer_init_size=512,
-                    max_frame_size=limits.message_bytes * _FRAME_SLACK,
-                    enable_auto_pong=False,
-                    disconnect_on_exception=True,
-                )
-            )
+            self._servers.append(await loop.create_server(self._protocol, sock=listening, backlog=_BACKLOG))
 
     def stop_accepting(self) -> None:
         """New connections are refused from now on; those that are open stay."""
@@ -80,6 +76,39 @@ class WebSocketListener:
         for connection in self._context.registry:
             connection.close(code, reason)
 
+    def _protocol(self) -> HeadFirst:
+        # What picows' `ws_create_server` makes for each connection; it lets nobody look at the head before.
+        protocol = WSProtocol(
+            host_port=None,
+            ws_path=None,
+            is_client_side=False,
+            ws_listener_factory=self._upgrade,
+            logger=_picows_logger,
+            disconnect_on_exception=True,
+            websocket_handshake_timeout=_HANDSHAKE_SECONDS,
+            enable_auto_ping=False,
+            auto_ping_idle_timeout=0,
+            auto_ping_reply_timeout=0,
+            auto_ping_strategy=WSAutoPingStrategy.PING_WHEN_IDLE,
+            enable_auto_pong=False,
+            max_frame_size=self._context.limits.message_bytes * _FRAME_SLACK,
+            extra_headers=None,
+            read_buffer_init_size=512,
+        )
+        return HeadFirst(protocol, self._head_refusal)
+
+    def _head_refusal(self, head: bytes) -> bytes | None:
+        error = head_fault(head, self._http_address)
+        if error is None:
+            return None
+        response = self._error_response(error)
+        response.headers["Connection"] = "close"
+        answer = bytes(response.to_bytes())
+        return answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if head.startswith(b"HEAD ") else answer
+
+    def _http_address(self, host: str) -> str:
+        return self._context.http_url or http_address(host, self._context.http_port)
+
     def _upgrade(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         asked_at = self._context.monotonic()
         try:
@@ -87,22 +116,28 @@ class WebSocketListener:
         except EvenflowError as error:
             if isinstance(error, Overloaded):
                 self._context.metrics.counter(CONNECTIONS_REFUSED).value += 1
-            return self._refusal(error)
+            return WSUpgradeResponseWithListener(self._error_response(error), None)
         except Exception:
             _logger.exception("a handshake failed")
-            return self._refusal(InternalError("the handshake failed; try again", code="internal_error"))
+            failed = InternalError("the handshake failed; try again", code="internal_error")
+            return WSUpgradeResponseWithListener(self._error_response(failed), None)
 
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
         path, _, query = request.path.decode("latin-1").partition("?")
         dialects = _DIALECTS.get(path)
         if dialects is None:
-            paths = " and ".join(_DIALECTS)
-            raise NotFound(f"there is no such path here; WebSockets are at {paths}", code="path_not_found")
+            paths, elsewhere = ", ".join(_DIALECTS), self._http_address(request.headers.get("Host", ""))
+            raise NotFound(
+                f"there is no such path here; WebSockets are at {paths}, the page and the HTTP API at {elsewhere}",
+                code="path_not_found",
+            )
+        check_handshake(request, self._http_address)
+        offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
+        beta = request.headers.get(openai_realtime.BETA_HEADER)
+        if path == openai_realtime.PATH and openai_realtime.asks_for_openai_realtime(offered, query, beta):
+            return _realtime_refusal(offered)
         self._check_origin(request)
-        # The offer may be spread over several header lines.
-        names = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
-        offered = [name.strip() for name in names if name.strip()]
         now = context.wall_time()
         claims = context.tokens.verify(_token(request, offered), now)
         dialect, answer_headers = _select(offered, dialects)
@@ -132,13 +167,24 @@ class WebSocketListener:
                 code="origin_not_allowed",
             )
 
-    def _refusal(self, error: EvenflowError) -> WSUpgradeResponseWithListener:
+    def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
         headers = {"Content-Type": "application/json; charset=utf-8", **error_headers(error)}
+        if error.status == 405:
+            headers |= allow_header(["GET"])
+        if error.status == 426:
+            headers["Sec-WebSocket-Version"] = "13"
         if isinstance(error, Overloaded):
             # This node is full or leaving: the next try should not be sent here for its cookie's sake.
             headers["Set-Cookie"] = released_cookie(self._context)
-        response = WSUpgradeResponse.create_error_response(error.status, orjson.dumps(error.to_body()), headers)
-        return WSUpgradeResponseWithListener(response, None)
+        body = orjson.dumps(error.to_body())
+        response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(error.status, body, headers)
+        return response
+
+
+def _realtime_refusal(offered: list[str]) -> WSUpgradeResponseWithListener:
+    name = openai_realtime.SUBPROTOCOL
+    headers = {"Sec-WebSocket-Protocol": name} if name in offered else {}
+    return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(headers), RealtimeRefusal())
 
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:

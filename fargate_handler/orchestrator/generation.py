@@ -7,13 +7,18 @@ import logging
 import random
 from collections.abc import Callable
 
-from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.orchestrator.model_watch import ModelWatch
+from fargate_handler.orchestrator.replacing_sink import ReplacingSink
+from fargate_handler.orchestrator.whole_request import WholeRequest, brings_conversation, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
+    Overloaded,
+    UpstreamAnswered,
+    UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
 )
@@ -27,7 +32,10 @@ _LOOKS_PER_GRACE = 10
 _LOOK_SECONDS = (0.1, 3.0)
 _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
-_LONGEST_RETRY_PAUSE_SECONDS = 2.0
+# Who throttles for longer is not asked again; the reader is told when to ask.
+_LONGEST_RETRY_PAUSE_SECONDS = 20.0
+_LATE_AT_MOST = 1.2
+_QUEUE_RETRY_AFTER_MS = 5_000
 
 
 class Generation:
@@ -37,7 +45,9 @@ class Generation:
         stream: where the tokens go; closed when the generation has ended.
         asked: what the model sees.
         grace_seconds: without a reader for so long, the model is cancelled.
-        fallback_text: the answer when every attempt failed; empty for an error instead.
+        fallback_text: the answer when every attempt failed and nothing was delivered; empty for the error.
+        continues: whether the source can go on from the text that stands.
+        sender_repeats: whether the sender asks again by itself where the model's server answers with a status.
         in_force: whether this task may say how the response ends; while it may not, the end waits.
         on_attempt: called as each attempt after the first begins.
         on_end: called once, when the response has ended, or was abandoned, and the model is closed.
@@ -53,6 +63,8 @@ class Generation:
         limits: Limits,
         grace_seconds: float,
         fallback_text: str,
+        continues: Callable[[], bool],
+        sender_repeats: bool,
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
         on_attempt: Callable[[], None],
@@ -66,6 +78,8 @@ class Generation:
         self._limits = limits
         self._grace = grace_seconds
         self._fallback_text = fallback_text
+        self._continues = continues
+        self._sender_repeats = sender_repeats
         self._monotonic = monotonic
         self._in_force = in_force
         self._on_attempt = on_attempt
@@ -75,16 +89,14 @@ class Generation:
         self._abandoned = False
         self._attempt: asyncio.Task[ModelFinish] | None = None
         self._overdue: UpstreamTimeout | None = None
-        self._looked_at = 0.0
-        self._first_token_by = 0.0
-        self._finish_by = 0.0
+        self._watch: ModelWatch | None = None
+        # Of a response that this task took up there is a beginning.
+        self._prefix = stream.log.text if continues() else ""
         self._tokens_before = 0
-        # Of a response that this task took up, and continues, there is a beginning.
-        self._prefix = stream.log.text if source.continues else ""
         self._last_attempt = stream.attempt + limits.model_retries
         shortest, longest = _LOOK_SECONDS
         self._look_every = min(longest, max(shortest, grace_seconds / _LOOKS_PER_GRACE))
-        self._look_slot = clock.put_after(self, self._look_every)
+        self._look_slot = clock.put_after(self, self._next_look(monotonic()))
 
     @property
     def abandoned(self) -> bool:
@@ -94,6 +106,7 @@ class Generation:
     def start(self) -> None:
         """A worker is free: begin."""
         self.started_at = self._monotonic()
+        self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -147,17 +160,33 @@ class Generation:
                 return  # cancelled meanwhile, and the source answered that in its own way
             while not self._in_force():  # noqa: ASYNC110 - another task may answer by now; seldom, and seconds
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
+            if not isinstance(outcome, ModelFinish):
+                self.stream.settle()
+                if self._is_late and self.stream.log.text:
+                    outcome = ModelFinish("length", None)
             if isinstance(outcome, ModelFinish):
                 self.stream.complete(outcome.finish_reason, outcome.usage)
                 return
-            hopeless = isinstance(outcome, ModelRefused | UpstreamRejected)
-            if hopeless or self.stream.attempt >= self._last_attempt:
+            if not self._is_tried_again(outcome):
                 self._give_up(outcome)
                 return
             await asyncio.sleep(_pause_before_retry(outcome))
-            self._prefix = ""
+            # From where a continued attempt gave nothing, another one would hardly get further.
+            went_on = self.stream.tokens > self._tokens_before
+            self._prefix = self.stream.log.text if went_on and self._continues() else ""
             self._on_attempt()
-            self.stream.restart()
+            self.stream.next_attempt()
+
+    def _is_tried_again(self, error: EvenflowError) -> bool:
+        if isinstance(error, ModelRefused | UpstreamRejected) or self.stream.attempt >= self._last_attempt:
+            return False
+        if isinstance(error, UpstreamAnswered) and self._sender_repeats and not self.stream.log.text:
+            return False
+        return not self._is_late and (error.retry_after_ms or 0) <= _LONGEST_RETRY_PAUSE_SECONDS * 1000
+
+    @property
+    def _is_late(self) -> bool:
+        return self._watch is not None and self._watch.is_over(self._monotonic())
 
     @property
     def _over(self) -> bool:
@@ -170,40 +199,56 @@ class Generation:
         except ResponseFull:
             return ModelFinish("length", None)
         except EvenflowError as error:
+            # The frames that it came through hold this response, and they hold it: no cycle is left to be collected.
+            _drop_frames(error)
             return error
-        except Exception:
+        except Exception as error:
             _logger.exception("the token source failed in a way that it doesn't know")
+            _drop_frames(error)
             return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
 
     async def _try(self) -> ModelFinish:
-        now = self._monotonic()
-        self._looked_at = now
-        self._first_token_by = now + self._limits.first_token_deadline_seconds
-        self._finish_by = now + self._limits.model_deadline_seconds
-        self._tokens_before = self.stream.tokens
+        now, stream = self._monotonic(), self.stream
+        assert self._watch is not None
+        self._watch.begin(now)
+        self._tokens_before = stream.tokens
         self._overdue = None
-        stream = self.stream
         key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
+        asked = self._asked
         request = ModelRequest(
-            stream.channel.agent, self._asked.turns, stream.attempt, self._prefix, key, self._asked.options
+            stream.channel.agent,
+            asked.turns,
+            stream.attempt,
+            self._prefix,
+            key,
+            asked.options,
+            marked=brings_conversation(stream.channel),
+            model=asked.model,
+            caller=caller_of(stream.channel, stream.message_id, asked),
         )
-        self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, self.stream))
+        replaces = not self._prefix and bool(stream.log.text)
+        sink = ReplacingSink(stream) if replaces else stream
+        self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, sink))
         self._look_slot = self._clock.put_after(self, self._next_look(now))
         try:
-            return await self._attempt
+            finish = await self._attempt
         except asyncio.CancelledError:
             if self._overdue is not None and not self._over:
                 raise self._overdue from None
             raise
         finally:
             self._attempt.cancel()
+            self._attempt = None
+        if replaces and stream.tokens == self._tokens_before:
+            raise UpstreamFailed(
+                "the model began again and said nothing; what was delivered before was kept", code="upstream_failed"
+            )
+        return finish
 
     def _give_up(self, error: EvenflowError) -> None:
-        refused = isinstance(error, ModelRefused)
-        if refused or not self._fallback_text:
+        if isinstance(error, ModelRefused) or not self._fallback_text or self.stream.log.text:
             self.stream.fail(error.to_object())
             return
-        self.stream.restart()
         self.stream.error = error.to_object()
         self.stream.substitute(self._fallback_text)
         self.stream.complete("stop", None)
@@ -219,38 +264,46 @@ class Generation:
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
             self.cancel()
             return
-        if self._attempt is not None and self._overdue is None:
-            self._check_deadlines(now)
+        if self._watch is None and now >= self._start_by and self._in_force():
+            self.interrupt(_waited_too_long(self._limits.queue_deadline_seconds))
+            return
+        if self._attempt is not None and self._watch is not None and self._overdue is None:
+            self._overdue = self._watch.look(now)
+            if self._overdue is not None:
+                self._attempt.cancel()
         self._look_slot = self._clock.put_after(self, self._next_look(now))
 
-    def _check_deadlines(self, now: float) -> None:
-        if self.stream.held:
-            # A held model owes nothing; its readers are bounded by the pause limit.
-            self._finish_by += now - self._looked_at
-            self._first_token_by += now - self._looked_at
-        self._looked_at = now
-        limits = self._limits
-        if now >= self._first_token_by and self.stream.tokens == self._tokens_before:
-            self._abort("first_token_timeout", f"the model gave no token for {limits.first_token_deadline_seconds:g} s")
-        elif now >= self._finish_by:
-            self._abort("model_timeout", f"the model did not finish within {limits.model_deadline_seconds:g} s")
-
-    def _abort(self, code: str, what: str) -> None:
-        self._overdue = UpstreamTimeout(f"{what}; what was delivered was kept", code=code)
-        if self._attempt is not None:
-            self._attempt.cancel()
+    @property
+    def _start_by(self) -> float:
+        return self.stream.created_at + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
-        times = [now + self._look_every, self._finish_by]
-        if self.stream.tokens == self._tokens_before:
-            times.append(self._first_token_by)
+        times = [now + self._look_every, self._start_by if self._watch is None else self._watch.due]
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
 
 
+def _waited_too_long(seconds: float) -> Overloaded:
+    return Overloaded(
+        f"no model was free for this message within {seconds:g} s; nothing was generated, send it again as a new one",
+        code="queue_timeout",
+        retry_after_ms=_QUEUE_RETRY_AFTER_MS,
+    )
+
+
 def _pause_before_retry(error: EvenflowError) -> float:
     if error.retry_after_ms is None:
         return random.uniform(*_RETRY_PAUSE_SECONDS)
-    # Whoever throttles says when trying again makes sense; a reader waits, so not as long as that, and not all at once.
-    return min(error.retry_after_ms / 1000, _LONGEST_RETRY_PAUSE_SECONDS) * random.uniform(0.5, 1.0)
+    # Whoever throttles says when trying again makes sense: not before, and not all at once.
+    return error.retry_after_ms / 1000 * random.uniform(1.0, _LATE_AT_MOST)
+
+
+def _drop_frames(error: BaseException) -> None:
+    """Forget the frames that an error, and what caused it, came through."""
+    chain: list[BaseException | None] = [error]
+    while chain:
+        failed = chain.pop()
+        if failed is not None and failed.__traceback__ is not None:
+            failed.__traceback__ = None
+            chain += [failed.__cause__, failed.__context__]

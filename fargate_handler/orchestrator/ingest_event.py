@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_core.channel import Channel
+from stream_core.message_terms import NO_TERMS, MessageTerms
 
 
 @dataclass(frozen=True, slots=True)
 class IngestEvent:
     """A message with its causal header (`message_id`, `previous_message_id`).
 
-    `grace_seconds` is how long the model goes on without a reader.
+    `grace_seconds` is how long the model goes on without a reader; `replaces`, the message before it that it is another try at.
     """
 
     channel: Channel
@@ -19,3 +20,5 @@ class IngestEvent:
     previous_message_id: str | None
     text: str
     grace_seconds: float
+    replaces: str | None = None
+    terms: MessageTerms = NO_TERMS

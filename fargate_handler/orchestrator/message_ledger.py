@@ -72,7 +72,15 @@ class MessageLedger:
         """
         if self._recorder.behind:
             raise self._refusal("store_behind", "the response buffer is too far behind")
-        entry = LedgerEntry(event.message_id, event.previous_message_id, event.text, stream.response_id, self.owner)
+        entry = LedgerEntry(
+            event.message_id,
+            event.previous_message_id,
+            event.text,
+            stream.response_id,
+            self.owner,
+            replaces=event.replaces,
+            terms=event.terms.to_text(),
+        )
         with self._reachable():
             lease = await self._sessions.accept(event.channel, entry, self._wall_time())
         self._recorder.record(stream, lease)

@@ -9,22 +9,31 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.conversations import Conversations
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
+from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Inheritance, Succession
-from fargate_handler.orchestrator.whole_request import asked_in, brings_conversation, can_go_on, comes_once, limited_as
+from fargate_handler.orchestrator.whole_request import (
+    WholeRequest,
+    brings_conversation,
+    can_go_on,
+    comes_once,
+    limited_as,
+)
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
-from stream_core.conversation import Conversation, Turn
+from stream_core.conversation import REMEMBERED, Conversation, Turn
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded, RateLimited
 from stream_core.limits import Limits
+from stream_core.message_terms import MessageTerms
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import NotAccepted
@@ -48,6 +57,7 @@ class Orchestrator:
         monotonic: seconds.
         ledger: where accepted messages are kept for other tasks; without one, this task is the only one.
         in_force: whether what this task answers is its own.
+        requests: what agents add to a message.
     """
 
     def __init__(
@@ -61,13 +71,16 @@ class Orchestrator:
         monotonic: Callable[[], float],
         ledger: MessageLedger | None = None,
         in_force: Callable[[], bool] = lambda: True,
+        requests: AgentRequests | None = None,
     ) -> None:
         self.responses = Responses(limits)
+        self.held_requests = HeldRequests(limits.requests_held_bytes)
         self.elsewhere: FollowedResponses | None = None
         """The responses of other tasks, where there are any."""
         self.succession: Succession | None = None
         """What takes over from lost tasks, where there are others."""
         self._in_force = in_force
+        self._requests = requests or AgentRequests()
         self._ledger = ledger
         self._source = source
         self._clock = clock
@@ -97,10 +110,15 @@ class Orchestrator:
             RateLimited: a quota, a rate, or the queue is full.
             Overloaded: this node is leaving, or the ledger can't be written.
             Gone: it was answered, too long ago.
+            NotFound: the session's agent is no longer there.
         """
         channel = event.channel
-        with self._waiting_for_turn(limited_as(channel)):
-            return await self._submit(event, channel)
+        try:
+            with self._waiting_for_turn(limited_as(channel)):
+                return await self._submit(event, channel)
+        except EvenflowError as refusal:
+            self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
+            raise
 
     @contextmanager
     def _waiting_for_turn(self, channel: Channel) -> Iterator[None]:
@@ -169,7 +187,8 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel = self._monotonic(), event.channel
         self._check_node(channel.tenant)
-        conversation.check(event.message_id, event.previous_message_id)
+        self._requests.check(channel)
+        conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._limiting(channel).check_in_flight()
         stream = self.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, channel)
         self._now_in_flight(channel)
@@ -182,8 +201,8 @@ class Orchestrator:
             raise
         finally:
             self._being_accepted -= 1
-        turns = conversation.accept(event.message_id, stream.response_id, event.text, now)
-        self._begin(stream, turns, event.grace_seconds)
+        turns = conversation.accept(event.message_id, stream.response_id, event.text, now, event.replaces)
+        self._begin(stream, turns, event.terms, event.grace_seconds)
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:
@@ -207,26 +226,47 @@ class Orchestrator:
             monotonic=self._monotonic,
         )
 
-    def _begin(self, stream: ResponseStream, turns: tuple[Turn, ...], grace_seconds: float) -> None:
+    def _begin(
+        self, stream: ResponseStream, turns: tuple[Turn, ...], terms: MessageTerms, grace_seconds: float
+    ) -> None:
         self.responses.add(stream)
         if not stream.readers:
             # Only now can one come, however long the ledger took.
             stream.unread_since = self._monotonic()
+        channel, message = stream.channel, turns[-1].text
+        if brings_conversation(channel):
+            self.held_requests.begin(stream, message.encode())
+        asked, limits, gone = self._what_is_asked(channel, turns, terms)
         generation = Generation(
             stream=stream,
-            asked=asked_in(stream.channel, turns),
+            asked=asked,
             source=self._source,
             clock=self._clock,
-            limits=self._limits,
+            limits=limits,
             grace_seconds=grace_seconds,
             # A program would take a ready-made answer for the model's.
-            fallback_text="" if brings_conversation(stream.channel) else self._fallback_text,
+            fallback_text="" if brings_conversation(channel) else self._fallback_text,
+            continues=lambda: self._source.continues and can_go_on(channel, stream.log.entries),
+            # Whoever sent a key would only be given the same error again.
+            sender_repeats=comes_once(channel),
             monotonic=self._monotonic,
             in_force=self._in_force,
             on_attempt=self._attempted_again,
             on_end=self._generations.ended,
         )
         self._generations.add(generation)
+        if gone is not None:
+            generation.interrupt(gone)
+
+    def _what_is_asked(
+        self, channel: Channel, turns: tuple[Turn, ...], terms: MessageTerms
+    ) -> tuple[WholeRequest, Limits, NotFound | None]:
+        """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
+        try:
+            asked = self._requests.asked(channel, turns, terms)
+            return asked, self._requests.limits(channel, terms, self._limits), None
+        except NotFound as gone:
+            return WholeRequest(turns), self._limits, gone
 
     async def find(self, response_id: str, channel: Channel) -> ResponseStream:
         """A response of the session, whichever task generates it.
@@ -252,7 +292,7 @@ class Orchestrator:
     def has_room(self) -> bool:
         """Whether one more response can be generated, or wait for it, here."""
         taken = len(self._generations) + self._being_accepted
-        return not self.draining and taken < self._limits.generations_per_node + self._limits.queue_depth
+        return not self.draining and taken < self._limits.messages_per_node
 
     def inherit(self, left: Inheritance) -> bool:
         """Go on with a response that is this task's from now on; whether it didn't already.
@@ -274,14 +314,14 @@ class Orchestrator:
         stream = self.new_stream(response_id, left.message.message_id, channel)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
-            continues = self._source.continues and can_go_on(channel, left.message.text, entries)
-            stream.take_up(entries, left.lease.epoch, left.began_at, continues=continues)
+            stream.take_up(entries, left.lease.epoch, left.began_at)
         copy = self.responses.held(response_id)
         if copy is not None:
             self.responses.drop(copy)
         self._ledger.go_on(stream, left.lease, len(entries))
         turns = conversation.begin_late(left.message.message_id, left.message.text)
-        self._begin(stream, turns, self._limits.grace_seconds)
+        terms = MessageTerms.from_text(left.message.terms)
+        self._begin(stream, turns, terms, self._limits.grace_seconds)
         if copy is not None:
             copy.lose()
         return True
@@ -339,7 +379,8 @@ class Orchestrator:
                 code="draining",
                 retry_after_ms=1000,
             )
-        if self._in_flight_of_tenant[tenant] >= self._limits.messages_in_flight_per_tenant:
+        most = self._limits.messages_in_flight_per_tenant
+        if most is not None and self._in_flight_of_tenant[tenant] >= most:
             raise RateLimited(
                 "this tenant has as many messages in flight as it may; the message was not accepted, send it again later",
                 code="tenant_in_flight",
@@ -358,9 +399,10 @@ class Orchestrator:
 
     def _release(self, stream: ResponseStream) -> None:
         self._no_longer_in_flight(stream.channel)
+        self.held_requests.end(stream)
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
-            answered = stream.state is ResponseState.COMPLETED and not stream.degraded
+            answered = stream.state in REMEMBERED and not stream.degraded
             conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
             conversation.stale |= not stream.state.terminal
             if comes_once(stream.channel):

@@ -11,10 +11,10 @@ from functools import partial
 from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
 from stream_core import metric_catalogue as catalogue
+from stream_core.conversation import REMEMBERED
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.limits import Limits
 from stream_core.response_log import LogEntry
-from stream_core.response_state import ResponseState
 from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
 from stream_core.response_stream import ResponseStream
 from stream_core.session_store import SessionStore
@@ -379,7 +379,7 @@ def _ending(stream: ResponseStream, ended_at: float) -> Ending:
         next_index=stream.log.next_index,
         ended_at=ended_at,
         finish_reason=stream.finish_reason,
-        usage=stream.usage.model_dump() if stream.usage else None,
+        usage=stream.usage.counted() if stream.usage else None,
         error=stream.error,
         degraded=stream.degraded,
     )
@@ -387,7 +387,7 @@ def _ending(stream: ResponseStream, ended_at: float) -> Ending:
 
 def _answer(stream: ResponseStream, most_bytes: int) -> str | None:
     """What the conversation should remember of it."""
-    if stream.state is not ResponseState.COMPLETED or stream.degraded:
+    if stream.state not in REMEMBERED or stream.degraded:
         return None
     text = stream.log.text
     return text if len(text.encode()) <= most_bytes else None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
 
-from fargate_handler.token_sources.port import ModelOptions
+from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.channel import Channel
-from stream_core.conversation import ToolCall, Turn
-from stream_core.marked_text import has_calls
+from stream_core.conversation import ToolCall, Turn, text_of_parts
+from stream_core.marked_text import has_marks
 from stream_core.response_log import LogEntry, slice_of
 
 AGENT = "openai/chat"
@@ -22,15 +22,23 @@ _ONCE = "once_"
 
 @dataclass(frozen=True, slots=True)
 class WholeRequest:
-    """What a model is asked. Its text is what the ledger keeps as the message, so that another task can ask the same."""
+    """What a model is asked. Its text is what the ledger keeps as the message, so that another task can ask the same.
+
+    The model's name at its server, the user and the metadata follow from what is kept beside the text.
+    """
 
     turns: tuple[Turn, ...]
     options: ModelOptions = field(default_factory=ModelOptions)
+    model: str = ""
+    user: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """As the text of a message; the same request has the same text."""
         # Not sorted further in: a model sees a tool's parameters in the order in which they were given.
         options = dict(sorted(self.options.given().items()))
+        if self.options.passed:
+            options["passed"] = dict(sorted(self.options.passed.items()))
         return orjson.dumps({"options": options, "turns": [_row(turn) for turn in self.turns]}).decode()
 
     @classmethod
@@ -43,18 +51,21 @@ class WholeRequest:
 
 
 def _row(turn: Turn) -> list[Any]:
-    row: list[Any] = [turn.role, turn.text]
+    row: list[Any] = [turn.role, "" if turn.parts else turn.text]
+    more = {name: value for name in ("parts", "extra") if (value := getattr(turn, name))}
     if turn.tool_calls:
         row.append([[call.id, call.name, call.arguments] for call in turn.tool_calls])
-    elif turn.tool_call_id:
+    elif turn.tool_call_id or more:
         row.append(turn.tool_call_id)
-    return row
+    return [*row, more] if more else row
 
 
-def _turn(role: str, text: str, calls: str | list[list[str]] = "") -> Turn:
+def _turn(role: str, text: str, calls: str | list[list[str]] = "", more: dict[str, Any] | None = None) -> Turn:
+    parts = tuple((more or {}).get("parts", ()))
+    text, extra = text_of_parts(parts) if parts else text, (more or {}).get("extra", {})
     if isinstance(calls, str):
-        return Turn(role, text, tool_call_id=calls)
-    return Turn(role, text, tuple(ToolCall(*call) for call in calls))
+        return Turn(role, text, tool_call_id=calls, parts=parts, extra=extra)
+    return Turn(role, text, tuple(ToolCall(*call) for call in calls), parts=parts, extra=extra)
 
 
 def asked_in(channel: Channel, turns: Sequence[Turn]) -> WholeRequest:
@@ -69,11 +80,9 @@ def brings_conversation(channel: Channel) -> bool:
     return channel.agent == AGENT
 
 
-def can_go_on(channel: Channel, message: str, begun: Sequence[LogEntry]) -> bool:
-    """Whether a model that continues answers can continue the one to `message` that has `begun`: not from within its calls."""
-    if channel.agent != AGENT or not has_calls(slice_of(begun, 0).text):
-        return True
-    return not WholeRequest.from_text(message).options.tools
+def can_go_on(channel: Channel, begun: Sequence[LogEntry]) -> bool:
+    """Whether a model that continues answers can continue the one that has `begun`: only from what it says, and nothing else."""
+    return channel.agent != AGENT or not has_marks(slice_of(begun, 0).text)
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
@@ -101,6 +110,13 @@ def limited_as(channel: Channel) -> Channel:
         return channel
     _, *session = channel.session.split("/", 2)
     return Channel(channel.tenant, *session) if session else channel
+
+
+def caller_of(channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
+    """For whom the channel's message is answered. A request that came with a tenant's own key has no session."""
+    limited = limited_as(channel)
+    session = "" if limited.agent == AGENT else limited.session
+    return Caller(session, asked.user, channel.tenant, message_id, asked.metadata)
 
 
 def comes_once(channel: Channel) -> bool:

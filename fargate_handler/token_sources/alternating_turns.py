@@ -7,6 +7,9 @@ from itertools import dropwhile, groupby
 
 from stream_core.conversation import Turn
 
+# As they came, where they are no calls of functions.
+_CALLS = frozenset({"tool_calls", "function_call"})
+
 
 def alternating_turns(turns: Sequence[Turn]) -> list[tuple[str, list[Turn]]]:
     """Roles and their turns, the last one the message to answer; system turns stand apart (`system_texts`).
@@ -22,4 +25,5 @@ def alternating_turns(turns: Sequence[Turn]) -> list[tuple[str, list[Turn]]]:
 
 
 def _says_something(turn: Turn) -> bool:
-    return bool(turn.text.strip() or turn.tool_calls or turn.role == "tool")
+    called = turn.tool_calls or not _CALLS.isdisjoint(turn.extra)
+    return bool(turn.text.strip() or turn.parts or called or turn.role in ("tool", "function"))

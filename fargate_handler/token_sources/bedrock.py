@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
-from fargate_handler.token_sources.bedrock_request import bedrock_request
+from fargate_handler.token_sources.bedrock_answer_tool import AnswerTool
+from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
@@ -35,12 +36,18 @@ class BedrockModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        call = bedrock_request(request, self._max_tokens)
-        reply = BedrockAnswer(sink, tools=bool(request.options.tools))
-        answer = await self._client.call("converse_stream", modelId=self._model, **call)
+        reply = BedrockAnswer(sink, marked=request.marked)
+        schema = AnswerTool(answer_tool(request.options))
+        # Not kept in a name: it may be large, and the answer long.
+        answer = await self._client.call(
+            "converse_stream", modelId=request.model or self._model, **bedrock_request(request, self._max_tokens)
+        )
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:
-                reply.take(event)
+                if (told := schema.told(event)) is None:
+                    sink.alive()
+                else:
+                    reply.take(told)
                 await while_held(sink)
         return reply.finish()
 

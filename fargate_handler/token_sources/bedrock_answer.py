@@ -6,7 +6,7 @@ from typing import Any
 
 from fargate_handler.token_sources.aws_client import Event
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
-from fargate_handler.token_sources.called_tools import CalledTools
+from fargate_handler.token_sources.marked_answer import MarkedAnswer
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from stream_core.errors import ModelRefused, UpstreamFailed
 from stream_core.messages import Usage
@@ -20,12 +20,12 @@ class BedrockAnswer:
     """Takes the events of ConverseStream and pushes their text into `sink`.
 
     Args:
-        tools: whether the request has tools.
+        marked: whether reasoning and calls are pushed too, as marked text; else the text alone.
     """
 
-    def __init__(self, sink: TokenSink, *, tools: bool = False) -> None:
+    def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
         self._sink = sink
-        self._tools = CalledTools() if tools else None
+        self._marked = MarkedAnswer() if marked else None
         self._called: dict[int, bool] = {}
         """The content blocks that are calls, in order; and whether they have arguments."""
         self._reason: str | None = None
@@ -43,41 +43,48 @@ class BedrockAnswer:
             raise unreadable_event() from wrong
         if text:
             self._sink.push(text)
+        else:
+            self._sink.alive()
 
     def _read(self, event: Event) -> str | None:
         if "contentBlockDelta" in event:
             block = event["contentBlockDelta"]
-            if self._tools is not None and "toolUse" in block["delta"]:
-                return self._call(self._tools, block["contentBlockIndex"], block["delta"]["toolUse"]["input"])
-            # Reasoning and citations are deltas too, and no text of the answer.
-            text = block["delta"].get("text")
-            if text is not None and not isinstance(text, str):
-                raise TypeError("the delta is not text")
-            return text if self._tools is None else self._tools.text(text or "")
-        if self._tools is not None and "contentBlockStart" in event:
-            return self._begin(self._tools, event["contentBlockStart"])
-        if self._tools is not None and "contentBlockStop" in event:
+            if self._marked is not None and "toolUse" in block["delta"]:
+                return self._call(self._marked, block["contentBlockIndex"], block["delta"]["toolUse"]["input"])
+            return self._text(block["delta"])
+        if self._marked is not None and "contentBlockStart" in event:
+            return self._begin(self._marked, event["contentBlockStart"])
+        if self._marked is not None and "contentBlockStop" in event:
             place = event["contentBlockStop"]["contentBlockIndex"]
             # Of a call without arguments nothing comes, and OpenAI's clients read them as JSON.
-            return None if self._called.get(place, True) else self._call(self._tools, place, "{}")
+            return None if self._called.get(place, True) else self._call(self._marked, place, "{}")
         if "messageStop" in event:
             self._reason = event["messageStop"]["stopReason"]
         elif "metadata" in event:
-            usage = event["metadata"]["usage"]
-            self._usage = Usage(prompt_tokens=usage["inputTokens"], completion_tokens=usage["outputTokens"])
+            self._usage = _usage(event["metadata"]["usage"])
         return None
 
-    def _begin(self, tools: CalledTools, block: dict[str, Any]) -> str | None:
+    def _text(self, delta: dict[str, Any]) -> str | None:
+        # Citations, signatures and what is redacted are deltas too, and no text of the answer.
+        text = delta.get("text")
+        if text is not None and not isinstance(text, str):
+            raise TypeError("the delta is not text")
+        if self._marked is None:
+            return text
+        reasoning = delta.get("reasoningContent", {}).get("text") or ""
+        return self._marked.aside("reasoning_content", reasoning) + self._marked.text(text or "")
+
+    def _begin(self, marked: MarkedAnswer, block: dict[str, Any]) -> str | None:
         use = block["start"].get("toolUse")
         if use is None:
             return None
         self._called[block["contentBlockIndex"]] = False
-        return tools.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
+        return marked.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
 
-    def _call(self, tools: CalledTools, place: int, arguments: str) -> str:
+    def _call(self, marked: MarkedAnswer, place: int, arguments: str) -> str:
         index = list(self._called).index(place)
         self._called[place] = self._called[place] or bool(arguments)
-        return tools.fragment(index, "", "", arguments)
+        return marked.fragment(index, "", "", arguments)
 
     def finish(self) -> ModelFinish:
         """The end of the stream.
@@ -96,6 +103,17 @@ class BedrockAnswer:
                 "the model broke off in the middle of its answer; what came before was kept", code="upstream_failed"
             )
         reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
-        if self._reason == "tool_use" and self._tools is not None:
+        if self._reason == "tool_use" and self._marked is not None:
             reason = "tool_calls"
         return ModelFinish(reason, self._usage)
+
+
+def _usage(counted: dict[str, Any]) -> Usage:
+    # `inputTokens` are those beside the cache; OpenAI's `prompt_tokens` are all.
+    read = counted.get("cacheReadInputTokens")
+    besides = (read or 0) + (counted.get("cacheWriteInputTokens") or 0)
+    return Usage(
+        prompt_tokens=counted["inputTokens"] + besides,
+        completion_tokens=counted["outputTokens"],
+        cached_tokens=read,
+    )

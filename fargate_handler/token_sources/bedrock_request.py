@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from fargate_handler.token_sources.alternating_turns import alternating_turns
+from fargate_handler.token_sources.bedrock_content import check_turn, content_blocks
+from fargate_handler.token_sources.bedrock_parameters import check_passed, models_own, wanted_schema
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from fargate_handler.token_sources.system_texts import system_texts
 from stream_core.conversation import ToolCall, Turn
-from stream_core.errors import ModelRefused
+from stream_core.errors import ModelRefused, UnsupportedByModel
 
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
@@ -20,20 +22,36 @@ _CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any":
 def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str, Any]:
     """Its conversation, and what of its options Bedrock has: no seed, and no word on how many tools are called at once.
 
+    A JSON schema for the answer becomes a tool that the model must call (`answer_tool`).
+
     Args:
         most_tokens: the longest answer; None for the model's own limit.
 
     Raises:
         ModelRefused: the conversation has a call whose arguments are no object.
+        UnsupportedByModel: the request asks for what Bedrock doesn't have.
     """
     options = request.options
+    check_passed(options.passed)
+    for place, turn in enumerate(request.turns):
+        check_turn(turn, f"messages.{place}.")
     call: dict[str, Any] = {"inferenceConfig": _inference(options.within(most_tokens)), "messages": _messages(request)}
     if instructions := system_texts(request.turns):
         call["system"] = [{"text": text} for text in instructions]
-    # "none" can't be said otherwise. In a conversation that has calls, the service insists on tools, and says so.
-    if options.tools and options.tool_choice != "none":
-        call["toolConfig"] = _tools(options)
+    if tools := _tools(options):
+        call["toolConfig"] = tools
+    if own := models_own(options.passed):
+        call["additionalModelRequestFields"] = own
     return call
+
+
+def answer_tool(options: ModelOptions) -> str | None:
+    """The tool whose arguments are the answer, where the answer should be JSON of a schema."""
+    wanted = wanted_schema(options.passed)
+    if wanted is None or isinstance(options.tool_choice, dict):
+        return None
+    taken = {tool["function"]["name"] for tool in options.tools if tool["type"] == "function"}
+    return f"{wanted['name']}_answer" if wanted["name"] in taken else str(wanted["name"])
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
@@ -47,11 +65,10 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
 
 def _blocks(turn: Turn) -> list[dict[str, Any]]:
     if turn.role == "tool":
-        # A blank text would be refused.
-        content = [{"text": turn.text}] if turn.text.strip() else []
-        return [{"toolResult": {"toolUseId": turn.tool_call_id, "content": content}}]
-    text = [{"text": turn.text}] if turn.text.strip() or not turn.tool_calls else []
-    return [*text, *map(_tool_use, turn.tool_calls)]
+        return [{"toolResult": {"toolUseId": turn.tool_call_id, "content": content_blocks(turn)}}]
+    blocks = [*content_blocks(turn), *map(_tool_use, turn.tool_calls)]
+    # The last turn stays, whatever it is.
+    return blocks or [{"text": turn.text}]
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
@@ -69,17 +86,51 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
     return {"toolUse": {"toolUseId": call.id, "name": call.name, "input": arguments}}
 
 
-def _tools(options: ModelOptions) -> dict[str, Any]:
-    config: dict[str, Any] = {"tools": [{"toolSpec": _tool(tool["function"])} for tool in options.tools]}
-    choice = options.tool_choice
-    if isinstance(choice, dict):
-        config["toolChoice"] = {"tool": {"name": choice["function"]["name"]}}
-    elif choice is not None:
-        config["toolChoice"] = _CHOICES[choice]
-    return config
+def _tools(options: ModelOptions) -> dict[str, Any] | None:
+    # "none" can't be said otherwise. In a conversation that has calls, the service insists on tools, and says so.
+    offered = options.tools if options.tool_choice != "none" else ()
+    specs = [{"toolSpec": _tool(tool, f"tools.{place}")} for place, tool in enumerate(offered)]
+    choice = _choice(options.tool_choice) if offered else None
+    if name := answer_tool(options):
+        # It answers, or it calls one of the others.
+        choice = _CHOICES["required"] if specs else {"tool": {"name": name}}
+        specs.append({"toolSpec": _spec({**_answer(options), "name": name})})
+    if not specs:
+        return None
+    return {"tools": specs} | ({"toolChoice": choice} if choice else {})
 
 
-def _tool(function: dict[str, Any]) -> dict[str, Any]:
+def _answer(options: ModelOptions) -> dict[str, Any]:
+    wanted = wanted_schema(options.passed) or {}
+    return {"parameters": wanted.get("schema"), "description": wanted.get("description")}
+
+
+def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
+    match choice:
+        case None:
+            return None
+        case str() if choice in _CHOICES:
+            return _CHOICES[choice]
+        case {"type": "function", "function": {"name": name}}:
+            return {"tool": {"name": name}}
+    raise UnsupportedByModel(
+        "this tool_choice is not supported by models on Amazon Bedrock; nothing was generated",
+        code="unsupported_value",
+        param="tool_choice",
+    )
+
+
+def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
+    if tool["type"] != "function":
+        raise UnsupportedByModel(
+            f"{where}: only tools of type function are supported by models on Amazon Bedrock; nothing was generated",
+            code="unsupported_value",
+            param=where,
+        )
+    return _spec(tool["function"])
+
+
+def _spec(function: dict[str, Any]) -> dict[str, Any]:
     tool = {"name": function["name"], "inputSchema": {"json": function.get("parameters") or _NO_PARAMETERS}}
     # Not each model knows the others: what wasn't asked for isn't sent.
     return tool | {name: function[name] for name in ("description", "strict") if function.get(name)}

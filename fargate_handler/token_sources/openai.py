@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from typing import Any
 
@@ -9,9 +10,10 @@ import aiohttp
 import orjson
 
 from fargate_handler.token_sources.abort_connection import abort_connection
+from fargate_handler.token_sources.caller_headers import caller_headers
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
-from fargate_handler.token_sources.openai_messages import openai_message
+from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.conversation import Turn
@@ -57,15 +59,18 @@ class OpenAIModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **caller_headers(request)}
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
-            async with self._http.post(self._url, data=orjson.dumps(self._body(request)), headers=headers) as answer:
+            # As a file it is sent piece by piece: it may be megabytes.
+            body = io.BytesIO(orjson.dumps(self._body(request)))
+            async with self._http.post(self._url, data=body, headers=headers) as answer:
+                del body
                 if answer.status != 200:
                     raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
                 try:
-                    return await _relay(answer.content, OpenAIAnswer(sink, tools=bool(request.options.tools)), sink)
+                    return await _relay(answer.content, OpenAIAnswer(sink, marked=request.marked), sink)
                 except BaseException:
                     abort_connection(answer)  # which is what stops the model
                     raise
@@ -82,11 +87,9 @@ class OpenAIModel:
             turns = (*turns, Turn("assistant", request.prefix))
             body = {"continue_final_message": True, "add_generation_prompt": False}
         return {
-            "model": self._model,
+            **streamed_parameters(request.options.within(self._max_tokens).parameters()),
+            "model": request.model or self._model,
             "messages": [openai_message(turn) for turn in turns],
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **request.options.within(self._max_tokens).given(),
             **body,
         }
 

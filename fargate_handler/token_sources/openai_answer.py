@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.called_tools import CalledTools
+from fargate_handler.token_sources.marked_answer import MarkedAnswer, asides, text_of
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from stream_core.errors import UpstreamFailed
 from stream_core.messages import Usage
@@ -18,12 +18,13 @@ class OpenAIAnswer:
     """Takes `chat.completion.chunk` objects and pushes their text into `sink`.
 
     Args:
-        tools: whether the request has tools; else calls are no part of the answer.
+        marked: whether all that the chunks bring is pushed, as marked text; else the text alone, or that of a refusal.
     """
 
-    def __init__(self, sink: TokenSink, *, tools: bool = False) -> None:
+    def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
         self._sink = sink
-        self._tools = CalledTools() if tools else None
+        self._marked = MarkedAnswer() if marked else None
+        self._refused = False
         self._reason: str | None = None
         self._usage: Usage | None = None
 
@@ -47,37 +48,26 @@ class OpenAIAnswer:
             )
         if text:
             self._sink.push(text)
+        else:
+            # It reasons, calls, or says that it has begun.
+            self._sink.alive()
 
-    def _read(self, chunk: dict[str, Any]) -> str | None:
+    def _read(self, chunk: dict[str, Any]) -> str:
         # Servers differ in what they leave out or set to null.
-        usage = chunk.get("usage") or {}
-        if "prompt_tokens" in usage and "completion_tokens" in usage:
-            self._usage = Usage(prompt_tokens=usage["prompt_tokens"], completion_tokens=usage["completion_tokens"])
-        choices = chunk.get("choices")
-        if not choices:
-            return None
-        self._reason = choices[0].get("finish_reason") or self._reason
-        delta = choices[0].get("delta") or {}
-        text = delta.get("content")
-        if text is not None and not isinstance(text, str):
-            raise TypeError("content is not text")
-        if self._tools is None:
-            return text
-        return self._tools.text(text or "") + self._called(self._tools, delta.get("tool_calls") or [])
+        self._usage = _usage(chunk.get("usage") or {}) or self._usage
+        choices = chunk.get("choices") or []
+        for choice in choices:
+            if not choice.get("index"):
+                self._reason = choice.get("finish_reason") or self._reason
+        if self._marked is not None:
+            return "".join(map(self._marked.choice, choices))
+        return self._text(choices[0].get("delta") or {}) if choices else ""
 
-    def _called(self, tools: CalledTools, fragments: list[dict[str, Any]]) -> str:
-        parts = []
-        for fragment in fragments:
-            function = fragment.get("function") or {}
-            parts.append(
-                tools.fragment(
-                    fragment.get("index"),
-                    fragment.get("id") or "",
-                    function.get("name") or "",
-                    function.get("arguments") or "",
-                )
-            )
-        return "".join(parts)
+    def _text(self, delta: dict[str, Any]) -> str:
+        """What a reader of text alone is given. A refusal is what the model says, and why it ends."""
+        refusal = asides(delta).get("refusal", "")
+        self._refused = self._refused or bool(refusal)
+        return text_of(delta, "content") + refusal
 
     def finish(self) -> ModelFinish:
         """The end of the stream.
@@ -91,9 +81,27 @@ class OpenAIAnswer:
                 code="upstream_failed",
             )
         reason: ModelEnd = "length" if self._reason == "length" else "stop"
-        if self._reason == "tool_calls" and self._tools is not None:
+        if self._reason == "content_filter" or self._refused:
+            reason = "content_filter"
+        if self._reason == "tool_calls" and self._marked is not None:
             reason = "tool_calls"
         return ModelFinish(reason, self._usage)
+
+
+def _usage(counted: dict[str, Any]) -> Usage | None:
+    if not {"prompt_tokens", "completion_tokens"} <= counted.keys():
+        return None
+    return Usage(
+        prompt_tokens=counted["prompt_tokens"],
+        completion_tokens=counted["completion_tokens"],
+        cached_tokens=_detail(counted, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
+    number = (counted.get(details) or {}).get(name)
+    return number if isinstance(number, int) else None
 
 
 def error_message(error: object) -> str:

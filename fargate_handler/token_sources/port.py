@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
 from stream_core.conversation import Turn
@@ -17,8 +18,8 @@ class ModelOptions:
     """What a request says about the answer, by OpenAI's names; None or empty: the model's own default.
 
     A source passes on what its model takes, and leaves out what it doesn't. `longest` is the bound, whichever of its two
-    names was used. With `tools` the answer is marked text (`stream_core.marked_text`); `tools` and `tool_choice` are the
-    objects of OpenAI's API, which were checked.
+    names was used. `tools` and `tool_choice` are the objects of OpenAI's API. `passed` are all other parameters by
+    their names, as they came: for the model's server to judge.
     """
 
     max_tokens: int | None = None
@@ -30,6 +31,7 @@ class ModelOptions:
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
+    passed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def longest(self) -> int | None:
@@ -46,8 +48,23 @@ class ModelOptions:
 
     def given(self) -> dict[str, Any]:
         """Those that were given, by name."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if value not in (None, ())}
+        given = {known.name: getattr(self, known.name) for known in fields(self)}
+        return {name: value for name, value in given.items() if value not in (None, (), {})}
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of a request of OpenAI's API that were given; `stream_options` are of a stream."""
+        return self.passed | {name: value for name, value in self.given().items() if name != "passed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom an answer is; empty where that isn't known. `metadata` is the application's own."""
+
+    session: str = ""
+    user: str = ""
+    tenant: str = ""
+    message_id: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,9 @@ class ModelRequest:
     """What the model is asked. `turns` ends with the message to answer; `attempt` counts from 1.
 
     `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, without
-    calls in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    marks in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
+    `marked`: the answer is marked text (`stream_core.marked_text`), with all that the model gives; else the text alone.
+    `model` is its name at the model's server; empty for the one that the source was made for.
     """
 
     agent: str
@@ -64,6 +83,9 @@ class ModelRequest:
     prefix: str = ""
     key: str = ""
     options: ModelOptions = ModelOptions()
+    marked: bool = False
+    model: str = ""
+    caller: Caller = Caller()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +120,14 @@ class TokenSource(Protocol):
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """Push the answer's tokens into `sink` until the model ends.
 
+        What a source can't tell its model, and what would change the answer, it refuses before it calls it.
+
         When the call is cancelled or ends by an error, the model is stopped and its connection closed before it returns.
 
         Raises:
             UpstreamFailed: the model failed; `Retryable` says whether another attempt makes sense.
             ModelRefused: the model will not answer this.
+            UnsupportedByModel: the request asks for what the model's service doesn't have.
         """
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from fargate_handler.token_sources.aws_failures import unreadable_event
 from fargate_handler.token_sources.holding import while_held
 from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
-from fargate_handler.token_sources.openai_messages import openai_message
+from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from fargate_handler.token_sources.system_texts import system_texts
@@ -23,6 +23,7 @@ _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials and their permission "
     "sagemaker:InvokeEndpoint"
 )
+_EACH_ITS_OWN = ("tool", "function")
 
 
 class SageMakerModel:
@@ -36,7 +37,6 @@ class SageMakerModel:
 
     def __init__(self, endpoint: str, max_tokens: int | None, most_calls: int) -> None:
         self._endpoint = endpoint
-        self._options = {"stream": True, "stream_options": {"include_usage": True}}
         self._max_tokens = max_tokens
         self._client = AwsClient("sagemaker-runtime", most_calls, _CHECK)
 
@@ -47,16 +47,15 @@ class SageMakerModel:
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`."""
-        messages = _messages(request.turns)
+        parameters = streamed_parameters(request.options.within(self._max_tokens).parameters())
+        model = {"model": request.model} if request.model else {}
         answer = await self._client.call(
             "invoke_endpoint_with_response_stream",
             EndpointName=self._endpoint,
             ContentType="application/json",
-            Body=orjson.dumps(
-                {"messages": messages, **self._options, **request.options.within(self._max_tokens).given()}
-            ),
+            Body=orjson.dumps({**parameters, **model, "messages": _messages(request.turns)}),
         )
-        reply, decoder = OpenAIAnswer(sink, tools=bool(request.options.tools)), _decoder_of(answer)
+        reply, decoder = OpenAIAnswer(sink, marked=request.marked), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 for data in decoder.feed(_part_of(event)):
@@ -76,13 +75,22 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     if instructions := system_texts(turns):
         messages.append({"role": "system", "content": "\n\n".join(instructions)})
     for role, said in alternating_turns(turns):
-        if role == "tool":
-            messages.extend(map(openai_message, said))
-        else:
-            calls = tuple(call for turn in said for call in turn.tool_calls)
-            text = "\n\n".join(turn.text for turn in said if turn.text or not calls)
-            messages.append(openai_message(Turn(role, text, calls)))
+        messages.extend(map(openai_message, said if role in _EACH_ITS_OWN else [_joined(role, said)]))
     return messages
+
+
+def _joined(role: str, said: Sequence[Turn]) -> Turn:
+    """What one role says in several turns, as one; further fields are of a turn that stands alone."""
+    if len(said) == 1:
+        return said[0]
+    calls = tuple(call for turn in said for call in turn.tool_calls)
+    if any(turn.parts for turn in said):
+        return Turn(role, "", calls, parts=tuple(part for turn in said for part in _parts(turn)))
+    return Turn(role, "\n\n".join(turn.text for turn in said if turn.text or not calls), calls)
+
+
+def _parts(turn: Turn) -> Sequence[dict[str, Any]]:
+    return turn.parts or ([{"type": "text", "text": turn.text}] if turn.text else [])
 
 
 def _decoder_of(answer: dict[str, Any]) -> SseDecoder | JsonLinesDecoder:

@@ -18,6 +18,7 @@ from functions.session_init.session_table import SessionTable
 from functions.session_init.settings import SessionInitSettings
 from stream_aws.signing_keys import parse_signing_keys
 from stream_aws.tenant_keys import parse_tenant_keys
+from stream_core.agents import Agents
 from stream_core.channel import Channel
 from stream_core.messages import SESSION_REQUEST, parse
 from stream_core.session_init import bearer, open_session
@@ -28,6 +29,7 @@ tracer = Tracer()
 
 _ROUTE = Route("POST", "/session")
 _settings = SessionInitSettings.from_environment(os.environ)
+_agents = Agents(_settings.agents)
 _secrets = aws_client("secretsmanager")
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
@@ -48,12 +50,13 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
     opened = open_session(
         wanted,
         bearer(request.headers.get("authorization")),
+        agents=_agents,
         tenant_keys=_tenant_keys.get(),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
     )
-    _note(Channel(wanted.tenant, wanted.agent, opened.session_id), now)
+    _note(opened.channel, now)
     address = public_address(request)
     return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
 

@@ -7,6 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.constructs.agent_variables import agent_variables
 from infra.constructs.fargate_task import add_container, fargate_task
 from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
@@ -49,6 +50,7 @@ def handler_task(
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
         **origin_variables(settings),
+        **agent_variables(settings),
         **token_source.variables,
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,

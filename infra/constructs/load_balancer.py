@@ -12,7 +12,7 @@ from infra.constructs.security_groups import HTTP_PORT, LISTENER_PORT, WEBSOCKET
 from infra.settings import EnvironmentSettings
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
-WEBSOCKET_PATHS = ("/ws", "/v1/realtime")  # looked at first: HTTP_PATHS' /v1/* matches the latter too
+WEBSOCKET_PATHS = ("/ws", "/realtime", "/v1/realtime")  # looked at first: HTTP_PATHS' /v1/* matches the last too
 # A rule takes five at most. The last one is openapi.json and asyncapi.json.
 HTTP_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*", "/*api.json")
 

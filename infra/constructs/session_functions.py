@@ -6,6 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from infra.constructs.agent_variables import session_agent_variables
 from infra.constructs.data_key import allow_use_of
 from infra.constructs.key_secrets import KeySecrets
 from infra.constructs.limit_variables import limit_variables
@@ -40,6 +41,7 @@ class SessionInit(PythonFunction):
             environment={
                 **limit_variables(settings.limits, "session_token_ttl_seconds"),
                 **origin_variables(settings),
+                **session_agent_variables(settings),
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
                 "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,

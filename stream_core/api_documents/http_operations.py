@@ -235,9 +235,15 @@ _WEBSOCKETS = (
         "`evenflow.v1` or `evenflow.v1.compact`",
     ),
     _websocket(
-        "/v1/realtime",
+        "/realtime",
         "openRealtime",
         "The handshake of the WebSocket for clients that set the pace, beside `/ws`",
+        "`evenflow.realtime.v1`",
+    ),
+    _websocket(
+        "/v1/realtime",
+        "openRealtimeOfV1",
+        "The same as `/realtime`, not OpenAI's Realtime API, whose clients are let in, told so in an `error` event and let go",
         "`evenflow.realtime.v1`",
     ),
 )

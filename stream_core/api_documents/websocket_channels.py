@@ -94,8 +94,11 @@ _CHAT = Channel(
 )
 _REALTIME = Channel(
     name="realtime",
-    path="/v1/realtime",
-    meaning="The same answers, for clients that set the pace. The subprotocol may be left out; the token is sent as to `/ws`.",
+    path="/realtime",
+    meaning=(
+        "The same answers, for clients that set the pace. The subprotocol may be left out; the token is sent as to `/ws`. "
+        "`/v1/realtime` is the same, and isn't OpenAI's Realtime API."
+    ),
     received=members(RealtimeClientMessage),
     subprotocols=(Subprotocol(REALTIME, "send", members(RealtimeServerMessage)),),
     query=_QUERY,

@@ -180,7 +180,6 @@ def _environment(plan: Plan, store: DynamoDBEmulator, secret: str, model_port: i
         # Who can't come back for a minute, since nothing is there to come back to, has not left.
         "grace_seconds": plan.patience_seconds,
         # One tenant is the whole load here.
-        "messages_in_flight_per_tenant": 100_000,
         "generations_per_node": 4_000,
     }
     return store.environment | {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}

@@ -12,6 +12,7 @@ from stream_aws import tables as written
 from stream_aws.redrive import NAMES
 from stream_aws.signing_keys import SHORTEST_SIGNING_KEY
 from stream_aws.tables import TableKeys
+from stream_core.agents import Agents, built_in_agents
 from stream_core.errors import AuthenticationFailed
 from stream_core.messages import SessionRequest
 from stream_core.session_init import open_session
@@ -144,6 +145,7 @@ def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made
     opened = partial(
         open_session,
         SessionRequest(),
+        agents=Agents(built_in_agents(demo=True)),
         tenant_keys={made: key},
         tokens=SessionTokens({"k1": b"s" * 64}),
         now=1_800_000_000,

@@ -58,6 +58,7 @@ def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
         ("/chat/message/r-1/cancel", "balancer"),
         ("/v1/chat/completions", "balancer"),
         ("/v1/realtime", "balancer"),
+        ("/realtime", "balancer"),
         ("/openapi.json", "balancer"),
         ("/asyncapi.json", "balancer"),
         ("/ws", "balancer"),
@@ -70,7 +71,17 @@ def test_each_path_has_its_origin(synthesis: Synthesis, path: str, origin: str) 
 
 
 @pytest.mark.parametrize(
-    "path", ["/session", "/chat/message", "/chat/message/r/events", "/chat/message/r", "/v1/x", "/v1/realtime", "/ws"]
+    "path",
+    [
+        "/session",
+        "/chat/message",
+        "/chat/message/r/events",
+        "/chat/message/r",
+        "/v1/x",
+        "/v1/realtime",
+        "/realtime",
+        "/ws",
+    ],
 )
 def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(synthesis: Synthesis, path: str) -> None:
     origin, behavior = _behavior(synthesis, path)

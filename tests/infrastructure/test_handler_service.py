@@ -102,6 +102,7 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
     assert order.index("/v1/realtime") < order.index("/v1/*"), "the first pattern that matches counts"
     assert routes == {
         "/ws": 8081,
+        "/realtime": 8081,
         "/v1/realtime": 8081,
         "/chat/message": 8080,
         "/chat/message/*/events": 8080,

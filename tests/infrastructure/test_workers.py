@@ -107,7 +107,7 @@ def test_the_proxy_cuts_no_answer_off(with_workers: Synthesis) -> None:
     (offered,) = _service(with_workers, "Workers")["ServiceConnectConfiguration"]["Services"]
     assert offered["Timeout"]["PerRequestTimeoutSeconds"] == 0, "15 s is what is left out"
     limits = with_workers.settings.limits
-    assert offered["Timeout"]["IdleTimeoutSeconds"] > limits.pause_seconds + limits.first_token_deadline_seconds
+    assert offered["Timeout"]["IdleTimeoutSeconds"] > limits.pause_seconds + limits.model_silence_seconds
 
 
 def test_workers_call_the_model_and_handlers_no_more(staging: Synthesis, with_workers: Synthesis) -> None:
@@ -141,12 +141,12 @@ def test_any_model_can_be_theirs(synthesized: Synthesize, name: str, calling: se
 
 
 def test_clients_call_the_model_as_before() -> None:
-    assert HandlerSettings(model="demo").served_models == ("demo",)
+    assert HandlerSettings(model="demo").served_models == {"demo": ""}
     variables = TokenSource("demo").behind("workers:50051").variables
     behind = HandlerSettings.model_validate(
         {"model": "grpc", "workers": variables["EVENFLOW_WORKERS"], "model_name": variables["EVENFLOW_MODEL_NAME"]}
     )
-    assert behind.served_models == ("demo",)
+    assert behind.served_models == {"demo": ""}
 
 
 def test_a_worker_is_the_same_image_in_its_other_role(with_workers: Synthesis) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -236,7 +237,7 @@ class ChatSession:
 async def call(http: aiohttp.ClientSession, method: str, url: str, body: object = None, **options: Any) -> HttpAnswer:
     """An HTTP call; `body` is sent as JSON, or as it is when it is bytes."""
     if body is not None:
-        options["data"] = body if isinstance(body, bytes) else json.dumps(body).encode()
+        options["data"] = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
     async with http.request(method, url, **options) as answer:
         return HttpAnswer(answer.status, answer.headers, await answer.read())
 

@@ -1,4 +1,4 @@
-"""A client of `/v1/realtime`, on a WebSocket library that isn't ours."""
+"""A client of `/realtime`, on a WebSocket library that isn't ours."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tests.integration.chat_client import ChatSession
 from tests.integration.frame_reader import FRAME_SECONDS, FrameReader
 
 REALTIME = "evenflow.realtime.v1"
-PATH = "/v1/realtime"
+PATH = "/realtime"
+OTHER_PATH = "/v1/realtime"
 
 
-def realtime_url(session: ChatSession) -> str:
+def realtime_url(session: ChatSession, path: str = PATH) -> str:
     """Where it is, beside `/ws`."""
-    return session.ws_url.removesuffix("/ws") + PATH
+    return session.ws_url.removesuffix("/ws") + path
 
 
 class Spoken:

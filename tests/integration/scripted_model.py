@@ -97,7 +97,7 @@ class ScriptedModel:
 async def scripted_model() -> AsyncIterator[ScriptedModel]:
     """Serve one on a free port."""
     model = ScriptedModel()
-    app = web.Application()
+    app = web.Application(client_max_size=2**26)
     app.add_routes([web.post("/v1/chat/completions", model.answer)])
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()

@@ -98,6 +98,12 @@ class ServerProcess:
         """What it has printed."""
         return self._log.read_text(errors="replace")
 
+    async def until_logged(self, text: str, seconds: float = _STATE_SECONDS) -> None:
+        """Wait until its log has this text."""
+        async with asyncio.timeout(seconds):
+            while text not in self.log:
+                await asyncio.sleep(0.01)
+
     @property
     def resident_bytes(self) -> int:
         """Its resident memory."""

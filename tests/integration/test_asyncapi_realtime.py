@@ -1,4 +1,4 @@
-"""Conversations over `/v1/realtime`, each of whose frames, in both directions, is as the AsyncAPI document describes it."""
+"""Conversations over `/realtime`, each of whose frames, in both directions, is as the AsyncAPI document describes it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.integration.server_process import ROOT, clean_environment, free_port,
 _SECRET = "hush-hush-hush"
 
 
-def _refusal(**variables: str) -> str:
+def refusal(**variables: str) -> str:
     """The one line on stderr with which a start is refused."""
     http_port, ws_port = free_ports(2)
     ports = {"EVENFLOW_HTTP_PORT": str(http_port), "EVENFLOW_WS_PORT": str(ws_port)}
@@ -65,11 +65,11 @@ def _refusal(**variables: str) -> str:
     ],
 )
 def test_the_variable_is_named(name: str, value: str) -> None:
-    assert f"EVENFLOW_{name}" in _refusal(**{f"EVENFLOW_{name}": value})
+    assert f"EVENFLOW_{name}" in refusal(**{f"EVENFLOW_{name}": value})
 
 
 def test_an_unknown_variable_close_to_a_known_one() -> None:
-    assert "EVENFLOW_GRACE_SECONDS" in _refusal(EVENFLOW_GRACE_SECOND="3")
+    assert "EVENFLOW_GRACE_SECONDS" in refusal(EVENFLOW_GRACE_SECOND="3")
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_an_unknown_variable_close_to_a_known_one() -> None:
     ],
 )
 def test_a_wrong_secret_is_named_and_not_printed(name: str, value: str) -> None:
-    assert f"EVENFLOW_{name}" in _refusal(**{f"EVENFLOW_{name}": value})
+    assert f"EVENFLOW_{name}" in refusal(**{f"EVENFLOW_{name}": value})
 
 
 def test_openai_without_its_address() -> None:
-    line = _refusal(EVENFLOW_MODEL="openai", EVENFLOW_MODEL_API_KEY=_SECRET)
+    line = refusal(EVENFLOW_MODEL="openai", EVENFLOW_MODEL_API_KEY=_SECRET)
     assert "EVENFLOW_MODEL_URL" in line
-    line = _refusal(EVENFLOW_MODEL="openai", EVENFLOW_MODEL_URL="not an address", EVENFLOW_MODEL_API_KEY=_SECRET)
+    line = refusal(EVENFLOW_MODEL="openai", EVENFLOW_MODEL_URL="not an address", EVENFLOW_MODEL_API_KEY=_SECRET)
     assert "EVENFLOW_MODEL_URL" in line
 
 
@@ -112,21 +112,19 @@ def busy_port() -> Iterator[int]:
 
 @pytest.mark.parametrize("name", ["HTTP_PORT", "WS_PORT"])
 def test_a_busy_port(busy_port: int, name: str) -> None:
-    line = _refusal(**{f"EVENFLOW_{name}": str(busy_port)})
+    line = refusal(**{f"EVENFLOW_{name}": str(busy_port)})
     assert f"EVENFLOW_{name}" in line
     assert str(busy_port) in line
 
 
 def test_the_same_port_twice() -> None:
     port = str(free_port())
-    line = _refusal(EVENFLOW_HTTP_PORT=port, EVENFLOW_WS_PORT=port)
+    line = refusal(EVENFLOW_HTTP_PORT=port, EVENFLOW_WS_PORT=port)
     assert "EVENFLOW_HTTP_PORT" in line
     assert "EVENFLOW_WS_PORT" in line
 
 
 def test_variables_of_others_are_ignored() -> None:
     """Only what begins with EVENFLOW_ is ours; a wrong one among right ones is the one that is named."""
-    line = _refusal(
-        EVENTFLOW_X="1", EVENFLOW_TENANT_KEYS=json.dumps({"acme": _SECRET * 2}), EVENFLOW_QUEUE_DEPTH="many"
-    )
+    line = refusal(EVENTFLOW_X="1", EVENFLOW_TENANT_KEYS=json.dumps({"acme": _SECRET * 2}), EVENFLOW_QUEUE_DEPTH="many")
     assert "EVENFLOW_QUEUE_DEPTH" in line

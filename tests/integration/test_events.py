@@ -113,6 +113,33 @@ async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve
     assert kinds[-1] == "chat.response.completed"
 
 
+def _without_data(body: str) -> list[str]:
+    """What httpx-sse takes for an event, and has no data: `retry` alone is one to it, and it keeps the last `id`."""
+    events, event_id, fields = [], "", dict[str, str]()
+    for line in body.split("\n"):
+        if line and not line.startswith(":"):
+            name, _, value = line.partition(":")
+            fields[name] = value
+            event_id = fields.get("id", event_id)
+        elif not line and (fields or event_id):
+            events.append(fields)
+            fields = {}
+    return [str(event) for event in events[:-1] if "data" not in event]  # the body ends with a newline
+
+
+async def test_a_parser_that_takes_an_empty_line_for_an_event_finds_data_in_each(
+    opened: OpenSession, serve: Serve
+) -> None:
+    session = await opened(serve(sse_heartbeat_seconds=0.2))
+    text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
+    response_id = (await session.post("m1", None, text)).json["response_id"]
+    async with session.events(response_id) as stream:
+        body = (await stream.read()).decode()
+    assert "retry: 500\n" in body
+    assert body.count(": still here\n") > 2
+    assert not _without_data(body)
+
+
 async def test_an_ended_stream_is_closed(opened: OpenSession) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, demo(tokens=500, gap_ms=10))).json["response_id"]

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, ChatSession, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.raw_websocket import RawWebSocket
+from tests.integration.raw_websocket import PING, PONG, RawWebSocket, client_frame
 from tests.integration.server_process import ServerProcess
 
 _KEY = "a-signing-key-of-thirty-two-bytes-or-more"
@@ -175,34 +175,146 @@ async def test_an_unknown_path(opened: OpenSession, shared_server: ServerProcess
         assert (error["type"], error["code"]) == ("not_found_error", "path_not_found")
 
 
-_OLD_VERSION = (
-    b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 12\r\n"
-    b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+# -- the head of the handshake -------------------------------------------------------------------------------------
+
+
+def _head(*lines: str, first: str = "GET /ws HTTP/1.1") -> bytes:
+    return "\r\n".join([first, "Host: 127.0.0.1", *lines, "", ""]).encode()
+
+
+_KEY_LINES = ("Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==")
+_UPGRADE_LINES = ("Upgrade: websocket", "Connection: Upgrade", *_KEY_LINES)
+_FIREFOX = (
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:60.0) Gecko/20100101 Firefox/60.0",
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "Accept-Language: en-US,en;q=0.5",
+    "Accept-Encoding: gzip, deflate",
+    "Sec-WebSocket-Extensions: permessage-deflate",
+    "DNT: 1",
+    "Connection: keep-alive, Upgrade",
+    "Pragma: no-cache",
+    "Cache-Control: no-cache",
+    "Upgrade: websocket",
+    *_KEY_LINES,
 )
 
 
 @pytest.mark.parametrize(
-    ("request_head", "in_shape"),
+    "lines",
     [
-        (b"GET /ws HTTP/1.1\r\nHost: x\r\n\r\n", True),
-        (_OLD_VERSION, True),
-        # What isn't even a GET is refused by the WebSocket library, in its own words.
-        (b"POST /ws HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", False),
-        (b"nonsense\r\n\r\n", False),
+        pytest.param(_FIREFOX, id="as Firefox says it"),
+        pytest.param(("Upgrade: WebSocket", "Connection: UPGRADE", *_KEY_LINES), id="in capitals"),
+        pytest.param(("Upgrade: websocket", "Connection: Upgrade , keep-alive", *_KEY_LINES), id="with spaces"),
+        pytest.param(
+            ("Upgrade: websocket", "Connection: keep-alive", "Connection: Upgrade", *_KEY_LINES), id="in two lines"
+        ),
+        pytest.param(("Upgrade: h2c, websocket", "Connection: close, Upgrade", *_KEY_LINES), id="one of two protocols"),
     ],
 )
-async def test_no_websocket_handshake_at_all(
-    opened: OpenSession, shared_server: ServerProcess, request_head: bytes, in_shape: bool
+async def test_connection_and_upgrade_are_lists(
+    opened: OpenSession, shared_server: ServerProcess, lines: tuple[str, ...]
+) -> None:
+    """RFC 6455, 4.2.1: each header has to include its token, in any case of letters."""
+    session = await opened()
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
+        raw.write(_head(*lines, f"Sec-WebSocket-Protocol: {V1}, bearer.{session.token}"))
+        await raw.read_head()
+        assert raw.status == 101, await raw.read_body()
+        assert (await raw.next_of("session.ready"))["session_id"] == session.session_id
+
+
+async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
+    opened: OpenSession, shared_server: ServerProcess
 ) -> None:
     session = await opened()
+    head = _head(*_FIREFOX, f"Sec-WebSocket-Protocol: {V1}, bearer.{session.token}")
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
+        for start in range(0, len(head) - 4, 50):
+            raw.write(head[start : min(start + 50, len(head) - 4)])
+            await raw.drain()
+            await asyncio.sleep(0)
+        raw.write(head[-4:] + client_frame(PING, b"at once"))
+        await raw.read_head()
+        assert raw.status == 101
+        while (frame := await raw.frame()).opcode != PONG:
+            pass
+        assert frame.payload == b"at once"
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status", "code"),
+    [
+        pytest.param(_head(), 426, "upgrade_required", id="a plain GET"),
+        pytest.param(_head(first="GET /v1/realtime HTTP/1.1"), 426, "upgrade_required", id="of the other path"),
+        pytest.param(_head(first="GET / HTTP/1.1"), 404, "path_not_found", id="of the page"),
+        pytest.param(_head(*_UPGRADE_LINES, first="GET /x HTTP/1.1"), 404, "path_not_found", id="no such path"),
+        pytest.param(_head("Upgrade: h2c", "Connection: Upgrade", *_KEY_LINES), 426, "upgrade_required", id="h2c"),
+        pytest.param(_head("Upgrade: websocket", *_KEY_LINES), 426, "upgrade_required", id="Connection missing"),
+        pytest.param(
+            _head("Upgrade: websocket", "Connection: upgraded", *_KEY_LINES),
+            426,
+            "upgrade_required",
+            id="another token",
+        ),
+        pytest.param(
+            _head(*_UPGRADE_LINES[:2], "Sec-WebSocket-Version: 12", _KEY_LINES[1]),
+            426,
+            "upgrade_required",
+            id="an old version",
+        ),
+        pytest.param(_head(*_UPGRADE_LINES[:3]), 400, "bad_request", id="no key"),
+        pytest.param(_head(*_UPGRADE_LINES[:3], "Sec-WebSocket-Key: MDEy"), 400, "bad_request", id="a short key"),
+        pytest.param(_head(*_UPGRADE_LINES[:3], "Sec-WebSocket-Key: \xe4"), 400, "bad_request", id="no base64"),
+        pytest.param(_head("Content-Length: 0", first="POST /ws HTTP/1.1"), 405, "method_not_allowed", id="POST"),
+        pytest.param(
+            _head("Content-Length: 2", first="POST /chat/message HTTP/1.1") + b"{}",
+            405,
+            "method_not_allowed",
+            id="a message",
+        ),
+        pytest.param(_head(first="OPTIONS * HTTP/1.1"), 405, "method_not_allowed", id="OPTIONS"),
+        pytest.param(_head(*_UPGRADE_LINES, first="GET /ws HTTP/1.0"), 400, "bad_request", id="HTTP/1.0"),
+        pytest.param(_head(*_UPGRADE_LINES, first="get /ws HTTP/1.1"), 405, "method_not_allowed", id="small letters"),
+        pytest.param(_head(*_UPGRADE_LINES, " folded"), 400, "bad_request", id="a folded line"),
+        pytest.param(_head(*_UPGRADE_LINES, "no colon"), 400, "bad_request", id="no colon"),
+        pytest.param(_head(*_UPGRADE_LINES, "Na me: x"), 400, "bad_request", id="a name with a space"),
+        pytest.param(_head(*_UPGRADE_LINES, "Name: \x00"), 400, "bad_request", id="a control character"),
+        pytest.param(_head(*_UPGRADE_LINES, "Content-Length: 5"), 400, "bad_request", id="a body"),
+        pytest.param(_head(*_UPGRADE_LINES, "Transfer-Encoding: chunked"), 400, "bad_request", id="a chunked body"),
+        pytest.param(_head(*_UPGRADE_LINES, *["X: y"] * 200), 400, "bad_request", id="two hundred headers"),
+        pytest.param(b"nonsense\r\n\r\n", 400, "bad_request", id="nonsense"),
+        pytest.param(b"\r\n\r\n", 400, "bad_request", id="nothing"),
+    ],
+)
+async def test_what_is_no_handshake_is_told_so_in_the_error_shape(
+    shared_server: ServerProcess, request_head: bytes, status: int, code: str
+) -> None:
     async with await RawWebSocket.connect(shared_server.ws_port) as raw:
         raw.write(request_head)
         await raw.read_head()
-        assert 400 <= raw.status < 500
-        if in_shape:
-            checked_error(json.loads(await raw.read_body()))
-    async with session.connect() as connection:
-        assert connection.ready
+        body = await raw.read_body()
+        error = checked_error(json.loads(body))
+        assert (raw.status, error["code"]) == (status, code), body
+        assert raw.headers["content-type"] == "application/json; charset=utf-8"
+        assert raw.headers["connection"] == "close"
+        if status in (404, 405, 426):
+            assert shared_server.http_url in error["message"]
+        if status == 405:
+            assert raw.headers["allow"] == "GET"
+        if status == 426:
+            # RFC 9110, 15.5.22, and RFC 6455, 4.2.2.
+            assert (raw.headers["upgrade"], raw.headers["sec-websocket-version"]) == ("websocket", "13")
+
+
+async def test_a_large_body_of_another_request_does_not_hide_the_answer(shared_server: ServerProcess) -> None:
+    """A socket that is closed with unread bytes is reset, and the answer may be lost with it."""
+    body = b"x" * 300_000
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
+        raw.write(_head(f"Content-Length: {len(body)}", first="POST /chat/message HTTP/1.1") + body)
+        await raw.drain()
+        await raw.read_head()
+        assert raw.status == 405
+        assert shared_server.http_url in checked_error(json.loads(await raw.read_body()))["message"]
 
 
 # -- capacity ----------------------------------------------------------------------------------------------------

@@ -326,15 +326,33 @@ async def test_a_message_of_exactly_the_limit(opened: OpenSession, server: Serve
         assert checked_error(await raw.next_of("error"))["code"] == "response_not_found"
 
 
-@pytest.mark.parametrize("payload", [b"", (1000).to_bytes(2, "big"), (1001).to_bytes(2, "big") + b"bye", b"\x03"])
-async def test_the_clients_close_is_answered(opened: OpenSession, server: ServerProcess, payload: bytes) -> None:
+_LEGAL_CODES = (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999)
+_ILLEGAL_CODES = (0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)
+_CLOSES: dict[str, tuple[bytes, bytes]] = {
+    "empty": (b"", b""),
+    "with a reason": (b"\x03\xe9bye", b"\x03\xe9"),
+    "with a long reason": (b"\x03\xe8" + b"x" * 123, b"\x03\xe8"),
+    "half a code": (b"\x03", b"\x03\xea"),
+    "a reason that is no UTF-8": (b"\x03\xe8\xff\xfe", b"\x03\xef"),
+    "a reason cut inside a character": (b"\x03\xe8\xe6\xb5", b"\x03\xef"),
+    **{str(code): (code.to_bytes(2, "big"), code.to_bytes(2, "big")) for code in _LEGAL_CODES},
+    **{str(code): (code.to_bytes(2, "big"), b"\x03\xea") for code in _ILLEGAL_CODES},
+    "an illegal code with a reason": (b"\x13\x88why", b"\x03\xea"),
+}
+
+
+@pytest.mark.parametrize(("payload", "answered"), _CLOSES.values(), ids=_CLOSES)
+async def test_the_clients_close_is_answered(
+    opened: OpenSession, server: ServerProcess, payload: bytes, answered: bytes
+) -> None:
+    """RFC 6455, 5.5.1 and 7.4: with its own code, an empty one with an empty one, and an illegal one with 1002."""
     session = await opened(server)
     async with _raw(session, server) as raw:
         raw.write(client_frame(CLOSE, payload))
         frame = await raw.frame()
         assert frame.opcode == CLOSE
-        # 1005 and 1006 say "there was none" and must never be sent.
-        assert not frame.payload or frame.close_code not in (1005, 1006)
+        assert frame.payload[:2] == answered
+        assert len(frame.payload) == len(answered) or answered[:2] in (b"\x03\xea", b"\x03\xef")
         await raw.ended()
     await server.until_metric("ws_active_connections", 0)
 

@@ -38,15 +38,16 @@ async def test_a_session(http: aiohttp.ClientSession, shared_server: ServerProce
         assert abs((expires_at - datetime.now(UTC)).total_seconds() - 3600) < 10
 
 
-async def test_a_named_session_is_continued(opened: OpenSession) -> None:
-    first = await opened(session_id="my-own.session_1")
+async def test_a_named_session_is_continued(serve: Serve, opened: OpenSession) -> None:
+    server = serve(agents_json='{"demo": {}, "other": {}}')
+    first = await opened(server, session_id="my-own.session_1")
     assert first.session_id == "my-own.session_1"
     response_id = (await first.post("m1", None, _QUICK)).json["response_id"]
-    again = await opened(session_id="my-own.session_1")
+    again = await opened(server, session_id="my-own.session_1")
     assert (await again.poll_whole(response_id))[1] == _QUICK_TEXT
     # The session of another tenant or agent is another one, whatever its name.
     for names in ({"tenant": "other"}, {"agent": "other"}):
-        stranger = await opened(session_id="my-own.session_1", **names)
+        stranger = await opened(server, session_id="my-own.session_1", **names)
         assert (await stranger.poll(response_id)).status == 404
 
 

@@ -1,4 +1,4 @@
-"""`/v1/realtime`: each frame, wrong ones, resuming, pausing, cancelling, leaving, and who may open it."""
+"""`/realtime`: each frame, wrong ones, resuming, pausing, cancelling, leaving, and who may open it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.raw_websocket import CLOSE, PING, RawWebSocket
-from tests.integration.realtime_client import PATH, REALTIME, Spoken, realtime, realtime_url
+from tests.integration.realtime_client import OTHER_PATH, PATH, REALTIME, Spoken, realtime, realtime_url
 from tests.integration.server_process import ServerProcess
 
 
@@ -306,17 +306,18 @@ async def _refusal(url: str, *names: str, token: str | None = None) -> tuple[int
     return response.status_code, checked_error(json.loads(response.body))["code"]
 
 
+@pytest.mark.parametrize("path", [PATH, OTHER_PATH])
 async def test_it_is_opened_and_refused_as_the_other_one_is(
-    opened: OpenSession, server: ServerProcess, http: aiohttp.ClientSession
+    opened: OpenSession, server: ServerProcess, http: aiohttp.ClientSession, path: str
 ) -> None:
     session = await opened(server)
-    url, bearer = realtime_url(session), f"bearer.{session.token}"
+    url, bearer = realtime_url(session, path), f"bearer.{session.token}"
     assert await _refusal(url, REALTIME) == (401, "token_missing")
     assert await _refusal(url, REALTIME, "bearer.nonsense") == (401, "token_invalid")
     assert await _refusal(url, V1, bearer) == (400, "unsupported_subprotocol")
     assert await _refusal(session.ws_url, REALTIME, bearer) == (400, "unsupported_subprotocol")
     assert await _refusal(url + "/x", REALTIME, bearer) == (404, "path_not_found")
-    over_http = await call(http, "GET", session.http_url + PATH)
+    over_http = await call(http, "GET", session.http_url + path)
     assert (over_http.status, over_http.error["code"]) == (426, "upgrade_required")
     # Without a subprotocol, by header.
     headers = {"Authorization": f"Bearer {session.token}"}

@@ -1,4 +1,4 @@
-"""Credit over `/v1/realtime`: the client sets the pace, the model waits for it, and nobody gains by flooding."""
+"""Credit over `/realtime`: the client sets the pace, the model waits for it, and nobody gains by flooding."""
 
 from __future__ import annotations
 

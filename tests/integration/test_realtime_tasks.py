@@ -1,4 +1,4 @@
-"""`/v1/realtime` where several tasks share their responses: come back to any of them, and outlive the one that answered."""
+"""`/realtime` where several tasks share their responses: come back to any of them, and outlive the one that answered."""
 
 from __future__ import annotations
 

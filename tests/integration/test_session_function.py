@@ -146,7 +146,7 @@ async def test_a_session(ask: Ask, body: object, headers: dict[str, str]) -> Non
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["Cache-Control"] == "no-store"
     told = answer.json
-    assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url"}
+    assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url", "agent", "suggestions"}
     claims = TOKENS.verify(told["token"], time.time())
     assert claims.channel == Channel("public", "demo", told["session_id"])
     expires_at = datetime.fromisoformat(told["expires_at"])
@@ -155,11 +155,11 @@ async def test_a_session(ask: Ask, body: object, headers: dict[str, str]) -> Non
 
 
 async def test_a_named_session_is_continued(ask: Ask) -> None:
-    body = {"agent": "helper", "session_id": "my-own.session_1"}
+    body = {"agent": "demo", "session_id": "my-own.session_1"}
     for _ in range(2):
         told = (await ask("POST", "/session", body)).json
         assert told["session_id"] == "my-own.session_1"
-        assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "helper", "my-own.session_1")
+        assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "demo", "my-own.session_1")
 
 
 @pytest.mark.parametrize(("tenant", "key"), [("acme", ACME_KEY), ("globex", GLOBEX_KEY)])

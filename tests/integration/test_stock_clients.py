@@ -1,4 +1,4 @@
-"""Clients that people have already, as they come: curl, and the library websockets as its documentation shows it."""
+"""Clients that people have already, as they come: curl, the library websockets as its documentation shows it, and ws."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession, chat_message, demo
 from tests.integration.conftest import OpenSession
 
+_WEB = Path(__file__).parents[2] / "web"
 _SLOWLY = demo(tokens=150, gap_ms=20, seed=96)
 _SLOWLY_TEXT = "".join(demo_tokens(96, 150))
 
@@ -133,3 +135,27 @@ async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, in_
     assert text == _SLOWLY_TEXT
     with pytest.raises(ConnectionClosedOK):
         await websocket.recv()
+
+
+# -- ws, for Node.js -------------------------------------------------------------------------------------------------
+
+_CLOSES_AS_IT_LIKES = """
+const WebSocket = require("ws");
+const [, url, token, ...close] = process.argv;
+const socket = new WebSocket(url, ["evenflow.v1", `bearer.${token}`]);
+socket.on("message", () => socket.close(...close.map((code) => Number(code))));
+socket.on("error", (error) => console.log(JSON.stringify({error: error.message})));
+socket.on("close", (code) => console.log(JSON.stringify({code})));
+"""
+
+
+@pytest.mark.parametrize(("close", "heard"), [([], 1005), (["1000"], 1000), (["4321"], 4321)], ids=str)
+async def test_ws_is_answered_with_its_own_code(opened: OpenSession, close: list[str], heard: int) -> None:
+    """An empty close frame too, which `close()` sends: an answer of 0 is an error to it, and then 1002 or 1006 is heard."""
+    session = await opened()
+    assert (_WEB / "node_modules" / "ws").is_dir(), "no ws: `npm ci` in web/"
+    command = ["node", "-e", _CLOSES_AS_IT_LIKES, session.ws_url, session.token, *close]
+    ran = await asyncio.to_thread(
+        subprocess.run, command, cwd=_WEB, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert [json.loads(line) for line in ran.stdout.splitlines()] == [{"code": heard}], ran.stderr

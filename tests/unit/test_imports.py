@@ -17,8 +17,11 @@ MAY_IMPORT = {
     "functions": ("functions", "stream_core", "stream_aws"),
     "infra": (
         "infra",
+        "stream_core.agents",
+        "stream_core.channel.NAME_PATTERN",
         "stream_core.allowed_origins",
         "stream_core.limits",
+        "stream_core.memory_bound",
         "stream_core.metric_catalogue",
         "stream_core.page_policy",
     ),

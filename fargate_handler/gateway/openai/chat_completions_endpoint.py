@@ -5,16 +5,17 @@ from __future__ import annotations
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import VIA_HEADER, error_answer, json_answer
+from fargate_handler.gateway.http_answers import error_answer
 from fargate_handler.gateway.openai.completion_objects import CompletionObjects
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from fargate_handler.gateway.openai.completion_stream import CompletionStream
 from fargate_handler.gateway.openai.deadline import TIMEOUT_HEADER, Deadline, TimedOut
 from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, last_event
 from fargate_handler.gateway.openai.models_endpoint import check_model
+from fargate_handler.gateway.openai.request_body import read_body
 from fargate_handler.gateway.openai.sender import sender_of
 from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
-from fargate_handler.gateway.openai.whole_completion import whole_response
+from fargate_handler.gateway.openai.whole_completion import WholeCompletion
 from stream_core.http_contract import whole_number
 from stream_core.response_stream import ResponseStream
 
@@ -33,12 +34,16 @@ class ChatCompletionsEndpoint:
         """The answer as one object, or as a stream of chunks."""
         context = self._context
         sender = sender_of(request.headers.get("Authorization"), context)
-        call = read_call(await request.read())
-        check_model(call.model, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
-        deadline = Deadline(_timeout_ms(call, request), context.monotonic)
-        stream = await submit_request(context, sender, key, call.asked)
+        with context.orchestrator.held_requests.reading() as reading:
+            call = read_call(await read_body(request, context.limits, reading))
+            check_model(call.model, context)
+            deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+            # A token's user was named by who opened the session; a request says what it likes.
+            terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+            stream = await submit_request(context, sender, key, call.asked, terms)
+            call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)
         except TimedOut as late:
@@ -64,8 +69,7 @@ class ChatCompletionsEndpoint:
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:
             return await CompletionStream(context, request, objects, deadline, headers).write(stream, last)
-        ended = await whole_response(context, stream, deadline)
-        return json_answer(objects.whole(ended), headers=headers | {VIA_HEADER: ended.via})
+        return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
 
 
 def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:

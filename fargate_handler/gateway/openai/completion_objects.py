@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -22,17 +23,16 @@ class CompletionObjects:
         created: seconds since the epoch.
         model: the name by which the client asked for it.
         include_usage: whether a stream ends with the usage.
-        tools: whether the request has tools.
+        tools: whether the request has tools: then there may be no content at all.
     """
 
     def __init__(self, response_id: str, created: int, model: str, *, include_usage: bool, tools: bool) -> None:
-        self.tools = tools
+        self._tools = tools
         self._common = {"id": f"chatcmpl-{response_id.removeprefix('rsp_')}", "created": created, "model": model}
         self._include_usage = include_usage
         head = orjson.dumps({"object": "chat.completion.chunk", **self._common})
-        self._before = b"data: " + head[:-1] + b',"choices":[{"index":0,"delta":'
-        self._after = b',"logprobs":null,"finish_reason":'
-        self._end = b'}],"usage":null}\n\n' if include_usage else b"}]}\n\n"
+        self._before = b"data: " + head[:-1] + b',"choices":'
+        self._end = b',"usage":null}\n\n' if include_usage else b"}\n\n"
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
         """The answer to a request without `stream`.
@@ -40,36 +40,32 @@ class CompletionObjects:
         Raises:
             UpstreamFailed: it makes no sense.
         """
-        said = AnswerReader(tools=self.tools).read(stream.log.text)
-        message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
-        if said.calls:
-            message["content"] = said.text or None
-            message["tool_calls"] = [_call(call) for call in said.calls]
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": stream.finish_reason}
-        return {"object": "chat.completion", **self._common, "choices": [choice], "usage": _usage(stream.usage)}
+        reader = AnswerReader()
+        parts = {part.choice: part for part in reader.read(stream.log.text)}
+        told = {choice: AnswerPart(choice=choice) for choice in reader.open_choices} | parts
+        choices = [_whole_choice(told[choice], stream.finish_reason) for choice in sorted(told)]
+        # Clients' types know no null here: where the model doesn't count there is none.
+        usage = {"usage": _usage(stream.usage)} if stream.usage is not None else {}
+        return {"object": "chat.completion", **self._common, "choices": choices, **usage}
 
     def role(self, event_id: str) -> bytes:
-        """The first chunk of every stream. Where tools may be called, there may be no content at all."""
-        content = b"null" if self.tools else b'""'
-        return self._chunk(event_id, b'{"role":"assistant","content":%b}' % content)
+        """The first chunk of every stream."""
+        return self._chunk(event_id, [_choice(0, {"role": "assistant", "content": None if self._tools else ""})])
 
-    def part(self, event_id: str, part: AnswerPart) -> bytes:
+    def parts(self, event_id: str, parts: Iterable[AnswerPart]) -> bytes:
         """A chunk with what is new, all of it; the client has everything up to `event_id` then."""
-        delta: dict[str, Any] = {"content": part.text} if part.text else {}
-        if part.calls:
-            delta["tool_calls"] = [{"index": call.index} | _call(call) for call in part.calls]
-        return self._chunk(event_id, orjson.dumps(delta))
+        return self._chunk(event_id, [_choice_of(part) for part in parts])
 
-    def finish(self, event_id: str, stream: ResponseStream) -> bytes:
-        """The last chunks, and what ends the stream."""
-        parts = [self._chunk(event_id, b"{}", orjson.dumps(stream.finish_reason))]
+    def finish(self, event_id: str, stream: ResponseStream, choices: Iterable[int]) -> bytes:
+        """The last chunks, and what ends the stream. `choices` are those whose end was not told yet."""
+        chunks = [self._chunk(event_id, [_choice(choice, {}, stream.finish_reason) for choice in choices])]
         if self._include_usage and stream.usage is not None:
             usage = {"object": "chat.completion.chunk", **self._common, "choices": [], "usage": _usage(stream.usage)}
-            parts.append(b"id: " + event_id.encode() + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
-        return b"".join([*parts, DONE])
+            chunks.append(b"id: " + event_id.encode() + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
+        return b"".join([*chunks, DONE])
 
-    def _chunk(self, event_id: str, delta: bytes, finish_reason: bytes = b"null") -> bytes:
-        return b"id: %b\n%b%b%b%b%b" % (event_id.encode(), self._before, delta, self._after, finish_reason, self._end)
+    def _chunk(self, event_id: str, choices: Sequence[Mapping[str, Any]]) -> bytes:
+        return b"id: %b\n%b%b%b" % (event_id.encode(), self._before, orjson.dumps(choices), self._end)
 
 
 def error_event(error: EvenflowError) -> bytes:
@@ -77,14 +73,56 @@ def error_event(error: EvenflowError) -> bytes:
     return b"data: " + orjson.dumps(error.to_body()) + b"\n\n" + DONE
 
 
+def _choice_of(part: AnswerPart) -> dict[str, Any]:
+    delta: dict[str, Any] = {"role": "assistant"} if part.begins else {}
+    if part.text:
+        delta["content"] = part.text
+    delta |= part.asides
+    if part.calls:
+        delta["tool_calls"] = [{"index": call.index} | _call(call) for call in part.calls]
+    return _choice(part.choice, delta, part.end or None, _logprobs(part))
+
+
+def _choice(
+    index: int, delta: dict[str, Any], finish_reason: str | None = None, logprobs: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+
+
+def _whole_choice(part: AnswerPart, finish_reason: str | None) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": part.text, "refusal": None, **part.asides}
+    if part.calls:
+        message["tool_calls"] = [_call(call) for call in part.calls]
+    if part.calls or part.asides.get("refusal"):
+        message["content"] = part.text or None
+    return {
+        "index": part.choice,
+        "message": message,
+        "logprobs": _logprobs(part),
+        "finish_reason": part.end or finish_reason,
+    }
+
+
 def _call(call: CallPart) -> dict[str, Any]:
+    told = {"input" if call.type == "custom" else "arguments": call.arguments}
     if not call.name:
-        return {"function": {"arguments": call.arguments}}
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        return {call.type: told}
+    return {"id": call.id, "type": call.type, call.type: {"name": call.name, **told}}
 
 
-def _usage(usage: Usage | None) -> dict[str, int] | None:
-    if usage is None:
-        return None
+def _logprobs(part: AnswerPart) -> dict[str, Any] | None:
+    return {"content": None, "refusal": None, **part.logprobs} if part.logprobs else None
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
     prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    told: dict[str, Any] = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+    if usage.cached_tokens is not None:
+        told["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    if usage.reasoning_tokens is not None:
+        told["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return told

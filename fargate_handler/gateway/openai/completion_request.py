@@ -2,88 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from fargate_handler.gateway.openai.parameters import (
-    NEUTRAL,
-    NEUTRAL_IN_MESSAGES,
-    NEUTRAL_IN_STREAM_OPTIONS,
-    check_parameters,
-    without,
-)
-from fargate_handler.gateway.openai.tool_parameters import check_calls_answered, made_calls, tool_options
+from fargate_handler.gateway.openai.message_turn import turn_of
+from fargate_handler.gateway.openai.passed_json import check_json
+from fargate_handler.gateway.openai.tool_parameters import check_calls_answered, tool_options
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.completion_bodies import COMPLETION_REQUEST, ROLES, CompletionRequest, ContentPart, RequestMessage
-from stream_core.conversation import Turn
+from stream_core.completion_bodies import COMPLETION_REQUEST, CompletionRequest
 from stream_core.errors import InvalidRequest
+from stream_core.message_terms import MessageTerms
 from stream_core.messages import parse
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionCall:
-    """A request that was understood. `timeout_ms`: None where it doesn't say."""
+    """A request that was understood. `timeout_ms`: None where it doesn't say; `terms`: for whom it is, and by which model."""
 
     model: str
+    terms: MessageTerms
     asked: WholeRequest
     stream: bool
     include_usage: bool
     timeout_ms: int | None
 
+    def without_conversation(self) -> CompletionCall:
+        """What the answer is told by: once it is accepted, the conversation is the model's alone."""
+        return replace(self, asked=replace(self.asked, turns=()))
 
-def read_call(body: bytes) -> CompletionCall:
+
+def read_call(body: bytes | bytearray) -> CompletionCall:
     """Understand the body of a request.
 
+    Only what Evenflow needs itself is checked: what a parameter may be is for the model to judge.
+
     Raises:
-        InvalidRequest: it isn't JSON, a field is wrong, or it asks for what isn't there.
+        InvalidRequest: it isn't JSON, or a field is wrong.
     """
     request = parse(COMPLETION_REQUEST, body)
-    check_parameters(request.model_extra, NEUTRAL)
-    if request.n not in (None, 1):
-        raise _unsupported("n must be 1: one answer a request", "n")
-    options = request.stream_options
-    if options is not None:
-        if not request.stream:
-            raise _unsupported("stream_options is only for a request with stream", "stream_options")
-        check_parameters(options.model_extra, NEUTRAL_IN_STREAM_OPTIONS, "stream_options.")
+    turns = tuple(turn_of(message, f"messages.{place}.") for place, message in enumerate(request.messages))
+    check_calls_answered(request.messages)
     return CompletionCall(
         model=request.model,
-        asked=WholeRequest(_turns(request.messages), _options(request)),
+        terms=MessageTerms(model=request.model, user=request.user or "", metadata=request.metadata or {}),
+        asked=WholeRequest(turns, _options(request)),
         stream=bool(request.stream),
-        include_usage=bool(options and options.include_usage),
+        include_usage=bool(request.stream_options and request.stream_options.include_usage),
         timeout_ms=request.timeout_ms,
     )
-
-
-def _turns(messages: list[RequestMessage]) -> tuple[Turn, ...]:
-    turns = []
-    for place, message in enumerate(messages):
-        where = f"messages.{place}."
-        if message.role not in ROLES:
-            raise _unsupported(f"{where}role must be one of {', '.join(ROLES)}", f"{where}role")
-        # A tool's message has a name in much code; whose it is follows from the call that it answers.
-        ignored = ("name",) if message.role == "tool" else ()
-        check_parameters(without(message.model_extra, *ignored), NEUTRAL_IN_MESSAGES, where)
-        calls = made_calls(message, where)
-        text = "" if calls and not message.content else _text(message.content, f"{where}content")
-        turns.append(Turn(ROLES[message.role], text, calls, message.tool_call_id or ""))
-    check_calls_answered(messages)
-    return tuple(turns)
-
-
-def _text(content: str | list[ContentPart] | None, where: str) -> str:
-    if isinstance(content, str):
-        return content
-    if not content:
-        raise InvalidRequest(f"{where} must be text; nothing was generated", code="invalid_field", param=where)
-    texts = []
-    for place, part in enumerate(content):
-        if part.type != "text" or part.text is None:
-            raise _unsupported(
-                f"{where}.{place} must be a part of type text: only text is taken here", f"{where}.{place}"
-            )
-        texts.append(part.text)
-    return "".join(texts)
 
 
 def _options(request: CompletionRequest) -> ModelOptions:
@@ -97,8 +64,24 @@ def _options(request: CompletionRequest) -> ModelOptions:
         top_p=request.top_p,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         seed=request.seed,
+        passed=_passed(request),
         **tool_options(request),
     )
+
+
+def _passed(request: CompletionRequest) -> dict[str, Any]:
+    """The parameters that are the model's alone."""
+    passed = {name: value for name, value in (request.model_extra or {}).items() if value is not None}
+    own = {"n": request.n, "user": request.user, "metadata": request.metadata}
+    passed |= {name: value for name, value in own.items() if value is not None}
+    if request.stream_options is not None:
+        if not request.stream:
+            raise _unsupported("stream_options is only for a request with stream", "stream_options")
+        if request.stream_options.model_extra:
+            passed["stream_options"] = dict(request.stream_options.model_extra)
+    for name, value in passed.items():
+        check_json(value, name)
+    return passed
 
 
 def _unsupported(what: str, param: str) -> InvalidRequest:

@@ -7,6 +7,7 @@ import asyncio
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS, STILL_HERE
 from fargate_handler.gateway.http_answers import VIA_HEADER
 from fargate_handler.gateway.openai.answer_reader import AnswerReader
 from fargate_handler.gateway.openai.appended_text import AppendedText
@@ -19,12 +20,6 @@ from fargate_handler.gateway.waking_reader import WakingReader, reading
 from stream_core.errors import EvenflowError, Gone
 from stream_core.response_log import slice_of
 from stream_core.response_stream import ResponseStream
-
-_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache, no-transform",
-    "X-Accel-Buffering": "no",
-}
 
 
 class CompletionStream:
@@ -48,10 +43,10 @@ class CompletionStream:
         self._request = request
         self._objects = objects
         self._deadline = deadline
-        self._answer = web.StreamResponse(headers=_HEADERS | headers)
+        self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | headers)
         self._last_id = ""
         self._first_chunk = b""
-        self._reader = AnswerReader(tools=objects.tools)
+        self._reader = AnswerReader()
 
     async def write(self, stream: ResponseStream, last: LastEvent) -> web.StreamResponse:
         """Write what the client doesn't have, to the end.
@@ -83,9 +78,8 @@ class CompletionStream:
                 param=LAST_EVENT_ID,
             )
         text = AppendedText(found.stream.log, found.point.next_index, limits.frame_characters)
-        if self._objects.tools:
-            # What the client has may end in the middle of a call.
-            self._reader.read(slice_of(found.stream.log.entries[: found.point.next_index], 0).text)
+        # What the client has may end in the middle of a call, or of a mark.
+        self._reader.read(slice_of(found.stream.log.entries[: found.point.next_index], 0).text)
         self._last_id = event_id(found.stream.log, found.point.next_index - 1)
         self._first_chunk = self._objects.role(self._last_id)
         while True:
@@ -111,7 +105,7 @@ class CompletionStream:
                 check_completed(stream)
                 text.check_whole()
                 await self._open(stream)
-                await self._send(self._objects.finish(self._last_id, stream))
+                await self._send(self._objects.finish(self._last_id, stream, self._reader.open_choices))
                 return True
             elif reader.left_behind:
                 return False
@@ -120,7 +114,7 @@ class CompletionStream:
                 # A timer may be early: who has nearly waited long enough isn't given a head, but a status.
                 if patience == heartbeat:
                     await self._open(stream)
-                    await self._send(b": still here\n\n")
+                    await self._send(STILL_HERE)
 
     def _take(self, stream: ResponseStream, text: AppendedText) -> bytes:
         """What is new, up to the size of a frame, as chunks."""
@@ -128,8 +122,8 @@ class CompletionStream:
         size = 0
         while size < self._context.limits.frame_characters and (piece := text.take()) is not None:
             self._last_id = event_id(stream.log, text.cursor.last)
-            if part := self._reader.read(piece):
-                parts.append(self._objects.part(self._last_id, part))
+            if new := self._reader.read(piece):
+                parts.append(self._objects.parts(self._last_id, new))
                 size += len(parts[-1])
         return b"".join(parts)
 

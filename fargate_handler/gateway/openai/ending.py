@@ -9,6 +9,7 @@ from stream_core.errors import (
     ModelRefused,
     Overloaded,
     RateLimited,
+    UnsupportedByModel,
     UpstreamFailed,
     UpstreamTimeout,
 )
@@ -16,7 +17,14 @@ from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
 
 _TIMEOUTS = ("first_token_timeout", "model_timeout")
-_CLASSES: tuple[type[EvenflowError], ...] = (ModelRefused, RateLimited, Overloaded, UpstreamFailed, InternalError)
+_CLASSES: tuple[type[EvenflowError], ...] = (
+    UnsupportedByModel,
+    ModelRefused,
+    RateLimited,
+    Overloaded,
+    UpstreamFailed,
+    InternalError,
+)
 
 
 def check_completed(stream: ResponseStream) -> None:
@@ -40,9 +48,10 @@ def _error_of(error: dict[str, object]) -> EvenflowError:
     kind = next((known for known in _CLASSES if known.type == error["type"]), InternalError)
     if error["code"] in _TIMEOUTS:
         kind = UpstreamTimeout
-    retry_after_ms = error.get("retry_after_ms")
+    retry_after_ms, param = error.get("retry_after_ms"), error.get("param")
     return kind(
         str(error["message"]),
         code=str(error["code"]),
+        param=param if isinstance(param, str) else None,
         retry_after_ms=retry_after_ms if isinstance(retry_after_ms, int) else None,
     )

@@ -11,10 +11,11 @@ from stream_core.session_init import OPEN_TENANT, bearer
 
 
 class Sender(NamedTuple):
-    """A tenant; with its own key, unless the request came with a `session`'s token."""
+    """A tenant; with its own key, unless the request came with a `session`'s token, which may name a user."""
 
     tenant: str
     session: Channel | None = None
+    user: str = ""
 
 
 def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
@@ -31,8 +32,8 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
     if tenant is not None:
         return Sender(tenant)
     try:
-        session = context.tokens.verify(given, context.wall_time()).channel
-        return Sender(session.tenant, session)
+        claims = context.tokens.verify(given, context.wall_time())
+        return Sender(claims.channel.tenant, claims.channel, claims.user)
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise

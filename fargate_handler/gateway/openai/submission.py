@@ -13,6 +13,7 @@ from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
 from stream_core.channel import Channel
 from stream_core.errors import Conflict, Gone, InvalidRequest
+from stream_core.message_terms import MessageTerms
 from stream_core.response_stream import ResponseStream
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -22,7 +23,7 @@ _SINGLE_GRACE_SECONDS = 1.0
 
 
 async def submit_request(
-    context: GatewayContext, sender: Sender, key: str | None, asked: WholeRequest
+    context: GatewayContext, sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms
 ) -> ResponseStream:
     """The response to a request; with a key that the sender used before, the one that there is.
 
@@ -35,7 +36,9 @@ async def submit_request(
     channel = _channel_of(sender, key)
     grace = _SINGLE_GRACE_SECONDS if key is None else context.limits.grace_seconds
     accepting = context.background.run(
-        context.orchestrator.submit(IngestEvent(channel, _digest(text), None, text, grace))
+        context.orchestrator.submit(
+            IngestEvent(channel, _digest(f"{terms.model}\n{text}"), None, text, grace, terms=terms)
+        )
     )
     try:
         return (await asyncio.shield(accepting)).stream

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
-from fargate_handler.gateway.openai.parameters import check_parameters, without
+from fargate_handler.gateway.openai.passed_json import check_json
 from stream_core.completion_bodies import CompletionRequest, OfferedTool, RequestMessage
 from stream_core.conversation import ToolCall
 from stream_core.errors import InvalidRequest
 
-_CHOICES = ("none", "auto", "required")
+_WITHOUT_TOOLS = (None, "none", "auto")
 
 
 def tool_options(request: CompletionRequest) -> dict[str, Any]:
@@ -23,25 +21,22 @@ def tool_options(request: CompletionRequest) -> dict[str, Any]:
     tools = [_tool(tool, f"tools.{place}.") for place, tool in enumerate(request.tools or [])]
     choice = request.tool_choice
     if not tools:
-        if choice not in (None, "none", "auto"):
+        if choice not in _WITHOUT_TOOLS:
             raise _wrong("tool_choice is only for a request with tools", "tool_choice")
         return {}
-    if isinstance(choice, str):
-        if choice not in _CHOICES:
-            raise _wrong(f"tool_choice must be one of {', '.join(_CHOICES)}, or name a function", "tool_choice")
-    elif choice is not None:
-        _check_named(choice, {tool["function"]["name"] for tool in tools})
+    names = {tool["function"]["name"] for tool in tools if tool["type"] == "function"}
+    _check_choice(choice, names)
     return {"tools": tuple(tools), "tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
 
 
-def made_calls(message: RequestMessage, where: str) -> tuple[ToolCall, ...]:
-    """The calls of an assistant's message.
+def check_call_fields(message: RequestMessage, where: str) -> None:
+    """Whether a message has calls, or the id of one, where it can have them.
 
     Args:
         where: the message's place in the request, with a dot at its end.
 
     Raises:
-        InvalidRequest: calls, or the id of one, in a message that can't have them; or an unknown parameter.
+        InvalidRequest: it doesn't.
     """
     if message.tool_calls and message.role != "assistant":
         raise _wrong(f"{where}tool_calls is only for messages of the role assistant", f"{where}tool_calls")
@@ -49,13 +44,23 @@ def made_calls(message: RequestMessage, where: str) -> tuple[ToolCall, ...]:
         raise _wrong(
             f"{where}tool_call_id is for messages of the role tool, each of which needs it", f"{where}tool_call_id"
         )
+    for place, call in enumerate(message.tool_calls or []):
+        if call.type == "function" and call.function is None:
+            missing = f"{where}tool_calls.{place}.function"
+            raise _wrong(f"{missing} must be there in a call of type function", missing)
+
+
+def made_calls(message: RequestMessage) -> tuple[ToolCall, ...]:
+    """The calls of an assistant's message; none where one of them is of another type than `function`.
+
+    What else a call has is what clients add to an answer's calls, and send back.
+    """
     calls = message.tool_calls or []
-    for place, call in enumerate(calls):
-        # What clients add to an answer's calls, and send back.
-        within = f"{where}tool_calls.{place}."
-        check_parameters(without(call.model_extra, "index"), {}, within)
-        check_parameters(without(call.function.model_extra, "parsed_arguments"), {}, f"{within}function.")
-    return tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in calls)
+    if any(call.type != "function" for call in calls):
+        return ()
+    return tuple(
+        ToolCall(call.id, call.function.name, call.function.arguments) for call in calls if call.function is not None
+    )
 
 
 def check_calls_answered(messages: list[RequestMessage]) -> None:
@@ -93,26 +98,22 @@ def _check_none_left(unanswered: set[str], called: str) -> None:
 
 
 def _tool(tool: OfferedTool, where: str) -> dict[str, Any]:
-    check_parameters(tool.model_extra, {}, where)
-    check_parameters(tool.function.model_extra, {}, f"{where}function.")
-    if not _is_json(tool.function.parameters):
-        # Python reads more than there is in JSON, as models' servers take it.
-        raise _wrong(f"{where}function.parameters has a number that JSON can't have", f"{where}function.parameters")
-    return tool.model_dump(exclude_none=True)
+    if tool.type == "function" and tool.function is None:
+        raise _wrong(f"{where}function must be there in a tool of type function", f"{where}function")
+    given = tool.model_dump(exclude_unset=True)
+    check_json(given, where.removesuffix("."))
+    return given
 
 
-def _is_json(value: object) -> bool:
-    try:
-        return bool(orjson.loads(orjson.dumps(value)) == value)
-    except TypeError:
-        return False
-
-
-def _check_named(choice: object, names: set[str]) -> None:
+def _check_choice(choice: object, names: set[str]) -> None:
     match choice:
-        case {"type": "function", "function": {"name": str(name), **inner}, **outer} if not (inner or outer):
+        case None | str():
+            pass
+        case {"type": "function", "function": {"name": str(name)}}:
             if name not in names:
                 raise _wrong(f"tool_choice names {name[:64]!r}, which is none of the tools", "tool_choice")
+        case {"type": str(kind)} if kind != "function":
+            check_json(choice, "tool_choice")
         case _:
             raise _wrong('tool_choice must be a text, or {"type": "function", "function": {"name": …}}', "tool_choice")
 

@@ -2,30 +2,93 @@
 
 from __future__ import annotations
 
+import orjson
+from aiohttp import web
+
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import VIA_HEADER, json_answer
+from fargate_handler.gateway.openai.completion_objects import CompletionObjects
 from fargate_handler.gateway.openai.deadline import Deadline
 from fargate_handler.gateway.openai.ending import check_completed
 from fargate_handler.gateway.waking_reader import reading
+from stream_core.errors import EvenflowError
+from stream_core.http_contract import NEVER_CACHED
 from stream_core.response_stream import ResponseStream
 
-# The event loop takes no timeout without an end.
-_LONGEST_WAIT_SECONDS = 60.0
+# White space before JSON is nothing to its readers.
+_STILL_HERE = b"\n"
 
 
-async def whole_response(context: GatewayContext, stream: ResponseStream, deadline: Deadline) -> ResponseStream:
-    """The response, ended; by then it may be another copy of it.
+class WholeCompletion:
+    """Gives one response as one object.
 
-    Raises:
-        TimedOut: not within the deadline.
-        EvenflowError: it ended without an answer, or can't be found any more.
+    Proxies cut connections that say nothing, mostly after 60 s. So after a heartbeat without an end the head goes out, with
+    the status 200, and a newline with each heartbeat. An error that comes before has its status; one that comes behind is
+    the object, `{"error": …}`.
+
+    Args:
+        headers: of the answer, beside those of every answer.
     """
-    while not stream.log.closed:
-        with reading(stream, context.limits) as reader:
-            while not (stream.log.closed or reader.left_behind):
-                await reader.wait(min(deadline.left, _LONGEST_WAIT_SECONDS))
-                deadline.check()
-        if not stream.log.closed:
-            stream = await context.orchestrator.find(stream.response_id, stream.channel)
-    check_completed(stream)
-    context.measures.delivered.value += stream.log.next_index
-    return stream
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        request: web.Request,
+        objects: CompletionObjects,
+        deadline: Deadline,
+        headers: dict[str, str],
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._objects = objects
+        self._deadline = deadline
+        self._headers = headers
+        self._answer = web.StreamResponse(headers=NEVER_CACHED | headers)
+        self._answer.content_type = "application/json"
+        self._beat_at = context.monotonic() + context.limits.sse_heartbeat_seconds
+
+    async def write(self, stream: ResponseStream) -> web.StreamResponse:
+        """Write it as soon as it has ended.
+
+        Raises:
+            TimedOut: not within the deadline.
+            EvenflowError: it ended without an answer, or can't be found any more. Behind the head the client is told.
+        """
+        try:
+            try:
+                ended = await self._ended(stream)
+                body = self._objects.whole(ended)
+            except EvenflowError as error:
+                if not self._answer.prepared:
+                    raise
+                body = error.to_body()
+            else:
+                if not self._answer.prepared:
+                    return json_answer(body, headers=self._headers | {VIA_HEADER: ended.via})
+            await self._answer.write_eof(orjson.dumps(body))
+        except ConnectionError:
+            pass  # the client has left, as clients do
+        return self._answer
+
+    async def _ended(self, stream: ResponseStream) -> ResponseStream:
+        """The response when it has ended; by then it may be another copy of it."""
+        context = self._context
+        while not stream.log.closed:
+            with reading(stream, context.limits) as reader:
+                while not (stream.log.closed or reader.left_behind):
+                    await reader.wait(min(self._deadline.left, self._beat_at - context.monotonic()))
+                    self._deadline.check()
+                    if context.monotonic() >= self._beat_at and not stream.log.closed:
+                        await self._beat(stream)
+            if not stream.log.closed:
+                stream = await context.orchestrator.find(stream.response_id, stream.channel)
+        check_completed(stream)
+        context.measures.delivered.value += stream.log.next_index
+        return stream
+
+    async def _beat(self, stream: ResponseStream) -> None:
+        self._beat_at = self._context.monotonic() + self._context.limits.sse_heartbeat_seconds
+        if not self._answer.prepared:
+            self._answer.headers[VIA_HEADER] = stream.via
+            await self._answer.prepare(self._request)
+        await self._answer.write(_STILL_HERE)

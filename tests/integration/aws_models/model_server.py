@@ -66,7 +66,7 @@ class ModelServer:
 
     async def start(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Listen on 127.0.0.1."""
-        app = web.Application()
+        app = web.Application(client_max_size=2**26)
         app.add_routes(
             [
                 web.post("/model/{name}/converse-stream", self._bedrock),

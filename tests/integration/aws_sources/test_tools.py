@@ -11,7 +11,8 @@ import pytest
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.conversation import ToolCall, Turn
 from stream_core.errors import EvenflowError, ModelRefused
-from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
+from stream_core.marked_text import AnswerPart, CallPart
+from stream_core.marked_text_reader import MarkedTextReader
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,
@@ -43,13 +44,14 @@ _SAID = AnswerPart("I add. ", (CallPart(0, '{"a": "流"}', "call_1", "add"), Cal
 
 
 def _asking(**options: Any) -> ModelRequest:
-    return ModelRequest("demo", _TURNS, 1, options=ModelOptions(**{"tools": (_ADD,)} | options))
+    return ModelRequest("demo", _TURNS, 1, options=ModelOptions(**{"tools": (_ADD,)} | options), marked=True)
 
 
 async def _answered(service: Service, opened: Opened, request: ModelRequest) -> tuple[AnswerPart, ModelFinish]:
     sink = RecordingSink()
     finish = await opened(service).generate(request, sink)
-    return MarkedTextReader().read(sink.text), finish
+    (part,) = MarkedTextReader().read(sink.text)
+    return part, finish
 
 
 async def test_bedrock_is_given_tools_in_its_own_way(model: ModelServer, opened: Opened) -> None:

@@ -45,7 +45,7 @@ def _text(seed: int, tokens: int) -> str:
 
 async def test_five_hundred_streams_from_two_workers(serve: Serve, workers: Workers, opened: OpenSession) -> None:
     pair = [workers(), workers()]
-    server = _in_front_of(serve, pair, messages_in_flight_per_tenant=_STREAMS)
+    server = _in_front_of(serve, pair)
 
     async def ask(first: int) -> list[Answer]:
         session, starts, previous = await opened(server), [], None

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from tests.integration.openai.completions import Completions
+from tests.integration.openai.javascript_client import JavaScriptClient
 from tests.integration.server_process import ServerProcess
 
 At = Callable[..., Completions]
@@ -28,3 +29,9 @@ def at(http: aiohttp.ClientSession) -> At:
 def completions(at: At, shared_server: ServerProcess) -> Completions:
     """A client of the server with the defaults."""
     return at(shared_server)
+
+
+@pytest.fixture(scope="session")
+def javascript() -> JavaScriptClient:
+    """The stock client for JavaScript, installed."""
+    return JavaScriptClient.installed()

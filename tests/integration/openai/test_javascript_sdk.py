@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import subprocess
-from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -17,10 +14,10 @@ from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.openai.completions import asking
+from tests.integration.openai.javascript_client import JavaScriptClient
 from tests.integration.openai.tools import TOOLS, demo_call
 from tests.integration.server_process import ServerProcess
 
-_FOLDER = Path(__file__).parent / "javascript"
 _QUICK = demo(tokens=30, gap_ms=2, seed=5)
 _TEXT = "".join(demo_tokens(5, 30))
 _KEY = "acme-key-0123456789"
@@ -33,41 +30,12 @@ def server(serve_module: Serve) -> ServerProcess:
     return serve_module(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=1)
 
 
-@pytest.fixture(scope="module")
-def _client() -> None:
-    if shutil.which("npm") is None:
-        pytest.fail("these tests need Node.js 20 or newer with npm; nothing was tested")
-    if not (_FOLDER / "node_modules" / "openai").is_dir():
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_FOLDER, check=True, timeout=110)
-
-
 @pytest.fixture
-def ask(server: ServerProcess, _client: None) -> Ask:
-    """Run the client; `meanwhile` is awaited when it has printed, before its process ends."""
+def ask(server: ServerProcess, javascript: JavaScriptClient) -> Ask:
+    """Run the client at this module's server."""
 
-    async def ask(
-        action: str, body: Frame, key: str = _KEY, meanwhile: Callable[[], Awaitable[Any]] | None = None, **options: Any
-    ) -> Frame:
-        call = {"baseURL": f"{server.http_url}/v1", "apiKey": key, "action": action, "body": body, "options": options}
-        process = await asyncio.create_subprocess_exec(
-            "node",
-            "ask.mjs",
-            json.dumps(call),
-            cwd=_FOLDER,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            line = await asyncio.wait_for(process.stdout.readline(), 20)
-            if meanwhile is not None:
-                await meanwhile()
-        finally:
-            process.stdin.close()
-            await asyncio.wait_for(process.wait(), 10)
-        told: Frame = json.loads(line)
-        return told
+    async def ask(action: str, body: Frame, key: str = _KEY, **more: Any) -> Frame:
+        return await javascript.ask(server, action, body, key, **more)
 
     return ask
 

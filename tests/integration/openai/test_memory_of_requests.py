@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.integration.chat_client import demo
+from tests.integration.chat_client import HttpAnswer, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.openai.completions import read_stream
+from tests.integration.openai.completions import Completions, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.server_process import ServerProcess
 
@@ -28,13 +29,73 @@ async def _answered(at: At, server: ServerProcess, token: str, prefix: str) -> N
 
 @pytest.mark.timeout(120)
 async def test_prompts_are_not_kept(at: At, serve: Serve, opened: OpenSession) -> None:
-    server = serve(message_bytes=2 * _PROMPT_BYTES, history_bytes=2 * _PROMPT_BYTES, messages_per_second=1_000)
+    server = serve(history_bytes=2 * _PROMPT_BYTES, messages_per_second=1_000)
     token = (await opened(server)).token
     await _answered(at, server, token, "warm")
     before = server.resident_bytes
     await _answered(at, server, token, "kept")
     grown = server.resident_bytes - before
     assert grown < _REQUESTS * _PROMPT_BYTES / 2, grown
+
+
+_VALUES = {"x": [[] for _ in range(_PROMPT_BYTES // 3)]}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("parameters", [{}, _VALUES], ids=["text", "values"])
+async def test_what_requests_hold_is_bounded(at: At, serve: Serve, parameters: dict[str, object]) -> None:
+    bound = 64 * _PROMPT_BYTES
+    server = serve(requests_held_bytes=bound, grace_seconds=60)
+    completions, endless = at(server), demo(tokens=5_000, gap_ms=100)
+    messages = [{"role": "system", "content": "x" * _PROMPT_BYTES}, {"role": "user", "content": endless}]
+    for _ in range(3):  # so that what Python keeps for itself is there
+        assert (await completions.ask(_QUICK, **parameters, more="x" * _PROMPT_BYTES)).status == 200
+    before = server.resident_bytes
+    async with AsyncExitStack() as waiting:
+        held = 0
+        body = {"model": "demo", "messages": messages, **parameters}
+        while (refused := await _refusal(server, held + 1, completions, waiting, body)) is None:
+            held += 1
+        grown = server.resident_bytes - before
+        assert (refused.status, refused.error["code"]) == (503, "node_memory")
+        assert int(refused.headers["Retry-After"]) >= 1
+        # Allocators keep some of what reading took.
+        assert grown < 1.25 * bound, f"{held} requests hold {grown} bytes"
+    await server.until_metric("generations_running", 0)
+    assert (await completions.ask(_QUICK, **parameters)).status == 200
+
+
+async def _refusal(
+    server: ServerProcess, number: int, completions: Completions, waiting: AsyncExitStack, body: dict[str, object]
+) -> HttpAnswer | None:
+    """Ask once more, for as long as `waiting` is open; the answer, if that is refused and doesn't become the `number`th."""
+    asking = asyncio.create_task(completions.post(body))
+    waiting.push_async_callback(_ended, asking)
+    while await server.metric("generations_running") < number:
+        done, _ = await asyncio.wait([asking], timeout=0.05)
+        if done:
+            return asking.result()
+    return None
+
+
+async def _ended(asking: asyncio.Task[HttpAnswer]) -> None:
+    asking.cancel()
+    await asyncio.wait([asking])
+
+
+async def test_a_body_has_a_bound_of_its_own(at: At, serve: Serve) -> None:
+    completions = at(serve(request_bytes=100_000))
+    long = {"role": "system", "content": "x" * 90_000}
+    quick = {"role": "user", "content": _QUICK}
+    assert (await completions.post({"model": "demo", "messages": [long, quick]})).status == 200
+    refused = await completions.post({"model": "demo", "messages": [long, long, quick]})
+    assert (refused.status, refused.error["code"]) == (413, "message_too_large")
+
+
+async def test_a_message_of_a_session_keeps_the_smaller_one(opened: OpenSession, shared_server: ServerProcess) -> None:
+    session = await opened(shared_server)
+    refused = await session.post("m1", None, "x" * 70_000)
+    assert (refused.status, refused.error["code"]) == (413, "message_too_large")
 
 
 async def test_an_answer_that_nobody_can_ask_for_again_is_not_held(at: At, serve: Serve) -> None:

@@ -46,6 +46,14 @@ async def test_messages_are_loaded_in_causal_order(stores: Stores) -> None:
     assert await loaded(stores, channel) == (messages[-1].message_id, messages)
 
 
+async def test_what_a_message_replaces_is_kept_with_it(stores: Stores) -> None:
+    channel, first = new_channel(), new_message(None, "hello")
+    await stores.sessions.accept(channel, first, NOW)
+    again = replace(new_message(first, "hello"), replaces=first.message_id)
+    await stores.sessions.accept(channel, again, NOW)
+    assert await loaded(stores, channel) == (again.message_id, [first, again])
+
+
 async def test_message_names_do_not_decide_the_order(stores: Stores) -> None:
     channel, previous = new_channel(), None
     for name in ("z", "m", "10", "9", "a", "Ω"):

@@ -10,6 +10,7 @@ from stream_core.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
+    UnsupportedByModel,
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
@@ -26,6 +27,7 @@ def ended(status: grpc.StatusCode, said: str = "", *told: tuple[str, str]) -> gr
     ("error", "status"),
     [
         (ModelRefused("no", code="model_refused"), Status.INVALID_ARGUMENT),
+        (UnsupportedByModel("no", code="unsupported_parameter", param="größe\n"), Status.INVALID_ARGUMENT),
         (UpstreamFailed("it failed", code="upstream_failed"), Status.ABORTED),
         (UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000), Status.RESOURCE_EXHAUSTED),
         (InternalError("ours", code="internal_error"), Status.INTERNAL),

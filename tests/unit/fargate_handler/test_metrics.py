@@ -35,6 +35,8 @@ def test_every_row_of_the_catalogue_is_on_the_page(metric: Metric) -> None:
     match metric.kind:
         case MetricKind.DISTRIBUTION:
             assert read[f"{name}_count"] == read[f"{name}_sum"] == read[f"{name}_bucket<=+Inf"] == 0
+        case MetricKind.COUNTER if metric.label is not None:
+            assert name not in read  # nothing was counted, so there is no label yet
         case MetricKind.COUNTER:
             assert read[f"{name}_total"] == 0
         case MetricKind.RATIO:
@@ -67,6 +69,17 @@ def test_counters_count() -> None:
     read = samples(metrics)
     assert read[f"{catalogue.QUEUE_REFUSED.prometheus_name}_total"] == 3
     assert read[f"{catalogue.RESPONSES_FAILED.prometheus_name}_total"] == 0
+
+
+def test_a_counter_with_a_label_is_a_sample_for_each_and_their_sum_in_a_snapshot() -> None:
+    metrics = full_metrics()
+    refused = metrics.labelled(catalogue.MESSAGES_REFUSED)
+    for code in ("queue_full", "rate_limited", "queue_full"):
+        refused.count(code)
+    page = metrics.prometheus_page().decode()
+    assert 'evenflow_messages_refused_total{code="queue_full"} 2.0' in page
+    assert 'evenflow_messages_refused_total{code="rate_limited"} 1.0' in page
+    assert metrics.snapshot().counters[catalogue.MESSAGES_REFUSED.name] == 3
 
 
 def test_gauges_are_read_when_someone_looks() -> None:

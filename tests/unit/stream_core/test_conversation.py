@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.conversation import Conversation, Turn
-from stream_core.errors import Conflict, RateLimited
+from stream_core.errors import Conflict, InvalidRequest, RateLimited
 from stream_core.limits import Limits
 from stream_core.session_store import LedgerEntry, StoredConversation
 
@@ -155,6 +157,37 @@ def test_an_answer_stands_behind_its_question_whenever_it_came() -> None:
     assert [turn.text for turn in said] == ["one?", "one.", "two?", "two.", "three?"]
 
 
+def test_another_try_takes_the_place_of_the_message_before_it_and_of_its_answer() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    exchange(conversation, "m1", "one?", "one.")
+    exchange(conversation, "m2", "two?", "half of")
+    conversation.check("m3", "m2", "m2")
+    seen = conversation.accept("m3", "rsp_m3", "two?", 1.0, "m2")
+    assert [turn.text for turn in seen] == ["one?", "one.", "two?"]
+    conversation.response_ended("m3", "two.", 2.0)
+    assert [turn.text for turn in say(conversation, "m4", "three?")] == ["one?", "one.", "two?", "two.", "three?"]
+    assert conversation.known_response("m2") == "rsp_m2", "its answer can still be read"
+
+
+def test_what_was_replaced_takes_no_room_in_the_history() -> None:
+    conversation = Conversation(Limits(history_bytes=20), 0.0)
+    exchange(conversation, "m1", "one?", "one.")
+    exchange(conversation, "m2", "two?", "two.")
+    conversation.accept("m3", "rsp_m3", "two!", 1.0, "m2")
+    conversation.response_ended("m3", "two.", 2.0)
+    assert [turn.text for turn in say(conversation, "m4", "end?")] == ["one?", "one.", "two!", "two.", "end?"]
+
+
+@pytest.mark.parametrize(("previous", "replaces"), [("m2", "m1"), ("m2", "m9")])
+def test_only_the_last_message_can_be_replaced(previous: str, replaces: str) -> None:
+    conversation = Conversation(Limits(), 0.0)
+    exchange(conversation, "m1", "one?", "one.")
+    exchange(conversation, "m2", "two?", "two.")
+    with pytest.raises(InvalidRequest) as refusal:
+        conversation.check("m3", previous, replaces)
+    assert (refusal.value.code, refusal.value.param) == ("invalid_request", "replaces")
+
+
 # -- what other tasks accepted ---------------------------------------------------------------------------------------
 
 
@@ -186,6 +219,14 @@ def test_an_answer_of_this_task_is_not_forgotten_because_the_store_does_not_have
     exchange(conversation, "m1", "m1?", "m1.")
     conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
     assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
+
+
+def test_what_was_replaced_elsewhere_is_not_seen_here() -> None:
+    conversation = Conversation(Limits(), 0.0)
+    again = replace(entry("m2", "m1", "new."), replaces="m1")
+    conversation.catch_up(StoredConversation("m2", [entry("m1", None, "old."), again]), "this task")
+    assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m2?", "new.", "m3?"]
+    assert conversation.known_response("m1") == "rsp_m1"
 
 
 TEXTS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=20)

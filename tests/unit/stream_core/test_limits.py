@@ -20,11 +20,13 @@ DESIGN = {
     "pong_timeout_seconds": 60,
     "message_bytes": 64 * 1024,
     "messages_in_flight_per_session": 4,
-    "messages_in_flight_per_tenant": 200,
+    "messages_in_flight_per_tenant": None,
     "queue_depth": 1_000,
     "generations_per_node": 1_000,
-    "model_deadline_seconds": 60,
-    "first_token_deadline_seconds": 10,
+    "queue_deadline_seconds": 60,
+    "model_first_sign_seconds": 60,
+    "model_silence_seconds": 60,
+    "model_deadline_seconds": 1800,
     "model_retries": 1,
     "response_ttl_seconds": 300,
     "session_token_ttl_seconds": 3_600,
@@ -37,7 +39,7 @@ DESIGN = {
 
 
 @pytest.mark.parametrize(("name", "value"), DESIGN.items())
-def test_the_defaults_are_those_of_the_contract(name: str, value: float) -> None:
+def test_the_defaults_are_those_of_the_contract(name: str, value: float | None) -> None:
     assert getattr(Limits(), name) == value
 
 
@@ -47,7 +49,7 @@ def test_each_limit_has_bounds_and_says_what_happens_when_it_is_reached(name: st
     assert field.description
     lowest = next(rule.ge for rule in field.metadata if hasattr(rule, "ge"))
     highest = next(rule.le for rule in field.metadata if hasattr(rule, "le"))
-    assert lowest <= field.default <= highest
+    assert field.default is None or lowest <= field.default <= highest
     for outside in (lowest - 1, highest + 1):
         with pytest.raises(ValidationError, match=name):
             Limits(**{name: outside})
@@ -58,7 +60,8 @@ def test_each_limit_has_bounds_and_says_what_happens_when_it_is_reached(name: st
     [
         ("batch_window_ms", "batch_window_max_ms"),
         ("lag_notice_seconds", "lag_close_seconds"),
-        ("first_token_deadline_seconds", "model_deadline_seconds"),
+        ("model_first_sign_seconds", "model_deadline_seconds"),
+        ("model_silence_seconds", "model_deadline_seconds"),
     ],
 )
 def test_limits_that_contradict_each_other_are_refused_by_name(smaller: str, larger: str) -> None:
@@ -74,6 +77,26 @@ def test_a_pong_has_time_to_come(heartbeat: float, pong_timeout: float, allowed:
     else:
         with pytest.raises(ValidationError, match=r"pong_timeout_seconds must .* heartbeat_seconds"):
             Limits.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"generations_per_node": 10, "queue_depth": 5, "messages_in_flight_per_tenant": 16},
+            r"per_tenant must .*\(15\)",
+        ),
+        ({"messages_in_flight_per_tenant": 3, "messages_in_flight_per_session": 4}, r"per_session must .*tenant \(3\)"),
+        (
+            {"generations_per_node": 1, "queue_depth": 1, "messages_in_flight_per_session": 3},
+            r"per_session must .*\(2\)",
+        ),
+    ],
+)
+def test_a_cap_that_is_never_reached_is_refused(values: dict[str, int], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Limits.model_validate(values)
+    assert Limits(generations_per_node=10, queue_depth=5, messages_in_flight_per_tenant=15)
 
 
 def test_limits_cannot_be_changed() -> None:

@@ -204,6 +204,7 @@ class Play:
             case "pause":
                 self.visitors[amount].pause_or_go_on()
             case _:
+                self.stream.next_attempt()
                 self.stream.restart()
                 self.standing.clear()
 
@@ -261,6 +262,7 @@ def test_deliveries_of_text_are_never_closer_than_the_interval(steps: list[tuple
         elif what == TURN:
             clock.turn_slots(amount)
         else:
+            stream.next_attempt()
             stream.restart()
     clock.turn_slots(30)
     previous: Delivery | None = None
@@ -377,6 +379,7 @@ def test_a_restart_before_anything_was_delivered_is_not_told() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)
     reader = reading(stream, clock)
+    stream.next_attempt()
     stream.restart()
     stream.push("a")
     assert reader.held.indexes == [0]
@@ -389,6 +392,7 @@ def test_a_restart_replaces_what_was_delivered_and_drops_what_waited() -> None:
     reader = reading(stream, clock)
     stream.push("wrong")
     stream.push(" start")
+    stream.next_attempt()
     stream.restart()
     assert reader.held.text == ""
     stream.push("right")

@@ -6,20 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_core.agents import Agent, Agents
 from stream_core.channel import NAME_PATTERN, Channel
-from stream_core.errors import AuthenticationFailed, InvalidRequest
+from stream_core.errors import AuthenticationFailed, InvalidRequest, NotFound
 from stream_core.messages import SESSION_REQUEST, SessionRequest, parse
 from stream_core.session_init import OpenedSession, bearer, iso_time, open_session
 from stream_core.session_token import SessionTokens
 
 TOKENS = SessionTokens({"k1": b"secret--" * 4})
 NOW = 1_795_251_600.0
+AGENTS = Agents({"demo": Agent(), "a": Agent(suggestions=["Why?"])})
 
 
 def opened(
     request: SessionRequest, given_key: str | None = None, tenant_keys: dict[str, str] | None = None
 ) -> OpenedSession:
-    return open_session(request, given_key, tenant_keys=tenant_keys or {}, tokens=TOKENS, now=NOW, ttl=3600)
+    return open_session(
+        request, given_key, agents=AGENTS, tenant_keys=tenant_keys or {}, tokens=TOKENS, now=NOW, ttl=3600
+    )
 
 
 def test_a_session_needs_nothing_but_asking_for_it() -> None:
@@ -41,6 +45,23 @@ def test_naming_a_session_continues_it() -> None:
     session = opened(SessionRequest(tenant="acme", agent="a", session_id="ses_mine"))
     assert session.session_id == "ses_mine"
     assert TOKENS.verify(session.token, NOW).channel == Channel("acme", "a", "ses_mine")
+
+
+def test_the_agent_is_told_with_what_it_suggests() -> None:
+    body = opened(SessionRequest(agent="a")).to_body(ws_url="ws://x/ws", http_url="http://x")
+    assert (body["agent"], body["suggestions"]) == ("a", ["Why?"])
+    assert opened(SessionRequest()).to_body(ws_url="", http_url="")["agent"] == "demo"
+
+
+def test_an_agent_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(NotFound, match=r"'b'.*demo, a$") as refused:
+        opened(SessionRequest(agent="b"))
+    assert (refused.value.code, refused.value.param) == ("agent_not_found", "agent")
+
+
+def test_the_user_is_in_the_token() -> None:
+    assert TOKENS.verify(opened(SessionRequest(user="Zoë\n")).token, NOW).user == "Zoë\n"
+    assert TOKENS.verify(opened(SessionRequest()).token, NOW).user == ""
 
 
 def test_without_any_tenant_key_every_tenant_is_open() -> None:

@@ -36,25 +36,20 @@ export class AnswerReading {
 
   /** Asks for the answer: sends the question, or resumes where the text that is held ends. Safe to repeat. */
   request(): void {
-    const { responseId, messageId, previousMessageId, question, text } = this.#inquiry;
-    if (responseId !== undefined) {
+    const { responseId, wording, text } = this.#inquiry;
+    if (responseId) {
       this.#resuming = true;
       const { lastIndex: after, epoch } = text;
       this.#sender.send({ type: "response.resume", response_id: responseId, after, epoch });
       return;
     }
-    this.#sender.send({
-      type: "chat.message",
-      message_id: messageId,
-      previous_message_id: previousMessageId,
-      payload: { text: question },
-    });
+    this.#sender.send({ type: "chat.message", ...wording });
   }
 
   /** Tells the server what the reader really has, if that is more than it was told before. */
   acknowledge(): void {
     const { responseId, paused } = this.#inquiry;
-    if (responseId === undefined || paused || this.#delivered <= this.#acknowledged || !this.#sender.isOpen) return;
+    if (!responseId || paused || this.#delivered <= this.#acknowledged || !this.#sender.isOpen) return;
     this.#acknowledged = this.#delivered;
     this.#sender.send({ type: "response.ack", response_id: responseId, index: this.#delivered });
   }
@@ -62,7 +57,7 @@ export class AnswerReading {
   /** Says what the reader wants of the response, where there is one. */
   tell(wish: Wish): void {
     const { responseId } = this.#inquiry;
-    if (responseId !== undefined) this.#sender.send({ type: `response.${wish}`, response_id: responseId });
+    if (responseId) this.#sender.send({ type: `response.${wish}`, response_id: responseId });
   }
 
   /** Whether with this frame the server begins to deliver the answer. */
@@ -95,7 +90,7 @@ export class AnswerReading {
   /** Takes one frame. Throws the `EvenflowError` that it stands for, if it does. */
   *receive(arrival: Arrival): Generator<AnswerEvent, void, void> {
     const refusal = this.refusal(arrival);
-    if (refusal !== undefined) throw refusal;
+    if (refusal) throw refusal;
     if (arrival.type === "garbled") return this.#recover();
     if (arrival.type === "chat.response.start") return yield* this.#start(arrival);
     if (!this.#concerns(arrival)) return;
@@ -125,7 +120,7 @@ export class AnswerReading {
   /** Whether a refusal of this message is one of the question; one that names none is about what was sent last. */
   #isQuestion(messageId: string | null): boolean {
     const { responseId, messageId: question } = this.#inquiry;
-    return responseId === undefined && (messageId ?? question) === question;
+    return !responseId && (messageId ?? question) === question;
   }
 
   *#start(frame: FrameOf<"chat.response.start">): Generator<AnswerEvent, void, void> {
@@ -137,7 +132,7 @@ export class AnswerReading {
     this.#inquiry.responseId = frame.response_id;
     // Whoever asks is given everything, until they say otherwise.
     if (this.#inquiry.paused) this.tell("pause");
-    if (responseId !== undefined) return yield { type: "resumed" };
+    if (responseId) return yield { type: "resumed" };
     if (this.#inquiry.stopped.aborted) this.tell("cancel");
     yield { type: "accepted", responseId: frame.response_id, messageId };
   }

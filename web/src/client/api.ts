@@ -54,9 +54,10 @@ export interface ClientEvents {
 export interface Client {
   /**
    * Asks a question. Lost connections, a busy server and an expired token are dealt with on the way. To abort `signal`
-   * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`.
+   * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`. `replaces`: the
+   * `messageId` of the last question, if this is another try at it; the model sees only this one then.
    */
-  ask(text: string, options?: { readonly signal?: AbortSignal }): Answer;
+  ask(text: string, options?: { readonly signal?: AbortSignal; readonly replaces?: string | undefined }): Answer;
   /**
    * The answer that a reload of the page has interrupted, until it ends or something else is asked. It is read again
    * from its beginning, and only once it is used: iterated, listened to, awaited by `done` or stopped.
@@ -65,6 +66,8 @@ export interface Client {
   /** How the answer travels, or the last one did; `null` before the first connection. */
   readonly transport: TransportName | null;
   readonly connection: ConnectionState;
+  /** Questions to begin with, as the server offers them; none before it was reached. */
+  readonly suggestions: readonly string[];
   /** Calls `listener` whenever `event` happens. Returns what ends that. */
   on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void;
   /** Leaves: closes the connection. The answer under way fails with a `ClosedError`; the model is not stopped. */
@@ -78,7 +81,7 @@ export interface Client {
 export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 
 /** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "cancelled" | (string & {});
+export type FinishReason = "stop" | "length" | "content_filter" | "cancelled" | (string & {});
 
 /** Tokens that an answer cost. */
 export interface Usage {

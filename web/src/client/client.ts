@@ -49,7 +49,7 @@ export class EvenflowClient implements Client {
     );
     this.#choice = new TransportChoice(all, this.#memory);
     const { asked } = this.#memory.kept;
-    if (asked !== undefined) this.resumable = this.#answerTo(asked);
+    if (asked) this.resumable = this.#answerTo(asked);
   }
 
   on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void {
@@ -61,22 +61,27 @@ export class EvenflowClient implements Client {
     try {
       await this.#session.credentials();
       const { transport } = await this.#choice.choose();
-      if (this.#current === undefined) this.#travelBy(transport.name);
+      if (!this.#current) this.#travelBy(transport.name);
     } catch {
-      if (this.#current === undefined) this.#enter("waiting");
+      if (!this.#current) this.#enter("waiting");
     }
   }
 
-  ask(question: string, { signal }: { readonly signal?: AbortSignal } = {}): Answer {
+  get suggestions(): readonly string[] {
+    return this.#memory.kept.credentials?.suggestions ?? [];
+  }
+
+  ask(question: string, { signal, replaces }: Parameters<Client["ask"]>[1] = {}): Answer {
     const asked = {
       messageId: newId(),
       previousMessageId: this.#memory.kept.lastMessageId ?? null,
       question,
+      replaces,
     };
     const answer = this.#answerTo(asked);
     answer.begin();
     // Where the answer has ended by itself there is nothing to stop.
-    if (signal !== undefined) unlessAborted(signal, answer.done).catch(() => answer.stop());
+    if (signal) unlessAborted(signal, answer.done).catch(() => answer.stop());
     return answer;
   }
 
@@ -100,7 +105,7 @@ export class EvenflowClient implements Client {
 
   async *#deliver(current: Current, asked: Asked, delivery: Delivery): AsyncGenerator<AnswerEvent, void, void> {
     if (this.connection === "closed") throw new ClosedError();
-    if (this.#current !== undefined) throw new BusyError();
+    if (this.#current) throw new BusyError();
     this.#current = current;
     if (this.resumable !== current.answer) this.resumable = null;
     this.#memory.keep({ asked });
@@ -118,7 +123,7 @@ export class EvenflowClient implements Client {
       this.resumable = null;
     }
     // Who hears of the end may ask at once.
-    if (completed !== undefined) yield completed;
+    if (completed) yield completed;
   }
 
   #note(event: AnswerEvent, asked: Asked): void {
@@ -139,7 +144,7 @@ export class EvenflowClient implements Client {
   }
 
   #onLost(): void {
-    if (this.#current === undefined) this.#enter("waiting");
+    if (!this.#current) this.#enter("waiting");
   }
 
   #enter(connection: ConnectionState): void {

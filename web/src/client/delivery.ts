@@ -63,7 +63,7 @@ export class Delivery {
       try {
         this.#transport ??= yield* this.#chooseTransport();
         const better = yield* this.#deliver(this.#transport);
-        if (better === undefined) return;
+        if (!better) return;
         yield* this.#changeTo(better);
       } catch (error) {
         if (this.#inquiry.stopped.aborted) throw error;
@@ -92,7 +92,7 @@ export class Delivery {
       if (event.type === "delta") this.#failures = this.#refusals = 0;
       yield event;
       const better = event.type === turn ? this.#choice.climb(transport.name) : undefined;
-      if (better !== undefined) return better;
+      if (better) return better;
     }
     return undefined;
   }
@@ -105,9 +105,10 @@ export class Delivery {
 
   async *#afterRefusal(error: RefusedError): AsyncGenerator<AnswerEvent, void, void> {
     const { code, expected } = error.body;
-    if (code === "causal_violation" && expected !== undefined && !this.#chainCorrected) {
+    if (code === "causal_violation" && !this.#chainCorrected) {
       this.#chainCorrected = true;
-      this.#inquiry.previousMessageId = expected;
+      this.#inquiry.previousMessageId = expected ?? null;
+      this.#inquiry.replaces = undefined;
       return;
     }
     this.#refusals += 1;
@@ -124,7 +125,7 @@ export class Delivery {
     const most = from === "websocket" ? LIMITS.websocketFailures : LIMITS.sseFailures;
     const isHeldBack = error instanceof HeldBackError;
     const below = isHeldBack || this.#failures >= most ? this.#choice.fallBack(from, isHeldBack) : undefined;
-    if (below !== undefined) return yield* this.#changeTo(below);
+    if (below) return yield* this.#changeTo(below);
     if (this.#failures > LIMITS.lastFailures) throw error;
     const delayMs = retryDelayMs(error, this.#failures);
     yield { type: "reconnecting", delayMs };

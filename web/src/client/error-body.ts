@@ -8,6 +8,5 @@ export const errorBody: Check<ErrorBody> = shape({
   message: string,
   param: optional(string, undefined),
   retry_after_ms: optional(number, undefined),
-  // That none is expected is not the same as that nothing is said.
-  expected: (value, name) => (value === undefined ? value : optional(string, null)(value, name)),
+  expected: optional(string, null),
 });

@@ -23,6 +23,8 @@ const refusal = shape({
 
 /** What the server sends by its `type`, as far as this client uses it. */
 export const FRAMES = {
+  // No type is known by what every object has.
+  __proto__: null,
   "session.ready": shape({}),
   "chat.response.start": shape({
     response_id: string,
@@ -55,7 +57,7 @@ export const FRAMES = {
   error: shape({ message_id: name, response_id: name, error: errorBody }),
 };
 
-export type FrameType = keyof typeof FRAMES;
+export type FrameType = Exclude<keyof typeof FRAMES, "__proto__">;
 
 /** What the server sends under the type `T`. */
 export type FrameOf<T extends FrameType> = T extends FrameType
@@ -64,14 +66,17 @@ export type FrameOf<T extends FrameType> = T extends FrameType
 
 export type ServerFrame = FrameOf<FrameType>;
 
+/** A question, over whatever transport. */
+export interface Message {
+  readonly message_id: string;
+  readonly previous_message_id: string | null;
+  readonly replaces: string | undefined;
+  readonly payload: { readonly text: string };
+}
+
 /** What the client sends. */
 export type ClientFrame =
-  | {
-      readonly type: "chat.message";
-      readonly message_id: string;
-      readonly previous_message_id: string | null;
-      readonly payload: { readonly text: string };
-    }
+  | ({ readonly type: "chat.message" } & Message)
   | {
       readonly type: "response.resume";
       readonly response_id: string;

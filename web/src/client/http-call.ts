@@ -33,9 +33,9 @@ export async function openCall(call: HttpCall): Promise<Response> {
       method,
       headers: {
         "Content-Type": "application/json",
-        ...(bearer === undefined ? {} : { Authorization: `Bearer ${bearer}` }),
+        ...(bearer ? { Authorization: `Bearer ${bearer}` } : {}),
       },
-      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
+      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), signal ?? []].flat()),
       body: JSON.stringify(body),
     }),
   );
@@ -58,7 +58,8 @@ async function reached<T>(signal: AbortSignal | undefined, exchange: () => Promi
 }
 
 function refusal(response: Response, value: unknown): Error {
-  const retryAfterMs = parseRetryAfter(response.headers.get("Retry-After"));
+  // The form that is a date is not used by this protocol.
+  const retryAfterMs = Number(response.headers.get("Retry-After")) * 1_000 || undefined;
   try {
     const body = refused(value, "the answer").error;
     const wait = body.retry_after_ms ?? retryAfterMs;
@@ -69,11 +70,6 @@ function refusal(response: Response, value: unknown): Error {
     const mayPass = response.status >= 500 || response.status === 429;
     return mayPass ? new ConnectionError(message, retryAfterMs) : new ProtocolError(message);
   }
-}
-
-/** `Retry-After` in milliseconds; the form that is a date is not used by this protocol. */
-function parseRetryAfter(header: string | null): number | undefined {
-  return Number(header) * 1_000 || undefined;
 }
 
 function parseJson(text: string): unknown {

@@ -13,15 +13,11 @@ export function pathOf(responseId: string): string {
 
 /** Sends the question by HTTP, unless the server has it, and returns the response's id. Throws as {@link Session.call}. */
 export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
-  if (inquiry.responseId !== undefined) return;
-  const { messageId } = inquiry;
+  if (inquiry.responseId) return;
+  const { wording: body, messageId } = inquiry;
   const call = {
     method: "POST",
-    body: {
-      message_id: messageId,
-      previous_message_id: inquiry.previousMessageId,
-      payload: { text: inquiry.question },
-    },
+    body,
     timeoutMs: LIMITS.callTimeoutMs,
     signal: inquiry.abandoned,
   } as const;
@@ -33,6 +29,6 @@ export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerato
 
 /** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.open}. */
 export async function cancel(session: Session, { responseId }: Inquiry): Promise<void> {
-  if (responseId === undefined) return;
+  if (!responseId) return;
   await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeoutMs: LIMITS.stopMs });
 }

@@ -30,9 +30,12 @@ export {
   ReplacedError,
 } from "./errors.ts";
 
-/** Begins a conversation, or goes on with the one before a reload; the connection is opened ahead of the first question. */
+/**
+ * Begins a conversation, or goes on with the one before a reload. In a page the connection is opened ahead of the first question; on a server,
+ * which may make a client for each page that it renders, nothing is until something is asked.
+ */
 export function connect(options: ConnectOptions = {}): Client {
   const client = new EvenflowClient(options);
-  void client.open();
+  if (globalThis.location) void client.open();
   return client;
 }

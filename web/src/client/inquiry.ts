@@ -1,3 +1,4 @@
+import type { Message } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
 import type { Asked } from "./memory.ts";
 import { ResponseText } from "./response-text.ts";
@@ -7,6 +8,8 @@ export class Inquiry {
   readonly messageId: string;
   readonly question: string;
   previousMessageId: string | null;
+  /** The message before this one, where this is another try at it. */
+  replaces: string | undefined;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
   readonly text = new ResponseText();
@@ -16,11 +19,22 @@ export class Inquiry {
   readonly #stop = new AbortController();
   readonly #abandon = new AbortController();
 
-  constructor({ messageId, previousMessageId, question, responseId }: Asked) {
+  constructor({ messageId, previousMessageId, question, replaces, responseId }: Asked) {
     this.messageId = messageId;
     this.previousMessageId = previousMessageId;
     this.question = question;
+    this.replaces = replaces;
     this.responseId = responseId;
+  }
+
+  /** The question as it goes to the server, whatever the way. */
+  get wording(): Message {
+    return {
+      message_id: this.messageId,
+      previous_message_id: this.previousMessageId,
+      replaces: this.replaces,
+      payload: { text: this.question },
+    };
   }
 
   /** Aborted when the reader wants no more: whatever only waits ends at once. */

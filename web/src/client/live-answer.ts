@@ -44,7 +44,7 @@ export class LiveAnswer implements Answer {
 
   /** Whether nothing more will be told. */
   get isOver(): boolean {
-    return this.#settle === undefined;
+    return !this.#settle;
   }
 
   get done(): Promise<AnswerResult> {
@@ -124,8 +124,8 @@ export class LiveAnswer implements Answer {
   #tell(): void {
     while (!this.#isPaused && !this.isOver) {
       const event = this.#log[this.#told];
-      if (event === undefined) {
-        if (this.#failure !== undefined) this.fail(this.#failure.error);
+      if (!event) {
+        if (this.#failure) this.fail(this.#failure.error);
         break;
       }
       this.#told += 1;

@@ -17,9 +17,9 @@ export class Mailbox<T> {
 
   /** The next item, in order; undefined when none has come for `patienceMs` milliseconds. */
   async take(patienceMs: number): Promise<T | undefined> {
-    if (this.#items.length === 0 && this.#failure === undefined) await this.#arrival(patienceMs);
+    if (this.#items.length === 0 && !this.#failure) await this.#arrival(patienceMs);
     if (this.#items.length > 0) return this.#items.shift();
-    if (this.#failure !== undefined) throw this.#failure.error;
+    if (this.#failure) throw this.#failure.error;
     return undefined;
   }
 

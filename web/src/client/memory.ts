@@ -6,6 +6,7 @@ export interface Asked {
   readonly messageId: string;
   readonly previousMessageId: string | null;
   readonly question: string;
+  readonly replaces?: string | undefined;
   readonly responseId?: string | undefined;
 }
 

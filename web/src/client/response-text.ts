@@ -94,7 +94,7 @@ export class ResponseText {
   #withoutHeldPart(from: number, text: string): string | undefined {
     if (from > this.lastIndex + 1) return undefined;
     const start = this.#boundaries.findLast((boundary) => boundary.index === from - 1);
-    if (start === undefined) return undefined;
+    if (!start) return undefined;
     const held = this.#text.slice(start.length);
     return text.startsWith(held) ? text.slice(held.length) : undefined;
   }

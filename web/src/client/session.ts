@@ -3,7 +3,7 @@ import { RefusedError } from "./errors.ts";
 import { type HttpCall, openCall, readJson } from "./http-call.ts";
 import * as LIMITS from "./limits.ts";
 import type { Memory } from "./memory.ts";
-import { type Check, shape, string } from "./shape.ts";
+import { type Check, object, optional, shape, string } from "./shape.ts";
 
 type SessionCall = Omit<HttpCall, "url" | "bearer">;
 
@@ -14,9 +14,12 @@ export interface Credentials {
   readonly websocketUrl: string;
   /** When the token should be renewed, in milliseconds since 1970; `null`: once it is refused. */
   readonly renewAt: number | null;
+  readonly suggestions?: readonly string[];
 }
 
-const answer = shape({ session_id: string, token: string, ws_url: string, expires_at: string });
+/** Only passed on. */
+const suggestions = optional(object as Check<unknown> as Check<readonly string[]>, []);
+const answer = shape({ session_id: string, token: string, ws_url: string, expires_at: string, suggestions });
 
 /** One conversation with the server, and the token that proves the right to it. Made at the first use. */
 export class Session {
@@ -32,7 +35,7 @@ export class Session {
   /** A token that is good for a while yet: the present one, or a new one for the same session. */
   async credentials(): Promise<Credentials> {
     const { credentials } = this.#memory.kept;
-    const isGood = credentials !== undefined && Date.now() < (credentials.renewAt ?? Infinity);
+    const isGood = credentials && Date.now() < (credentials.renewAt ?? Infinity);
     return isGood ? credentials : await this.#renew();
   }
 
@@ -58,7 +61,10 @@ export class Session {
   }
 
   get #url(): string {
-    return this.#options.url ?? location.origin;
+    const { url = globalThis.location?.origin } = this.#options;
+    // What pages have, and servers may not have.
+    if (!url || !globalThis.fetch) throw new Error("connect() needs a url, and fetch");
+    return url;
   }
 
   /** A token for the same session other than `refused`, which the server does not accept any more. */
@@ -89,6 +95,7 @@ export class Session {
       token: made.token,
       websocketUrl: made.ws_url,
       renewAt: this.#renewalTime(made.expires_at),
+      suggestions: made.suggestions,
     };
     this.#memory.keep({ credentials });
     return credentials;

@@ -35,7 +35,8 @@ export function shape<F extends Readonly<Record<string, Check<unknown>>>>(
 ): Check<{ readonly [N in keyof F]: Checked<F[N]> }> {
   return (value, name) => {
     const found = object(value, name);
-    const read = Object.entries(fields).map(([field, its]) => [field, its(found[field], field)]);
-    return Object.fromEntries(read) as { readonly [N in keyof F]: Checked<F[N]> };
+    const read: Record<string, unknown> = {};
+    for (const field in fields) read[field] = fields[field]?.(found[field], field);
+    return read as { readonly [N in keyof F]: Checked<F[N]> };
   };
 }

@@ -60,7 +60,7 @@ export class TransportChoice {
     const index = this.#rungs.findIndex(({ transport }) => transport.name === from);
     const next = this.#rungs.find((rung, below) => below > index && !isResting(rung));
     const rung = this.#rungs[index];
-    if (rung === undefined || next === undefined) return undefined;
+    if (!rung || !next) return undefined;
     this.#rest(rung, isHeldBack ? LIMITS.heldBackRestMs : 0);
     return this.#chosen(next);
   }

@@ -20,7 +20,7 @@ const OWN_FAULT: readonly number[] = [1003, 1007, 1008];
 const REPLACED = 4009;
 const TOO_LARGE = 1009;
 /** In the words of the HTTP answer. */
-const TOO_LARGE_BODY = { type: "invalid_request_error", code: "message_too_large", message: "too large" };
+const TOO_LARGE_BODY = { type: "invalid_request_error", code: "message_too_large", message: "message_too_large" };
 
 /** One WebSocket, from its opening to its loss. */
 export class WebSocketConnection {
@@ -61,7 +61,7 @@ export class WebSocketConnection {
   }
 
   get isOpen(): boolean {
-    return this.#loss === undefined;
+    return !this.#loss;
   }
 
   /** Whether it can be begun with: it is open, and its server stays. */
@@ -71,14 +71,14 @@ export class WebSocketConnection {
 
   /** Sends a frame; throws the loss when lost. */
   send(frame: ClientFrame): void {
-    if (this.#loss !== undefined) throw this.#loss;
+    if (this.#loss) throw this.#loss;
     this.#socket.send(JSON.stringify(frame));
   }
 
   /** Passes everything that comes from now on to `listener`. */
   listen(listener: Listener): void {
     this.#listener = listener;
-    if (this.#loss !== undefined) listener.onLost(this.#loss);
+    if (this.#loss) listener.onLost(this.#loss);
   }
 
   /** Ends what {@link listen} began. */
@@ -94,7 +94,7 @@ export class WebSocketConnection {
   }
 
   #receive(data: unknown): void {
-    if (this.#loss !== undefined) return;
+    if (this.#loss) return;
     const arrival = readFrame(data);
     if (arrival === null) return;
     if (arrival.type === "reconnect") this.#leaveAfter(arrival.after_ms);
@@ -109,7 +109,7 @@ export class WebSocketConnection {
 
   /** What is idle is closed: the next question opens another connection. */
   #leave(): void {
-    if (this.#listener !== undefined) this.#listener.onLeave();
+    if (this.#listener) this.#listener.onLeave();
     else this.close("the server is leaving");
   }
 
@@ -122,7 +122,7 @@ export class WebSocketConnection {
   }
 
   #lose(error: Error): void {
-    if (this.#loss !== undefined) return;
+    if (this.#loss) return;
     this.#loss = error;
     clearTimeout(this.#leaveTimer);
     this.#listener?.onLost(error);

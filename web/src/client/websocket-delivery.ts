@@ -84,7 +84,7 @@ export class WebSocketDelivery {
   #onLost(line: Line, error: Error): void {
     if (line === this.#line) this.#lineLoss = error;
     if (line === this.#next) this.#moveOnLater(error);
-    else if (this.#next === undefined) this.#mailbox.fail(error);
+    else if (!this.#next) this.#mailbox.fail(error);
   }
 
   #onLeave(line: Line): void {
@@ -102,7 +102,7 @@ export class WebSocketDelivery {
   *#take({ line, arrival }: Letter): Generator<AnswerEvent, void, void> {
     if (line === this.#next) {
       const refusal = line.reading.refusal(arrival);
-      if (refusal !== undefined) return this.#moveOnLater(refusal);
+      if (refusal) return this.#moveOnLater(refusal);
       if (line.reading.isBegunBy(arrival)) this.#switchTo(line);
     }
     if (line === this.#line) yield* line.reading.receive(arrival);
@@ -124,7 +124,7 @@ export class WebSocketDelivery {
   #moveOnLater(error: unknown): void {
     this.#next?.connection.unlisten();
     this.#next = undefined;
-    if (this.#lineLoss !== undefined) this.#mailbox.fail(this.#lineLoss);
+    if (this.#lineLoss) this.#mailbox.fail(this.#lineLoss);
     this.#failures += 1;
     const wait = delay(retryDelayMs(error, this.#failures), this.#end.signal);
     wait.then(
@@ -148,10 +148,10 @@ export class WebSocketDelivery {
    */
   async #nextLetter(): Promise<Letter> {
     const letter = await this.#mailbox.take(LIMITS.silenceMs);
-    if (letter !== undefined) return letter;
+    if (letter) return letter;
     this.#line.reading.request();
     const reply = await this.#mailbox.take(LIMITS.probeMs);
-    if (reply !== undefined) return reply;
+    if (reply) return reply;
     const reason = "the connection is silent";
     this.#line.connection.close(reason);
     throw new ConnectionError(reason);

@@ -36,7 +36,7 @@ export type ChatEvent =
   | { readonly type: "polled" }
   | {
       readonly type: "completed";
-      readonly finishReason: "stop" | "length" | "cancelled" | (string & {});
+      readonly finishReason: "stop" | "length" | "content_filter" | "cancelled" | (string & {});
       readonly usage: { readonly completion_tokens: number } | null;
       readonly degraded: boolean;
     };

@@ -24,6 +24,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+const SESSION = { session_id: "ses_1", token: "t", expires_at: "2099-01-01T00:00:00Z", ws_url: "ws://test/ws" };
+
 async function textOf(answer: Api.Answer): Promise<string> {
   let text = "";
   for await (const event of answer) {
@@ -50,6 +52,27 @@ describe("the library", () => {
     expect(network.socket.sent.map((frame) => frame.type)).toEqual(["chat.message", "response.ack"]);
     client.close();
     expect(network.socket.closedByClient).toBe(true);
+  });
+
+  it("opens nothing on a server, and says what is missing there once something is asked", async () => {
+    for (const name of ["location", "fetch", "WebSocket", "sessionStorage"]) vi.stubGlobal(name, undefined);
+    const client = library.connect();
+    const other = library.connect({ url: "http://test" });
+    await pass(60_000);
+    expect([client.connection, network.calls, network.sockets]).toEqual(["connecting", [], []]);
+    await expect(client.ask("Why?").done).rejects.toThrow("connect() needs a url, and fetch");
+    await expect(other.ask("Why?").done).rejects.toThrow("connect() needs a url, and fetch");
+  });
+
+  it("knows what the server offers to ask, and says which message another try is to replace", async () => {
+    network.on("POST /session", () => json(201, { ...SESSION, suggestions: ["Why?", "How?"] }));
+    const client = library.connect({ storage: null });
+    expect(client.suggestions).toEqual([]);
+    await pass();
+    expect(client.suggestions).toEqual(["Why?", "How?"]);
+    client.ask("Why?", { replaces: "id-0" });
+    await pass();
+    expect(network.socket.sent[0]).toMatchObject({ type: "chat.message", replaces: "id-0" });
   });
 
   it("streams and polls", async () => {

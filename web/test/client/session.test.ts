@@ -35,6 +35,7 @@ describe("Session", () => {
       token: "token-1",
       websocketUrl: "ws://127.0.0.1:8081/ws",
       renewAt: Date.now() + 3_540_000,
+      suggestions: [],
     });
     expect(sessions()).toEqual([{ tenant: "acme", agent: "support" }]);
     expect(network.calls[0]?.bearer).toBe("Bearer secret");

@@ -20,6 +20,18 @@ describe("a refusal over a WebSocket", () => {
     expect(network.socket.sentOf("chat.message")).toHaveLength(2);
   });
 
+  it("replaces nothing any more, where what it was to replace is not the last message", async () => {
+    const client = newClient();
+    const answer = client.ask("Why?", { replaces: "id-7" });
+    await pass();
+    expect(network.socket.sent.at(-1)).toMatchObject({ previous_message_id: null, replaces: "id-7" });
+    network.socket.frame({ type: "error", message_id: "id-1", error: { ...CONFLICT, expected: "id-9" } });
+    await pass();
+    const { replaces, ...sent } = network.socket.sent.at(-1) as Record<string, unknown>;
+    expect([sent.previous_message_id, replaces]).toEqual(["id-9", undefined]);
+    void answer.stop();
+  });
+
   it.each(["throttle", "system.busy"])("waits as long as %s says and sends the question again", async (type) => {
     const asked = new Asked(newClient());
     await pass();

@@ -8,6 +8,9 @@ const actions = {
   async whole() {
     return await client.chat.completions.create(body, options);
   },
+  async respond() {
+    return await client.responses.create(body, options);
+  },
   async stream() {
     const told = { text: "", finish_reason: null, usage: null };
     for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) {
@@ -20,6 +23,14 @@ const actions = {
   async helper() {
     const runner = client.chat.completions.stream(body, options);
     return { text: await runner.finalContent() };
+  },
+  async chunks() {
+    const chunks = [];
+    for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) chunks.push(chunk);
+    return { chunks };
+  },
+  async final() {
+    return await client.chat.completions.stream(body, options).finalChatCompletion();
   },
   async calls() {
     const runner = client.chat.completions.stream(body, options);

@@ -45,9 +45,6 @@ class ClientFrame:
     def get_payload_as_bytes(self) -> bytes:
         return self.payload
 
-    def get_close_code(self) -> int:
-        return 1000
-
 
 @dataclass
 class RecordingTransport:
@@ -67,8 +64,11 @@ class RecordingTransport:
         return self.close is not None
 
     def send(self, kind: WSMsgType, frame: bytes) -> None:
-        assert kind == WSMsgType.TEXT
         assert self.close is None, "nothing is sent behind the close frame"
+        if kind == WSMsgType.CLOSE:
+            self.close = (int.from_bytes(frame[:2], "big"), None)
+            return
+        assert kind == WSMsgType.TEXT
         self.frames.append(json.loads(frame))
 
     def send_ping(self) -> None:

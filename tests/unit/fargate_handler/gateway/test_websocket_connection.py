@@ -19,6 +19,7 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core import metric_catalogue as catalogue
+from stream_core.agents import Agents, built_in_agents
 from stream_core.allowed_origins import AllowedOrigins
 from stream_core.channel import Channel
 from stream_core.dialect import CompactDialect, Dialect
@@ -79,6 +80,7 @@ class Gateway:
             node_id="node",
             cookie_secure=False,
             models=("demo",),
+            agents=Agents(built_in_agents(demo=True)),
         )
 
     def connect(self, protocol: str = V1) -> Client:
@@ -228,6 +230,7 @@ async def test_a_restart_is_told_with_an_index_of_its_own() -> None:
     await client.say()
     await settle()
     gateway.call.push("wrong")
+    gateway.stream(client).next_attempt()
     gateway.stream(client).restart()
     gateway.call.push("right")
     gateway.call.finish()
@@ -394,7 +397,7 @@ async def blocked_reader(gateway: Gateway) -> Client:
 
 
 async def test_a_reader_that_stays_behind_is_told_and_then_let_go_with_its_resume_point() -> None:
-    gateway = Gateway(Limits(model_deadline_seconds=3600))
+    gateway = Gateway(Limits(model_deadline_seconds=3600, model_silence_seconds=3600))
     client = await blocked_reader(gateway)
     assert client.connection in gateway.registry.slow
     for _ in range(10):
@@ -431,7 +434,7 @@ async def test_a_reader_that_catches_up_is_not_looked_at_any_more() -> None:
 
 
 async def test_a_pause_that_lasts_too_long_ends_the_connection() -> None:
-    gateway = Gateway(Limits(grace_seconds=3600, model_deadline_seconds=3600, first_token_deadline_seconds=3600))
+    gateway = Gateway(Limits(grace_seconds=3600, model_deadline_seconds=3600, model_first_sign_seconds=3600))
     client = gateway.connect()
     await client.say()
     await settle()
@@ -447,7 +450,7 @@ async def test_a_pause_that_lasts_too_long_ends_the_connection() -> None:
 
 
 async def test_deltas_that_missed_their_interval_are_counted_once_each() -> None:
-    gateway = Gateway(Limits(batch_tokens=1, model_deadline_seconds=3600))
+    gateway = Gateway(Limits(batch_tokens=1, model_deadline_seconds=3600, model_silence_seconds=3600))
     client = await blocked_reader(gateway)
     gateway.call.push(*"abc")
     for _ in range(31):

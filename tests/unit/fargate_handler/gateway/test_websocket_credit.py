@@ -19,7 +19,7 @@ LIMITS = Limits(batch_tokens=1, pause_window_bytes=100, messages_per_second=10_0
 
 
 class Listener(Client):
-    """Speaks `/v1/realtime`."""
+    """Speaks `/realtime`."""
 
     async def start(self, **fields: object) -> str:
         """Ask; the response's id."""

@@ -220,7 +220,7 @@ async def test_a_copy_that_diverged_is_dropped_and_the_next_one_is_right() -> No
     assert reader.left_behind
     copy = await b.find(stream.response_id)
     assert (copy.via, copy.epoch) == ("owner", 2)
-    assert copy.log.entries == ["a", "b", Restart(-1, 2, 2)]
+    assert copy.log.entries == ["a", "b", Restart(1, 2, 2)]
 
 
 # -- handed to this task meanwhile -----------------------------------------------------------------------------------

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
-from stream_core.errors import EvenflowError, ModelRefused, Overloaded, UpstreamFailed, UpstreamRejected
+from stream_core.errors import (
+    EvenflowError,
+    ModelRefused,
+    Overloaded,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 from stream_core.limits import Limits
 from stream_core.messages import Usage
 from stream_core.response_log import LogEntry
@@ -26,6 +33,7 @@ from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
+CALLER = Caller(session="ses_1", tenant="public", message_id="m1")
 
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -41,6 +49,8 @@ class Bench:
     source: ControlledSource = field(default_factory=ControlledSource)
     read: bool = True
     in_force: bool = True
+    can_go_on: bool = True
+    sender_repeats: bool = False
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -58,7 +68,7 @@ class Bench:
             monotonic=self.clock.monotonic,
         )
         if self.entries is not None:
-            self.stream.take_up(self.entries, 2, None, continues=self.source.continues)
+            self.stream.take_up(self.entries, 2, None)
         self.generation = Generation(
             stream=self.stream,
             asked=WholeRequest(TURNS),
@@ -67,6 +77,8 @@ class Bench:
             limits=self.limits,
             grace_seconds=self.grace_seconds,
             fallback_text=self.fallback_text,
+            continues=lambda: self.source.continues and self.can_go_on,
+            sender_repeats=self.sender_repeats,
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
             on_attempt=self._on_attempt,
@@ -109,7 +121,7 @@ def error_code(stream: ResponseStream) -> str | None:
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
     bench = Bench()
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 1, key="rsp_1:1:1")
+    assert call.request == ModelRequest("demo", TURNS, 1, key="rsp_1:1:1", caller=CALLER)
     call.push("Even", "flow")
     call.end.set_result(ModelFinish("length", Usage(prompt_tokens=1, completion_tokens=2)))
     await settle()
@@ -165,17 +177,95 @@ async def test_after_the_last_attempt_the_error_is_the_end_and_what_was_delivere
     assert (len(bench.source.calls), bench.retries) == (retries + 1, retries)
 
 
-async def test_after_the_last_attempt_the_fallback_answer_stands_in_marked_degraded() -> None:
+async def test_where_nothing_was_delivered_the_fallback_answer_stands_in_marked_degraded() -> None:
     bench = Bench(fallback_text="Please ask again.")
     await bench.start()
     for number in range(2):
-        bench.source.calls[number].push("half an ")
         bench.source.calls[number].fail(BROKEN)
         await settle()
     assert bench.ended == [ResponseState.COMPLETED]
     assert bench.stream.degraded
     assert bench.stream.finish_reason == "stop"
     assert bench.reader.held.text == "Please ask again."
+
+
+async def test_text_that_a_reader_has_is_never_replaced_by_the_fallback() -> None:
+    bench = Bench(fallback_text="Please ask again.")
+    await bench.start()
+    for number in range(2):
+        bench.source.calls[number].push("half an ", "answer")
+        bench.source.calls[number].fail(BROKEN)
+        await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert (bench.stream.degraded, error_code(bench.stream)) == (False, "upstream_failed")
+    assert bench.reader.held.text == "half an answer"
+
+
+async def test_what_was_delivered_stands_until_the_next_attempt_gives_its_first_token() -> None:
+    bench = Bench()
+    call = await bench.start()
+    call.push("half an ", "answer")
+    call.fail(BROKEN)
+    await settle()
+    bench.source.calls[1].sink.alive()
+    await bench.pass_time(1.0)
+    assert bench.reader.held.text == "half an answer"
+    bench.source.calls[1].push("")
+    assert bench.reader.held.text == "half an answer"
+    bench.source.calls[1].push("once more")
+    await bench.pass_time(1.0)
+    assert bench.reader.held.text == "once more"
+
+
+async def test_the_text_stands_when_the_next_attempt_dies_before_any() -> None:
+    bench = Bench()
+    call = await bench.start()
+    call.push("half an ", "answer")
+    call.fail(BROKEN)
+    await settle()
+    bench.source.calls[1].fail(BROKEN)
+    await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.stream.log.entries == ["half an ", "answer"]
+    assert bench.reader.held.text == "half an answer"
+
+
+async def test_an_attempt_that_begins_again_and_says_nothing_has_failed() -> None:
+    """An empty answer would take away the text that stands."""
+    bench = Bench()
+    call = await bench.start()
+    call.push("half")
+    call.fail(BROKEN)
+    await settle()
+    bench.source.calls[1].finish()
+    await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.reader.held.text == "half"
+
+
+async def test_an_attempt_that_failed_behind_text_is_continued_where_the_source_can() -> None:
+    bench = Bench(source=ControlledSource(continues=True))
+    call = await bench.start()
+    call.push("Even", "flow ")
+    call.fail(BROKEN)
+    await settle()
+    again = bench.source.calls[1]
+    assert again.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:1:2", caller=CALLER)
+    again.push("delivers.")
+    again.finish()
+    await settle()
+    assert bench.ended == [ResponseState.COMPLETED]
+    assert bench.stream.log.restarts == []
+    assert bench.reader.held.text == "Evenflow delivers."
+
+
+async def test_from_within_calls_it_is_begun_again() -> None:
+    bench = Bench(source=ControlledSource(continues=True), can_go_on=False)
+    call = await bench.start()
+    call.push("calls")
+    call.fail(BROKEN)
+    await settle()
+    assert bench.source.calls[1].request.prefix == ""
 
 
 async def test_the_fallback_answer_is_no_token_of_a_model() -> None:
@@ -217,6 +307,48 @@ async def test_a_model_that_rejects_us_is_not_tried_again_but_the_fallback_stand
     assert bench.reader.held.text == "Please ask again."
 
 
+TOO_MANY = UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=3000)
+
+
+async def test_who_repeats_by_itself_is_told_at_once_what_the_model_s_server_answered() -> None:
+    bench = Bench(sender_repeats=True)
+    call = await bench.start()
+    call.fail(TOO_MANY)
+    await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.stream.error == TOO_MANY.to_object()
+    assert (bench.stream.error["status"], len(bench.source.calls)) == (429, 1)
+
+
+async def test_what_is_no_answer_of_the_server_is_tried_again_for_everybody() -> None:
+    bench = Bench(sender_repeats=True)
+    call = await bench.start()
+    call.fail(BROKEN)
+    await settle()
+    assert len(bench.source.calls) == 2
+
+
+async def test_another_attempt_waits_for_as_long_as_the_server_said() -> None:
+    bench = Bench()
+    bench.clock.drive_timers()
+    call = await bench.start()
+    call.fail(TOO_MANY)
+    await bench.clock.pass_time(2.9)
+    assert len(bench.source.calls) == 1
+    await bench.clock.pass_time(0.8)
+    assert len(bench.source.calls) == 2
+
+
+async def test_who_is_throttled_for_long_is_told_for_how_long() -> None:
+    bench = Bench()
+    call = await bench.start()
+    call.fail(UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=60_000))
+    await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.stream.error is not None
+    assert bench.stream.error["retry_after_ms"] == 60_000
+
+
 async def test_an_unknown_failure_is_tried_again_and_its_details_stay_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -234,57 +366,131 @@ async def test_an_unknown_failure_is_tried_again_and_its_details_stay_in_the_log
 # -- deadlines -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_model_without_a_first_token_is_given_up_at_the_deadline_and_tried_again() -> None:
+async def test_a_model_without_a_sign_of_life_is_given_up_at_the_deadline_and_tried_again() -> None:
     bench = Bench()
     call = await bench.start()
-    await bench.pass_time(9.5)
+    await bench.pass_time(59.5)
     assert call.closed == 0
     await bench.pass_time(0.6)
     assert (call.closed, len(bench.source.calls), bench.retries) == (1, 2, 1)
-    await bench.pass_time(10.1)
+    await bench.pass_time(60.1)
     assert bench.ended == [ResponseState.ERROR]
     assert error_code(bench.stream) == "first_token_timeout"
 
 
-async def test_after_its_first_token_a_model_has_until_the_last_deadline() -> None:
+async def test_an_answer_may_take_minutes_as_long_as_it_goes_on() -> None:
+    bench = Bench()
+    call = await bench.start()
+    for _ in range(40):
+        call.push("word ")
+        await bench.pass_time(5.0)
+    call.finish()
+    await settle()
+    assert bench.ended == [ResponseState.COMPLETED]
+    assert bench.reader.held.text == "word " * 40
+    assert bench.retries == 0
+
+
+async def test_a_model_that_thinks_lives() -> None:
+    bench = Bench()
+    call = await bench.start()
+    for _ in range(10):
+        await bench.pass_time(50.0)
+        call.sink.alive()
+    call.push("42")
+    call.finish()
+    await settle()
+    assert bench.reader.held.text == "42"
+    assert (bench.ended, bench.retries) == ([ResponseState.COMPLETED], 0)
+
+
+@pytest.mark.parametrize("sign", ["token", "sign of life"])
+async def test_a_model_that_falls_silent_is_given_up_and_its_text_stands(sign: str) -> None:
     bench = Bench(limits=Limits(model_retries=0))
     call = await bench.start()
     call.push("a")
+    await bench.pass_time(50.0)
+    if sign == "token":
+        call.push("b")
+    else:
+        call.sink.alive()
     await bench.pass_time(59.0)
     assert call.closed == 0
-    await bench.pass_time(1.1)
+    await bench.pass_time(4.1)
     assert call.closed == 1
     assert bench.ended == [ResponseState.ERROR]
     assert error_code(bench.stream) == "model_timeout"
+    assert bench.reader.held.text == ("ab" if sign == "token" else "a")
+
+
+async def test_the_last_deadline_is_of_the_whole_response_and_the_text_stays_cut_short() -> None:
+    bench = Bench(limits=Limits(model_deadline_seconds=100))
+    first = await bench.start()
+    await bench.pass_time(50.0)
+    first.fail(BROKEN)
+    await settle()
+    second = bench.source.calls[1]
+    for _ in range(10):
+        second.push("b")
+        await bench.pass_time(5.2)
+    assert second.closed == 1
+    assert bench.ended == [ResponseState.COMPLETED]
+    assert (bench.stream.finish_reason, bench.stream.error) == ("length", None)
+    assert bench.reader.held.text == "b" * 10
+    assert len(bench.source.calls) == 2
+
+
+async def test_at_the_last_deadline_text_of_an_earlier_attempt_stays_too() -> None:
+    bench = Bench(limits=Limits(model_deadline_seconds=100, model_first_sign_seconds=80))
+    first = await bench.start()
+    first.push("half an answer")
+    await bench.pass_time(50.0)
+    first.fail(BROKEN)
+    await bench.pass_time(50.5)
+    assert bench.ended == [ResponseState.COMPLETED]
+    assert (bench.stream.finish_reason, bench.reader.held.text) == ("length", "half an answer")
+
+
+async def test_without_any_text_the_last_deadline_is_an_error_and_not_tried_again() -> None:
+    bench = Bench(limits=Limits(model_deadline_seconds=100))
+    call = await bench.start()
+    for _ in range(10):
+        call.sink.alive()
+        await bench.pass_time(10.1)
+    assert bench.ended == [ResponseState.ERROR]
+    assert (error_code(bench.stream), bench.retries) == ("model_timeout", 0)
+
+
+async def test_tokens_of_the_first_attempt_are_no_sign_of_life_of_the_second() -> None:
+    bench = Bench()
+    first = await bench.start()
+    first.push("a")
+    first.fail(BROKEN)
+    await settle()
+    await bench.pass_time(60.1)
+    assert bench.source.calls[1].closed == 1
+    assert error_code(bench.stream) == "first_token_timeout"
     assert bench.reader.held.text == "a"
 
 
-async def test_the_second_attempt_has_deadlines_of_its_own() -> None:
+async def test_the_wait_in_the_queue_has_a_deadline_of_its_own() -> None:
     bench = Bench()
-    first = await bench.start()
-    first.push("a")
-    await bench.pass_time(50.0)
-    first.fail(BROKEN)
-    await settle()
-    await bench.pass_time(9.0)
-    assert bench.source.calls[1].closed == 0
-    bench.source.calls[1].push("b")
-    await bench.pass_time(50.0)
-    assert bench.source.calls[1].closed == 0
+    await bench.pass_time(59.0)
+    assert bench.ended == []
     await bench.pass_time(1.1)
-    assert bench.source.calls[1].closed == 1
-    assert error_code(bench.stream) == "model_timeout"
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.stream.error is not None
+    assert (bench.stream.error["type"], bench.stream.error["code"]) == ("overloaded_error", "queue_timeout")
+    assert bench.stream.error["retry_after_ms"] > 0
+    assert bench.source.calls == []
 
 
-async def test_tokens_of_the_first_attempt_are_no_first_token_of_the_second() -> None:
+async def test_the_wait_in_the_queue_takes_nothing_from_the_model_s_time() -> None:
     bench = Bench()
-    first = await bench.start()
-    first.push("a")
-    first.fail(BROKEN)
-    await settle()
-    await bench.pass_time(10.1)
-    assert bench.source.calls[1].closed == 1
-    assert error_code(bench.stream) == "first_token_timeout"
+    await bench.pass_time(59.0)
+    call = await bench.start()
+    await bench.pass_time(59.0)
+    assert call.closed == 0
 
 
 async def test_a_held_model_owes_nothing() -> None:
@@ -300,14 +506,14 @@ async def test_a_held_model_owes_nothing() -> None:
     assert not call.sink.held
     await bench.pass_time(50.0)
     assert call.closed == 0
-    await bench.pass_time(12.0)
+    await bench.pass_time(14.0)
     assert call.closed == 1
 
 
 async def test_a_model_that_is_given_up_and_takes_its_time_to_close_ends_the_same() -> None:
     bench = Bench(limits=Limits(model_retries=0), source=ControlledSource(close_steps=5))
     call = await bench.start()
-    await bench.pass_time(11.0)
+    await bench.pass_time(61.0)
     assert call.closed == 1
     assert bench.ended == [ResponseState.ERROR]
 

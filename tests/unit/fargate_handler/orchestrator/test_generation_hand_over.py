@@ -15,7 +15,7 @@ from stream_core.limits import Limits
 from stream_core.response_log import Restart
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, TURNS, Bench, error_code
+from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, CALLER, TURNS, Bench, error_code
 from tests.unit.settle import settle
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -29,7 +29,7 @@ LEFT = ["Even", "flow "]
 async def test_a_source_that_continues_is_given_the_beginning_of_the_answer() -> None:
     bench = Bench(source=ControlledSource(continues=True), entries=LEFT)
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:2:2")
+    assert call.request == ModelRequest("demo", TURNS, 2, "Evenflow ", "rsp_1:2:2", caller=CALLER)
     call.push("delivers.")
     call.finish()
     await settle()
@@ -40,17 +40,30 @@ async def test_a_source_that_continues_is_given_the_beginning_of_the_answer() ->
 async def test_a_source_that_does_not_continue_begins_again() -> None:
     bench = Bench(entries=LEFT)
     call = await bench.start()
-    assert call.request == ModelRequest("demo", TURNS, 2, "", "rsp_1:2:2")
+    assert call.request == ModelRequest("demo", TURNS, 2, "", "rsp_1:2:2", caller=CALLER)
     call.push("Once more.")
     call.finish()
     await settle()
     assert bench.reader.held.text == "Once more."
 
 
-async def test_when_continuing_fails_the_next_attempt_begins_again() -> None:
+async def test_when_continuing_fails_behind_text_the_next_attempt_continues_that() -> None:
     bench = Bench(source=ControlledSource(continues=True), entries=LEFT)
     call = await bench.start()
     call.push("delivers")
+    call.fail(BROKEN)
+    await settle()
+    again = bench.source.calls[1]
+    assert (again.request.prefix, again.request.attempt, again.request.key) == ("Evenflow delivers", 3, "rsp_1:2:3")
+    again.push(" tokens.")
+    again.finish()
+    await settle()
+    assert bench.reader.held.text == "Evenflow delivers tokens."
+
+
+async def test_when_continuing_gives_nothing_the_next_attempt_begins_again() -> None:
+    bench = Bench(source=ControlledSource(continues=True), entries=LEFT)
+    call = await bench.start()
     call.fail(BROKEN)
     await settle()
     again = bench.source.calls[1]
@@ -197,14 +210,15 @@ async def test_the_end_is_not_told_while_another_task_may_tell_another_one(how: 
     bench = Bench(limits=Limits(model_retries=0), fallback_text="Sorry." if how == "fallback" else "", in_force=False)
     bench.clock.drive_timers()
     call = await bench.start()
-    call.push("a")
+    if how != "fallback":
+        call.push("a")
     if how == "finish":
         call.finish()
     else:
         call.fail(BROKEN)
     await bench.clock.pass_time(5.0)
     assert not bench.stream.log.closed
-    assert bench.reader.held.text == "a"
+    assert bench.reader.held.text == ("" if how == "fallback" else "a")
     assert bench.ended == []
     bench.in_force = True
     await bench.clock.pass_time(0.2)
@@ -223,7 +237,9 @@ async def test_no_attempt_is_replaced_while_another_task_may_go_on_with_it() -> 
     assert len(bench.source.calls) == 1
     bench.in_force = True
     await bench.clock.pass_time(1.0)
-    assert bench.stream.log.entries == ["a", Restart(-1, 2)]
+    bench.source.calls[1].push("b")
+    await bench.clock.pass_time(1.0)
+    assert bench.stream.log.entries == ["a", Restart(-1, 2), "b"]
 
 
 async def test_abandoned_while_its_end_waits_it_tells_none() -> None:

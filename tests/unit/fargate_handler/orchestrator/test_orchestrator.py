@@ -48,9 +48,17 @@ class Node:
         )
 
     async def send(
-        self, message_id: str, previous: str | None = None, *, session: str = "s", tenant: str = "t", text: str = "hi"
+        self,
+        message_id: str,
+        previous: str | None = None,
+        *,
+        session: str = "s",
+        tenant: str = "t",
+        text: str = "hi",
+        replaces: str | None = None,
     ) -> Submission:
-        event = IngestEvent(Channel(tenant, "demo", session), message_id, previous, text, grace_seconds=30.0)
+        channel = Channel(tenant, "demo", session)
+        event = IngestEvent(channel, message_id, previous, text, grace_seconds=30.0, replaces=replaces)
         return await self.orchestrator.submit(event)
 
     async def refusal(
@@ -191,6 +199,56 @@ async def test_the_model_is_told_what_was_said_before_but_not_what_failed_or_sto
     await settle()
 
 
+async def test_what_was_delivered_before_an_answer_failed_is_remembered_so_that_the_model_can_go_on() -> None:
+    node = Node(Limits(model_retries=0))
+    await node.send("m1", text="Tell me a story.")
+    await settle()
+    node.source.calls[0].push("Once upon")
+    node.source.calls[0].fail(BROKEN)
+    await settle()
+    await node.send("m2", "m1", text="Go on.")
+    await settle()
+    assert [turn.text for turn in node.source.calls[1].request.turns] == ["Tell me a story.", "Once upon", "Go on."]
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_refusals_are_counted_by_their_code() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=1, messages_in_flight_per_tenant=1))
+    await node.send("m1", session="a")
+    await node.refusal("m1", session="b")
+    await node.refusal("m1", session="c")
+    await node.send("m1", session="a", tenant="other")
+    await node.refusal("m1", session="b", tenant="third")
+    refused = node.metrics.labelled(catalogue.MESSAGES_REFUSED)
+    assert (refused.value, refused.by_label) == (3, {"tenant_in_flight": 2, "queue_full": 1})
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_of_a_message_that_replaces_the_last_one_the_model_sees_one_question() -> None:
+    node = Node(Limits(model_retries=0))
+    await node.send("m1", text="one?")
+    await settle()
+    node.source.calls[0].push("half of")
+    node.source.calls[0].fail(BROKEN)
+    await settle()
+    await node.send("m2", "m1", text="one?", replaces="m1")
+    await settle()
+    assert node.source.calls[1].request.turns == (Turn("user", "one?"),)
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_a_tenant_has_all_that_the_node_takes_unless_it_is_given_a_cap() -> None:
+    node = Node(Limits(generations_per_node=300, queue_depth=100))
+    for number in range(400):
+        await node.send("m1", session=f"s{number}")
+    assert await node.refusal("m1", session="one more") == "queue_full"
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
 # -- quotas and queue ------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +325,14 @@ async def test_a_waiting_message_can_be_cancelled_and_frees_its_place() -> None:
 
 
 async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
-    node = Node(Limits(generations_per_node=1, model_deadline_seconds=3600, first_token_deadline_seconds=3600))
+    node = Node(
+        Limits(
+            generations_per_node=1,
+            model_deadline_seconds=3600,
+            model_first_sign_seconds=3600,
+            model_silence_seconds=3600,
+        )
+    )
     await node.send("m1", session="a")
     waiting = (await node.send("m1", session="b")).stream
     node.clock.turn(31.0)
@@ -397,12 +462,13 @@ class Traffic:
 async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_left_over(
     actions: list[tuple[str, int]], at_once: int, depth: int, per_tenant: int
 ) -> None:
+    cap = min(per_tenant, at_once + depth)  # one above what the node takes is refused
     traffic = Traffic(
         Limits(
             generations_per_node=at_once,
             queue_depth=depth,
-            messages_in_flight_per_tenant=per_tenant,
-            messages_in_flight_per_session=2,
+            messages_in_flight_per_tenant=cap,
+            messages_in_flight_per_session=min(2, cap),
         )
     )
     node = traffic.node

@@ -99,7 +99,7 @@ async def test_a_session_goes_on_when_an_acceptance_whose_answer_was_lost_is_nev
 
 async def full_task_with_a_lost_acceptance() -> Task:
     """It has room for one, which another session has; m1 is on record, and neither its sender nor its task knows."""
-    limits = Limits(generations_per_node=1, queue_depth=0, sessions_per_node=2, first_token_deadline_seconds=60)
+    limits = Limits(generations_per_node=1, queue_depth=0, sessions_per_node=2, model_first_sign_seconds=60)
     task = await Task.join(Shared(), limits=limits)
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"

@@ -8,7 +8,7 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
-from fargate_handler.token_sources.port import ModelOptions, ModelRequest
+from fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
@@ -54,7 +54,15 @@ async def test_the_model_is_asked_what_the_request_says(channel: Channel) -> Non
     (call,) = node.source.calls
     key = f"{stream.response_id}:1:1"
     # Longer than the history that a session may have: it is not cut.
-    assert call.request == ModelRequest(channel.agent, _REQUEST.turns, 1, "", key, _REQUEST.options)
+    assert call.request == ModelRequest(
+        channel.agent,
+        _REQUEST.turns,
+        1,
+        "",
+        key,
+        _REQUEST.options,
+        caller=Caller(tenant=channel.tenant, message_id=call.request.caller.message_id),
+    )
     call.finish()
     await settle()
     assert stream.state is ResponseState.COMPLETED

@@ -127,6 +127,7 @@ async def test_a_restart_is_written_like_any_entry(node: Node) -> None:
     stream = await node.begin()
     stream.push("wrong")
     await node.time(0.1)
+    stream.next_attempt()
     stream.restart()
     await node.time(0.1)
     stream.push("right")
@@ -386,6 +387,7 @@ class Weather:
                 for _ in range(12):
                     stream.push("é" * 800)
             case "restart":
+                stream.next_attempt()
                 stream.restart()
             case "complete":
                 stream.complete("stop", None)

@@ -52,7 +52,7 @@ async def test_what_a_lost_task_was_answering_is_begun_again_without_anybody_ask
     (call,) = b.source.calls
     assert (call.request.turns, call.request.attempt, call.request.prefix) == ((Turn("user", "one?"),), 2, "")
     await b.answer("Once more.")
-    assert await b.shared.stored(response_id) == ["a", "b", Restart(-1, 2, 2), "Once more."]
+    assert await b.shared.stored(response_id) == ["a", "b", Restart(1, 2, 2), Restart(-1, 2), "Once more."]
     assert min(chunk.first_index for request in b.responses.requests for chunk in request) == 2, "written once"
     head = await b.shared.head(response_id)
     assert (head.owner, head.epoch) == ("b", 2)
@@ -308,7 +308,7 @@ async def test_what_there_is_no_room_for_does_not_keep_the_sweep_from_what_comes
     first, second = await Task.join(shared, "first"), await Task.join(shared, "second")
     busy, other = Channel("t", "demo", "busy"), Channel("t", "demo", "other")
     first.read((await first.send("m1", channel=other)).stream)
-    b = await Task.join(shared, "b", Limits(sessions_per_node=1, first_token_deadline_seconds=60))
+    b = await Task.join(shared, "b", Limits(sessions_per_node=1, model_first_sign_seconds=60))
     b.read((await b.send("m1", channel=busy)).stream)
     late = (await second.send("m2", "m1", channel=busy)).stream
     second.read(late)

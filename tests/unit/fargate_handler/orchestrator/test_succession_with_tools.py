@@ -21,10 +21,10 @@ _CALLED = '\x1e{"call":0,"id":"c","name":"f"}\n'
     [
         (_TOOLS, ["So ", "far"], "So far"),
         (_TOOLS, ["So ", _CALLED, '{"a"'], ""),
-        ((), ["So ", _CALLED], f"So {_CALLED}"),
+        ((), ['\x1e{"to":"reasoning_content"}\n', "So"], ""),
     ],
 )
-async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_its_calls_again(
+async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_all_else_again(
     tools: tuple[dict[str, object], ...], said: list[str], prefix: str
 ) -> None:
     shared = Shared()
@@ -41,5 +41,5 @@ async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_its_c
     b = await Task.join(shared, "b", None, ControlledSource(continues=True))
     await b.clock.pass_time(1.0)
     request = b.source.calls[0].request
-    assert (request.options.tools, request.prefix) == (tools, prefix)
+    assert (request.options.tools, request.prefix, request.marked) == (tools, prefix, True)
     await b.leave()

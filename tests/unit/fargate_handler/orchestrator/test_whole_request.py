@@ -17,12 +17,21 @@ from fargate_handler.orchestrator.whole_request import (
 )
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.channel import NAME_PATTERN, Channel
-from stream_core.conversation import ToolCall, Turn
+from stream_core.conversation import ToolCall, Turn, text_of_parts
 from stream_core.errors import InvalidRequest
 from stream_core.messages import SESSION_REQUEST, parse
 from stream_core.response_log import LogEntry, Restart
 
 TEXT = st.text(st.characters(codec="utf-8"))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | TEXT
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
 OPTIONS = st.builds(
     ModelOptions,
     max_tokens=st.none() | st.integers(1, 100),
@@ -34,12 +43,24 @@ OPTIONS = st.builds(
     tools=st.lists(TEXT.map(lambda name: {"type": "function", "function": {"name": name}}), max_size=3).map(tuple),
     tool_choice=st.sampled_from([None, "none", "required", {"type": "function", "function": {"name": "f"}}]),
     parallel_tool_calls=st.sampled_from([None, False, True]),
+    passed=st.dictionaries(TEXT, JSON, max_size=3),
 )
+PARTS = st.lists(
+    st.builds(lambda text: {"type": "text", "text": text, "x": 1}, TEXT)
+    | st.builds(lambda url: {"type": "image_url", "image_url": {"url": url}}, TEXT),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+EXTRA = st.dictionaries(TEXT, JSON, max_size=2)
 CALLS = st.lists(st.builds(ToolCall, TEXT.filter(bool), TEXT, TEXT), max_size=3).map(tuple)
 TURNS = st.one_of(
     st.builds(Turn, st.sampled_from(["system", "user"]), TEXT),
     st.builds(Turn, st.just("assistant"), TEXT, CALLS),
     st.builds(Turn, st.just("tool"), TEXT, tool_call_id=TEXT.filter(bool)),
+    st.builds(Turn, st.just("user"), TEXT, extra=EXTRA),
+    st.builds(Turn, st.just("assistant"), TEXT, CALLS, extra=EXTRA),
+    st.builds(lambda parts, extra: Turn("user", text_of_parts(parts), (), "", parts, extra), PARTS, EXTRA),
+    st.builds(lambda parts: Turn("tool", text_of_parts(parts), (), "c1", parts), PARTS),
 )
 REQUESTS = st.builds(WholeRequest, st.lists(TURNS, min_size=1).map(tuple), OPTIONS)
 _TOOL = {"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}}
@@ -58,6 +79,20 @@ def test_the_text_is_what_it_was_before_there_were_tools() -> None:
     assert request.to_text() == ('{"options":{"max_tokens":2,"temperature":1},"turns":[["system","s"],["user","u"]]}')
 
 
+def test_the_same_parameters_in_another_order_are_the_same_request() -> None:
+    one, other = (
+        WholeRequest((Turn("user", "u"),), ModelOptions(passed=passed)).to_text()
+        for passed in ({"a": 1, "b": {"d": 1, "c": 2}}, {"b": {"d": 1, "c": 2}, "a": 1})
+    )
+    assert one == other
+    assert list(WholeRequest.from_text(one).options.passed["b"]) == ["d", "c"]
+
+
+def test_the_text_of_parts_is_kept_once() -> None:
+    part = {"type": "text", "text": "long text", "cache_control": {"type": "ephemeral"}}
+    assert WholeRequest((Turn("user", "long text", parts=(part,)),)).to_text().count("long text") == 1
+
+
 def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
     text = WholeRequest((Turn("user", "u"),), ModelOptions(tools=(_TOOL,))).to_text()
     (tool,) = WholeRequest.from_text(text).options.tools
@@ -65,24 +100,21 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "begun", "expected"),
+    ("begun", "expected"),
     [
-        ((), ["So: \x1e"], True),
-        ((_TOOL,), ["So: "], True),
-        ((_TOOL,), [], True),
-        ((_TOOL,), ["So: ", '\x1e{"call":0,"id":"c","na'], False),
-        ((_TOOL,), ['\x1e{"call":0,"id":"c","name":"f"}\n', Restart(-1, 2), "So"], True),
+        (["So: "], True),
+        ([], True),
+        (["So: ", '\x1e{"call":0,"id":"c","na'], False),
+        (['\x1e{"to":"reasoning_content"}\nHm'], False),
+        (['\x1e{"call":0,"id":"c","name":"f"}\n', Restart(-1, 2), "So"], True),
     ],
 )
-def test_an_answer_goes_on_from_anywhere_but_from_its_calls(
-    tools: tuple[dict[str, object], ...], begun: list[LogEntry], expected: bool
-) -> None:
-    text = WholeRequest((Turn("user", "u"),), ModelOptions(tools=tools)).to_text()
-    assert can_go_on(single_channel("acme", "u"), text, begun) is expected
+def test_an_answer_goes_on_from_what_it_says_and_nothing_else(begun: list[LogEntry], expected: bool) -> None:
+    assert can_go_on(single_channel("acme", "u"), begun) is expected
 
 
 def test_an_answer_in_a_session_goes_on_whatever_it_says() -> None:
-    assert can_go_on(Channel("public", "demo", "s"), "no request", ["\x1e"])
+    assert can_go_on(Channel("public", "demo", "s"), ["\x1e"])
 
 
 def test_a_message_of_such_a_channel_is_what_the_model_is_asked() -> None:

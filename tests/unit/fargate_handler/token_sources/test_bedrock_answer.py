@@ -7,7 +7,8 @@ import pytest
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
 from stream_core.errors import ModelRefused, UpstreamFailed
-from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
+from stream_core.marked_text import AnswerPart, CallPart
+from stream_core.marked_text_reader import MarkedTextReader
 from stream_core.messages import Usage
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
@@ -23,9 +24,9 @@ def stop(reason: str) -> dict[str, Any]:
 USAGE = {"metadata": {"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}, "metrics": {"latencyMs": 9}}}
 
 
-def finished(*events: dict[str, Any], tools: bool = False) -> tuple[list[str], ModelFinish]:
+def finished(*events: dict[str, Any], marked: bool = False) -> tuple[list[str], ModelFinish]:
     sink = RecordingSink()
-    answer = BedrockAnswer(sink, tools=tools)
+    answer = BedrockAnswer(sink, marked=marked)
     for event in events:
         answer.take(event)
     return sink.tokens, answer.finish()
@@ -95,16 +96,38 @@ _CALLING = (
 
 
 def test_what_the_model_calls_is_part_of_the_answer() -> None:
-    tokens, finish = finished(*_CALLING, tools=True)
-    assert MarkedTextReader().read("".join(tokens)) == AnswerPart(
-        "I add.", (CallPart(0, '{"a": 1}', "tooluse_1", "add"), CallPart(1, "{}", "tooluse_2", "now"))
-    )
+    tokens, finish = finished(*_CALLING, marked=True)
+    calls = (CallPart(0, '{"a": 1}', "tooluse_1", "add"), CallPart(1, "{}", "tooluse_2", "now"))
+    assert MarkedTextReader().read("".join(tokens)) == (AnswerPart("I add.", calls),)
     assert finish == ModelFinish("tool_calls", Usage(prompt_tokens=3, completion_tokens=4))
 
 
-def test_without_tools_in_the_request_there_are_none_in_the_answer() -> None:
+def test_a_reader_of_text_alone_is_given_no_calls() -> None:
     tokens, finish = finished(*_CALLING)
     assert (tokens, finish.finish_reason) == (["I add."], "stop")
+
+
+def test_reasoning_is_marked_and_else_a_sign_of_life() -> None:
+    events = (
+        delta(reasoningContent={"text": "Hm"}),
+        delta(reasoningContent={"signature": "s"}),
+        delta(reasoningContent={"redactedContent": b"x"}),
+        delta(text="Yes"),
+        stop("end_turn"),
+    )
+    tokens, _ = finished(*events, marked=True)
+    assert MarkedTextReader().read("".join(tokens)) == (AnswerPart("Yes", asides={"reasoning_content": "Hm"}),)
+    sink = RecordingSink()
+    answer = BedrockAnswer(sink)
+    for event in events[:3]:
+        answer.take(event)
+    assert (sink.tokens, sink.signs_of_life) == ([], 3)
+
+
+def test_what_was_cached_is_part_of_the_prompt() -> None:
+    counted = {"inputTokens": 3, "outputTokens": 4, "cacheReadInputTokens": 20, "cacheWriteInputTokens": 100}
+    _, finish = finished(stop("end_turn"), {"metadata": {"usage": counted}})
+    assert finish.usage == Usage(prompt_tokens=123, completion_tokens=4, cached_tokens=20)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +143,7 @@ def test_without_tools_in_the_request_there_are_none_in_the_answer() -> None:
 )
 def test_a_call_that_cannot_be_one_fails(events: list[dict[str, Any]]) -> None:
     with pytest.raises(UpstreamFailed) as failed:
-        finished(*events, tools=True)
+        finished(*events, marked=True)
     assert "cannot be read" in failed.value.message
 
 

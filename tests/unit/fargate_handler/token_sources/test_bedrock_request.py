@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.bedrock_request import bedrock_request
+from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from stream_core.conversation import ToolCall, Turn
-from stream_core.errors import ModelRefused
+from stream_core.errors import ModelRefused, UnsupportedByModel
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}}
 _ADD = {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": _SCHEMA, "strict": True}}
@@ -82,3 +83,127 @@ def test_what_was_called_and_what_it_gave() -> None:
 def test_arguments_that_are_no_object_are_told(arguments: str) -> None:
     with pytest.raises(ModelRefused, match="'c1'"):
         asked(_USER, Turn("assistant", "", (ToolCall("c1", "add", arguments),)), Turn("tool", "2", tool_call_id="c1"))
+
+
+_PNG = b"\x89PNG\r\n\x1a\n..."
+
+
+def image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+
+
+def data_url(kind: str = "image/png") -> str:
+    return f"data:{kind};base64,{base64.b64encode(_PNG).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "there"),
+    [
+        ("image/png", "png"),
+        ("image/jpeg", "jpeg"),
+        ("image/jpg", "jpeg"),
+        ("image/gif", "gif"),
+        ("image/webp", "webp"),
+        ("IMAGE/PNG", "png"),
+    ],
+)
+def test_an_image_is_given_as_its_bytes(kind: str, there: str) -> None:
+    parts = (image(data_url(kind)), {"type": "text", "text": " "}, {"type": "text", "text": "x", "cache_control": {}})
+    (message,) = asked(Turn("user", " x", parts=parts))["messages"]
+    assert message["content"] == [{"image": {"format": there, "source": {"bytes": _PNG}}}, {"text": "x"}]
+
+
+def test_a_tool_may_give_an_image() -> None:
+    turns = (
+        _USER,
+        Turn("assistant", "", (ToolCall("c1", "add", "{}"),)),
+        Turn("tool", "", tool_call_id="c1", parts=(image(data_url()),)),
+    )
+    (result,) = asked(*turns)["messages"][2]["content"]
+    assert result["toolResult"]["content"] == [{"image": {"format": "png", "source": {"bytes": _PNG}}}]
+
+
+@pytest.mark.parametrize(
+    ("turn", "param"),
+    [
+        (Turn("user", "", parts=(image("https://example.com/x.png"),)), "messages.1.content.0"),
+        (Turn("user", "", parts=(image(data_url("image/bmp")),)), "messages.1.content.0"),
+        (Turn("user", "", parts=(image("data:image/png;base64,?"),)), "messages.1.content.0"),
+        (Turn("user", "", parts=({"type": "image_url"},)), "messages.1.content.0"),
+        (Turn("user", "", parts=(image(data_url()), {"type": "input_audio"})), "messages.1.content.1"),
+        (Turn("user", "", parts=({"type": "file", "file": {}},)), "messages.1.content.0"),
+        (Turn("system", "", parts=(image(data_url()),)), "messages.1.content.0"),
+        (Turn("function", "4", extra={"name": "add"}), "messages.1.role"),
+        (Turn("assistant", "", extra={"function_call": {}}), "messages.1.function_call"),
+        (Turn("assistant", "", extra={"tool_calls": []}), "messages.1.tool_calls"),
+        (Turn("assistant", "", extra={"audio": {"id": "a"}}), "messages.1.audio"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_by_its_place(turn: Turn, param: str) -> None:
+    with pytest.raises(UnsupportedByModel) as refused:
+        asked(_USER, turn, _USER)
+    assert (refused.value.status, refused.value.code, refused.value.param) == (400, "unsupported_value", param)
+
+
+def test_further_fields_that_change_nothing_are_left_out() -> None:
+    extra = {"name": "Ann", "cache_control": {}, "reasoning_content": "Hm.", "refusal": "No."}
+    assert asked(Turn("user", "x", extra=extra)) == asked(_USER)
+
+
+def test_some_parameters_are_a_model_s_own() -> None:
+    passed = {"top_k": 5, "reasoning_effort": "low", "user": "u", "n": 1}
+    assert asked(_USER, passed=passed) == asked(_USER) | {
+        "additionalModelRequestFields": {"top_k": 5, "reasoning_effort": "low"}
+    }
+
+
+_PERSON = {"name": "person", "description": "One.", "schema": _SCHEMA, "strict": True}
+_FORMAT = {"response_format": {"type": "json_schema", "json_schema": _PERSON}}
+_SPEC = {"name": "person", "description": "One.", "inputSchema": {"json": _SCHEMA}}
+
+
+def test_a_schema_is_a_tool_that_must_be_called() -> None:
+    assert asked(_USER, passed=_FORMAT)["toolConfig"] == {
+        "tools": [{"toolSpec": _SPEC}],
+        "toolChoice": {"tool": {"name": "person"}},
+    }
+    assert answer_tool(ModelOptions(passed=_FORMAT)) == "person"
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "required"])
+def test_beside_tools_the_schema_is_one_of_them(choice: str | None) -> None:
+    config = asked(_USER, tools=(_NOW,), tool_choice=choice, passed=_FORMAT)["toolConfig"]
+    assert [tool["toolSpec"]["name"] for tool in config["tools"]] == ["now", "person"]
+    assert config["toolChoice"] == {"any": {}}
+
+
+def test_without_the_others_the_schema_stays() -> None:
+    config = asked(_USER, tools=(_NOW,), tool_choice="none", passed=_FORMAT)["toolConfig"]
+    assert [tool["toolSpec"]["name"] for tool in config["tools"]] == ["person"]
+
+
+def test_a_tool_that_must_be_called_is_no_answer() -> None:
+    named = {"type": "function", "function": {"name": "now"}}
+    config = asked(_USER, tools=(_NOW,), tool_choice=named, passed=_FORMAT)["toolConfig"]
+    assert (len(config["tools"]), config["toolChoice"]) == (1, {"tool": {"name": "now"}})
+
+
+def test_a_schema_with_the_name_of_a_tool_has_another() -> None:
+    options = ModelOptions(
+        tools=(_ADD,), passed={"response_format": {"type": "json_schema", "json_schema": _PERSON | {"name": "add"}}}
+    )
+    assert answer_tool(options) == "add_answer"
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        ({"tools": ({"type": "custom", "custom": {"name": "x"}},)}, "tools.0"),
+        ({"tools": (_ADD,), "tool_choice": "any"}, "tool_choice"),
+        ({"tools": (_ADD,), "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+    ],
+)
+def test_tools_that_bedrock_does_not_have(options: dict[str, Any], param: str) -> None:
+    with pytest.raises(UnsupportedByModel) as refused:
+        asked(_USER, **options)
+    assert refused.value.param == param

@@ -10,6 +10,11 @@ def test_what_is_given() -> None:
     assert ModelOptions(temperature=0, seed=0, stop=("x",)).given() == {"temperature": 0, "seed": 0, "stop": ("x",)}
 
 
+def test_the_parameters_of_a_request() -> None:
+    options = ModelOptions(seed=0, passed={"top_k": 5, "seed": 7})
+    assert options.parameters() == {"top_k": 5, "seed": 0}
+
+
 @pytest.mark.parametrize(
     ("options", "most", "bounded"),
     [

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,8 @@ from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.errors import UpstreamFailed
-from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
+from stream_core.marked_text import AnswerPart, CallPart
+from stream_core.marked_text_reader import MarkedTextReader
 from stream_core.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
@@ -61,10 +63,11 @@ def fragment(**members: Any) -> str:
 
 def called(*chunks: str) -> AnswerPart:
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink, tools=True)
+    answer = OpenAIAnswer(sink, marked=True)
     for one in chunks:
         answer.take(one.encode())
-    return MarkedTextReader().read(sink.text)
+    (part,) = MarkedTextReader().read(sink.text)
+    return part
 
 
 _ADD = {"name": "add", "arguments": ""}
@@ -110,21 +113,24 @@ def test_a_call_without_an_id_gets_one_of_its_own() -> None:
 
 
 def test_how_an_answer_with_calls_ends() -> None:
-    for tools, reason, expected in (
+    for marked, reason, expected in (
         (True, "tool_calls", "tool_calls"),
         (True, "stop", "stop"),
         (True, "length", "length"),
         (False, "tool_calls", "stop"),
+        (False, "content_filter", "content_filter"),
+        (True, "content_filter", "content_filter"),
     ):
-        answer = OpenAIAnswer(RecordingSink(), tools=tools)
+        answer = OpenAIAnswer(RecordingSink(), marked=marked)
         answer.take(chat_chunk(finish_reason=reason).encode())
         assert answer.finish().finish_reason == expected
 
 
-def test_without_tools_in_the_request_a_call_is_no_part_of_the_answer_and_content_is_what_it_is() -> None:
+def test_a_reader_of_text_alone_is_given_no_call_and_content_is_what_it_is() -> None:
     sink = RecordingSink()
     answer = OpenAIAnswer(sink)
     answer.take(fragment(index=0, id="c1", function=_ADD).encode())
+    assert (sink.tokens, sink.signs_of_life) == ([], 1)
     answer.take(chat_chunk("\x1e{").encode())
     assert sink.tokens == ["\x1e{"]
 
@@ -152,3 +158,88 @@ def test_what_is_no_fragment_fails(wrong: dict[str, Any]) -> None:
 def test_what_the_sink_raises_passes_through() -> None:
     with pytest.raises(Full):
         OpenAIAnswer(RecordingSink(refuses_after=0)).take(chat_chunk("x").encode())
+
+
+# -- what is beside the answer -----------------------------------------------------------------------------------------
+
+
+def told(*chunks: str) -> tuple[AnswerPart, ...]:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, marked=True)
+    for one in chunks:
+        answer.take(one.encode())
+    return MarkedTextReader().read(sink.text)
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_keeps_its_name(name: str) -> None:
+    (part,) = told(chat_chunk(delta={name: "Hm"}), chat_chunk(delta={name: ", so", "content": None}), chat_chunk("Yes"))
+    assert part == AnswerPart("Yes", asides={name: "Hm, so"})
+
+
+def test_reasoning_under_both_names_comes_once() -> None:
+    (part,) = told(chat_chunk(delta={"reasoning": "Hm", "reasoning_content": "Hm", "reasoning_details": [{}]}))
+    assert part == AnswerPart(asides={"reasoning_content": "Hm"})
+
+
+def test_log_probabilities_go_with_their_tokens() -> None:
+    entries = {token: {"token": token, "logprob": -0.5, "bytes": None} for token in "ab"}
+    chunks = [chat_chunk(text, logprobs={"content": [entry], "refusal": None}) for text, entry in entries.items()]
+    assert told(*chunks) == (AnswerPart("ab", logprobs={"content": list(entries.values())}),)
+
+
+def test_several_choices_and_how_each_ends() -> None:
+    zero, one = told(
+        chat_chunk("A"),
+        chat_chunk("B", index=1),
+        chat_chunk(index=1, finish_reason="length"),
+        chat_chunk("a"),
+        chat_chunk(finish_reason="stop"),
+        chat_chunk(index=1, finish_reason="length"),
+    )
+    assert (zero, one) == (AnswerPart("Aa"), AnswerPart("B", choice=1, begins=True, end="length"))
+
+
+def test_the_first_choice_s_end_is_the_answer_s() -> None:
+    answer = OpenAIAnswer(RecordingSink(), marked=True)
+    for index, reason in ((0, "length"), (1, "stop")):
+        answer.take(chat_chunk("x", index=index, finish_reason=reason).encode())
+    assert answer.finish().finish_reason == "length"
+
+
+def test_a_custom_tool_is_called_by_its_own_name() -> None:
+    (part,) = told(
+        fragment(index=0, id="c1", type="custom", custom={"name": "sql", "input": ""}),
+        fragment(index=0, custom={"input": "SELECT 1"}),
+    )
+    assert part.calls == (CallPart(0, "SELECT 1", "c1", "sql", "custom"),)
+
+
+def test_a_refusal_is_marked_or_told_as_text() -> None:
+    refusal = [chat_chunk(delta={"refusal": "I can"}), chat_chunk(delta={"refusal": "not."})]
+    assert told(*refusal) == (AnswerPart(asides={"refusal": "I cannot."}),)
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink)
+    for one in [*refusal, chat_chunk(finish_reason="stop")]:
+        answer.take(one.encode())
+    assert (sink.text, answer.finish().finish_reason) == ("I cannot.", "content_filter")
+
+
+def test_whoever_reasons_or_calls_lives() -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink)
+    for delta in ({"role": "assistant"}, {"reasoning_content": "Hm"}, {"tool_calls": [{"index": 0}]}):
+        answer.take(chat_chunk(delta=delta).encode())
+    assert (sink.tokens, sink.signs_of_life) == ([], 3)
+
+
+def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
+    for details, cached, reasoning in (
+        ({"prompt_tokens_details": {"cached_tokens": 2}, "completion_tokens_details": {"reasoning_tokens": 1}}, 2, 1),
+        ({"prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}}, None, None),
+    ):
+        answer = OpenAIAnswer(RecordingSink())
+        answer.take(orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, **details}}))
+        answer.take(chat_chunk(finish_reason="stop").encode())
+        usage = Usage(prompt_tokens=3, completion_tokens=4, cached_tokens=cached, reasoning_tokens=reasoning)
+        assert answer.finish().usage == usage

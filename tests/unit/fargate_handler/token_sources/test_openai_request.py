@@ -89,3 +89,28 @@ async def test_tools_go_along_as_they_came() -> None:
         {"role": "tool", "content": "4", "tool_call_id": "c1"},
     ]
     await model.close()
+
+
+async def test_everything_else_goes_along_as_it_came() -> None:
+    model = OpenAIModel("http://model/v1/", "m", None)
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    turns = (
+        Turn("user", "", parts=(image,), extra={"name": "Ann"}),
+        Turn("assistant", "", extra={"refusal": "No.", "reasoning_content": "Hm."}),
+        Turn("function", "4", extra={"name": "add"}),
+    )
+    passed = {"n": 2, "top_k": 5, "stream": False, "stream_options": {"continuous_usage_stats": True}}
+    body = model._body(ModelRequest("demo", turns, 1, options=ModelOptions(passed=passed)))
+    assert body == {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": [image], "name": "Ann"},
+            {"role": "assistant", "content": None, "refusal": "No.", "reasoning_content": "Hm."},
+            {"role": "function", "content": "4", "name": "add"},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "n": 2,
+        "top_k": 5,
+    }
+    await model.close()

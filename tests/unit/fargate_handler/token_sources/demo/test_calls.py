@@ -13,7 +13,8 @@ from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.conversation import Turn
 from stream_core.errors import ModelRefused
-from stream_core.marked_text import AnswerPart, CallPart, MarkedTextReader
+from stream_core.marked_text import AnswerPart, CallPart
+from stream_core.marked_text_reader import MarkedTextReader
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
@@ -32,7 +33,8 @@ async def answered(question: str, *before: Turn, **options: Any) -> tuple[Answer
     generating = asyncio.get_running_loop().create_task(model.generate(request, sink))
     await settle()
     clock.turn(60)
-    return MarkedTextReader().read(sink.text), await generating
+    (part,) = MarkedTextReader().read(sink.text) or (AnswerPart(),)
+    return part, await generating
 
 
 def call(index: int, name: str, turn: int = 1) -> CallPart:

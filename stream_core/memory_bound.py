@@ -38,6 +38,15 @@ def memory_bound(
     return PROCESS_BYTES + readers + deltas * DELTA_BYTES + text_bytes * TEXT_FACTOR
 
 
+def limits_bound(limits: Limits) -> int:
+    """Bytes that a handler has with all the readers that its limits allow, none of which reads, and the text of ended answers.
+
+    A byte of text is taken as one: text with emoji in each delta takes up to `TEXT_FACTOR`.
+    """
+    readers = memory_bound(limits, websockets=limits.connections_per_node, event_streams=limits.requests_per_node)
+    return readers + limits.responses_held_bytes
+
+
 def websocket_bound(limits: Limits) -> int:
     """Bytes of a WebSocket that doesn't read: itself, and the one frame that its socket didn't take."""
     return WEBSOCKET_BYTES + _frame_bound(limits)

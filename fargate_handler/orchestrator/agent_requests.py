@@ -1,0 +1,78 @@
+"""What a message asks of the model, with what its session's agent adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fargate_handler.orchestrator.whole_request import WholeRequest, asked_in, brings_conversation
+from fargate_handler.token_sources.port import ModelOptions
+from stream_core.agents import Agent, Agents
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.limits import Limits
+from stream_core.message_terms import MessageTerms
+
+
+class AgentRequests:
+    """Applies agents, and the public names of models.
+
+    Args:
+        agents: None for a node that knows of none: each session's is like the model itself.
+        models: public name → the name at the model's server; empty for the source's own.
+    """
+
+    def __init__(self, agents: Agents | None = None, models: Mapping[str, str] | None = None) -> None:
+        self._agents = agents
+        self._models = models or {}
+
+    def check(self, channel: Channel) -> None:
+        """Whether the channel's agent is still there.
+
+        Raises:
+            NotFound: it isn't.
+        """
+        self._agent_of(channel)
+
+    def asked(self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms) -> WholeRequest:
+        """What the model is asked by the last one of `turns`.
+
+        Raises:
+            NotFound: the channel's agent is no longer there.
+        """
+        agent, asked = self._agent_of(channel), asked_in(channel, turns)
+        model = terms.model or agent.model or ""
+        asked = replace(asked, model=self._models.get(model, model), user=terms.user, metadata=terms.metadata)
+        if brings_conversation(channel):
+            return asked
+        instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
+        return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
+
+    def limits(self, channel: Channel, terms: MessageTerms, limits: Limits) -> Limits:
+        """The node's limits with the deadlines of the agent and of the message: the shorter of the two for the whole answer."""
+        agent = self._agent_of(channel)
+        whole = [agent.deadline_seconds or limits.model_deadline_seconds]
+        if terms.timeout_ms is not None:
+            whole.append(terms.timeout_ms / 1000)
+        deadlines = {"model_deadline_seconds": min(whole)}
+        if agent.silence_seconds is not None:
+            deadlines |= dict.fromkeys(("model_first_sign_seconds", "model_silence_seconds"), agent.silence_seconds)
+        return limits.model_copy(update=deadlines)
+
+    def _agent_of(self, channel: Channel) -> Agent:
+        if self._agents is None or brings_conversation(channel):
+            return Agent()
+        return self._agents.find(channel.agent)
+
+
+def _options(agent: Agent, terms: MessageTerms) -> ModelOptions:
+    """The message's, else the agent's; the longest answer is the shorter of both."""
+    said = terms.params
+    options = ModelOptions(
+        max_tokens=said.max_tokens,
+        temperature=agent.temperature if said.temperature is None else said.temperature,
+        top_p=said.top_p,
+        stop=tuple(said.stop or ()),
+        seed=said.seed,
+    )
+    return options.within(agent.max_tokens)

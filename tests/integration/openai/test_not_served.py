@@ -1,0 +1,64 @@
+"""Calls of other APIs under `/v1`: whoever makes one is told what there is."""
+
+from __future__ import annotations
+
+import json
+
+import aiohttp
+import openai
+import pytest
+
+from tests.integration.chat_client import call
+from tests.integration.conftest import Serve
+from tests.integration.openai.javascript_client import JavaScriptClient
+from tests.integration.server_process import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: Serve) -> ServerProcess:
+    return serve_module(tenant_keys=json.dumps({"acme": "acme-key-0123456789"}))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "named"),
+    [
+        ("POST", "/v1/responses", 'set_default_openai_api("chat_completions")'),
+        ("POST", "/v1/responses", "openai.chat("),
+        ("GET", "/v1/responses/resp_1", "/v1/chat/completions"),
+        ("POST", "/v1/responses/resp_1/cancel", "/v1/chat/completions"),
+        ("POST", "/v1/messages", "/v1/chat/completions"),
+        ("POST", "/v1/messages/count_tokens", "/v1/chat/completions"),
+        ("POST", "/v1/completions", "messages=["),
+        ("POST", "/v1/embeddings", "/v1/chat/completions"),
+        ("DELETE", "/v1/responses/resp_1", "/v1/chat/completions"),
+    ],
+)
+async def test_whoever_asks_is_told_what_to_use(
+    http: aiohttp.ClientSession, server: ServerProcess, method: str, path: str, named: str
+) -> None:
+    body = b'{"model":"demo"}' if method == "POST" else None
+    answer = await call(http, method, server.http_url + path, body, headers={"Authorization": "Bearer sk-wrong"})
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (404, "not_found_error", "path_not_found")
+    assert named in answer.error["message"]
+
+
+async def test_the_shape_is_that_of_the_client_s_api(http: aiohttp.ClientSession, server: ServerProcess) -> None:
+    told = (await call(http, "POST", f"{server.http_url}/v1/messages", b"{}", headers={})).json
+    assert (told["type"], told["error"]["type"]) == ("error", "not_found_error")
+
+
+@pytest.mark.parametrize("path", ["/v1/responses2", "/v1/x/responses", "/v1/chat/responses", "/v1"])
+async def test_other_paths_are_as_they_were(http: aiohttp.ClientSession, server: ServerProcess, path: str) -> None:
+    answer = await call(http, "GET", server.http_url + path, headers={})
+    assert (answer.status, answer.error["message"]) == (404, f"there is no {path}")
+
+
+async def test_openai_s_clients_show_it(javascript: JavaScriptClient, server: ServerProcess) -> None:
+    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0) as client:
+        with pytest.raises(openai.NotFoundError, match=r"client\.chat\.completions\.create"):
+            await client.responses.create(model="demo", input="hello")
+        with pytest.raises(openai.NotFoundError, match="embeddings are not served"):
+            await client.embeddings.create(model="demo", input="hello")
+    error = (await javascript.ask(server, "respond", {"model": "demo", "input": "hello"}))["error"]
+    assert (error["class"], error["status"]) == ("NotFoundError", 404)
+    assert "openai.chat(" in error["message"]

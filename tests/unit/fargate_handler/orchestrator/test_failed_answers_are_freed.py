@@ -1,0 +1,115 @@
+"""A failed answer is freed as soon as nobody needs it: a busy node doesn't look for reference cycles."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.token_sources.openai import OpenAIModel
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.errors import UpstreamFailed
+from stream_core.limits import Limits
+from stream_core.response_stream import ResponseStream
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.settle import settle
+
+pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Text(str):
+    """One that can be watched."""
+
+    __slots__ = ("__weakref__",)
+
+
+class FailingSource:
+    """Every answer fails, with a cause, after a token."""
+
+    continues = False
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
+
+    async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`."""
+        sink.push("half")
+        try:
+            raise OSError("the connection broke")
+        except OSError as error:
+            if self._error is UpstreamFailed:
+                raise UpstreamFailed("it broke", code="upstream_failed") from error
+            raise self._error("unknown") from error
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
+    """What is left of an answer that has failed, when nobody has it any more."""
+    clock, ended, text = HandTurnedClock(), asyncio.Event(), Text("a long conversation")
+    stream = ResponseStream(
+        response_id="rsp_1",
+        message_id="m1",
+        channel=Channel("public", "demo", "ses_1"),
+        clock=clock.delivery,
+        limits=Limits(),
+        monotonic=clock.monotonic,
+    )
+    generation = Generation(
+        stream=stream,
+        asked=WholeRequest((Turn("user", text),)),
+        source=source,
+        clock=clock.delivery,
+        limits=Limits(),
+        grace_seconds=30.0,
+        fallback_text="",
+        continues=lambda: False,
+        sender_repeats=False,
+        monotonic=clock.monotonic,
+        in_force=lambda: True,
+        on_attempt=lambda: None,
+        on_end=lambda _: ended.set(),
+    )
+    generation.start()
+    await asyncio.wait_for(ended.wait(), 10)
+    await settle()
+    assert stream.error is not None
+    clock.turn(5.0)  # the clock forgets what it was to look at
+    return [weakref.ref(generation), weakref.ref(generation._task), weakref.ref(text)]
+
+
+@pytest.mark.parametrize("error", [UpstreamFailed, RuntimeError])
+async def test_a_failed_answer_is_freed_without_a_collection(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fargate_handler.orchestrator.generation._logger.disabled", True)  # pytest keeps what is logged
+    left = await _fail(FailingSource(error))
+    assert [reference() for reference in left] == [None, None, None]
+
+
+async def test_an_answer_that_no_server_took_is_freed_without_a_collection() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        source = OpenAIModel(f"http://127.0.0.1:{unused.getsockname()[1]}/v1", "m", None)
+        try:
+            left = await _fail(source)
+            assert [reference() for reference in left] == [None, None, None]
+        finally:
+            await source.close()
