@@ -66,11 +66,11 @@ chaos-short: .venv/.dev web/dist/index.html
 	@command -v haproxy >/dev/null || { echo "chaos-short needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos --short
 
-picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
-	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
-
 soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
+
+picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
+	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
 
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench

@@ -51,7 +51,7 @@ class Answer:
     text: tuple[str, ...] = _TEXT
     json: tuple[str, ...] = ()
     reasoning: tuple[str, ...] = ()
-    refusal: str | None = None
+    refusal: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     finish_reason: str = "stop"
     before: float = 0
@@ -100,7 +100,7 @@ _BUSY = Refused(429, "rate_limit_exceeded", "Rate limit reached", "requests", {"
 SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     "text": (Answer(),),
     "reasoning": (Answer(reasoning=("Trains, ", "tunnels … ", "I see. ")),),
-    "refusal": (Answer(text=(), refusal="I cannot help with that"),),
+    "refusal": (Answer(text=(), refusal=("I cannot ", "help ", "with that.")),),
     "filtered": (Answer(text=_TEXT[:2], finish_reason="content_filter"),),
     "cut": (Answer(finish_reason="length"),),
     "tools": (

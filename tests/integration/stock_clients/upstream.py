@@ -19,6 +19,8 @@ MODEL = "scripted-model"
 _ASKED = re.compile(r"([\w-]+) for ([\w.-]+)")
 # The source always streams, and says so; the rest of a request is the client's.
 _OF_THE_TRANSPORT = ("stream", "stream_options")
+# What a model's server reads of a message. Others are ignored; an empty one says what none says.
+_READ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "cache_control")
 
 Body = dict[str, Any]
 
@@ -38,7 +40,7 @@ class ScriptedUpstream:
         """`POST /v1/chat/completions`."""
         body = await request.json()
         name, asking = _ASKED.search(_first_question(body)).groups()  # type: ignore[union-attr]
-        self.asked[asking].append({key: body[key] for key in body if key not in _OF_THE_TRANSPORT})
+        self.asked[asking].append(_as_read(body))
         turn = sum(message["role"] == "assistant" for message in body["messages"])
         steps = SCRIPT[name]
         step = steps[min(max(turn, len(self.asked[asking]) - 1), len(steps) - 1)]
@@ -62,6 +64,11 @@ class ScriptedUpstream:
         return response
 
 
+def _as_read(body: Body) -> Body:
+    messages = [{key: message[key] for key in _READ if message.get(key)} for message in body["messages"]]
+    return {key: body[key] for key in body if key not in _OF_THE_TRANSPORT} | {"messages": messages}
+
+
 def _first_question(body: Body) -> str:
     content = next(message["content"] for message in body["messages"] if message["role"] == "user")
     if isinstance(content, str):
@@ -72,7 +79,7 @@ def _first_question(body: Body) -> str:
 def whole(answer: Answer, body: Body) -> Body:
     """The answer in one piece."""
     text = "".join(answer.text)
-    message: Body = {"role": "assistant", "content": text or None, "refusal": answer.refusal}
+    message: Body = {"role": "assistant", "content": text or None, "refusal": "".join(answer.refusal) or None}
     if answer.reasoning:
         message["reasoning_content"] = "".join(answer.reasoning)
     if answer.calls:
@@ -85,13 +92,13 @@ def whole(answer: Answer, body: Body) -> Body:
 def chunks(answer: Answer, body: Body) -> Iterator[Body]:
     """The answer in pieces."""
     for index in range(body.get("n") or 1):
-        yield _chunk({"role": "assistant", "content": ""}, index)
+        yield _chunk({"role": "assistant", "content": "" if answer.text else None}, index)
         for piece in answer.reasoning:
             yield _chunk({"reasoning_content": piece}, index)
         for piece in answer.text:
             yield _chunk({"content": piece}, index, logprobs=answer.told_logprobs(body, piece))
-        for piece in answer.refusal.split(" ") if answer.refusal else ():
-            yield _chunk({"refusal": f"{piece} "}, index)
+        for piece in answer.refusal:
+            yield _chunk({"refusal": piece}, index)
         for position, call in enumerate(answer.calls):
             for part in call.pieces():
                 yield _chunk({"tool_calls": [{"index": position} | part]}, index)
