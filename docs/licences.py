@@ -69,6 +69,8 @@ def licences_page(note: str) -> str:
             "",
             "## To build, deploy and test",
             "",
+            "Foreign clients and engines that tests run beside Evenflow, each in an environment of its own, are not listed.",
+            "",
             *_table(tools),
             "",
         ]

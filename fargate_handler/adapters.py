@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
 from stream_core.dead_letters import DeadLetters
+from stream_core.large_texts import LargeTexts
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
 
@@ -38,6 +39,7 @@ class Stores:
     responses: ResponseStore
     leases: ResponseStore
     dead_letters: DeadLetters | None = None
+    large_texts: LargeTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from stream_aws.key_object import KeysUnreadable
 from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
 from stream_aws.key_secret import Keys, KeySecret
 from stream_aws.metric_publication import MetricPublication
+from stream_aws.s3_large_texts import CLIENT_CONFIG as S3_CONFIG
+from stream_aws.s3_large_texts import S3LargeTexts
 from stream_aws.signing_keys import parse_signing_keys
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
 from stream_aws.sqs_dead_letters import SqsDeadLetters
@@ -110,6 +112,7 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
             await _client("dynamodb", clients, config=dynamodb_config(_LEASE_CONNECTIONS)), tables.responses, on_retry
         ),
         dead_letters=await _dead_letters(settings, clients),
+        large_texts=await _large_texts(settings, clients),
     )
 
 
@@ -117,6 +120,12 @@ async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> S
     if settings.dead_letters_queue is None:
         return None
     return SqsDeadLetters(await _client("sqs", clients, config=SQS_CONFIG), str(settings.dead_letters_queue))
+
+
+async def _large_texts(settings: HandlerSettings, clients: AsyncExitStack) -> S3LargeTexts | None:
+    if settings.requests_bucket is None:
+        return None
+    return S3LargeTexts(await _client("s3", clients, config=S3_CONFIG), settings.requests_bucket)
 
 
 async def _publication(

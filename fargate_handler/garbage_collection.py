@@ -1,34 +1,61 @@
 """When Python looks for reference cycles.
 
 By default it walks every object now and then, which stops a node of ten thousand connections for a third of a second.
-Nothing here makes cycles on purpose; the few that errors make can wait until the node is quiet.
+Nothing here makes cycles on purpose; the few that errors make can wait until the node is quiet, or has grown.
 """
 
 from __future__ import annotations
 
 import gc
+import resource
+from collections.abc import Callable
+from pathlib import Path
 
 _YOUNG_OBJECTS = 20_000  # looked through in about two milliseconds
 _NEVER = 1_000_000_000
 _QUIET_CONNECTIONS = 200
 _EVERY_SECONDS = 60.0
+_STATM = Path("/proc/self/statm")
+_GROWTH_BYTES = 134_217_728
+"""As much as a few thousand connections and their answers. Each such growth costs a busy node one pause at most."""
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in use; without Linux' `/proc` the most that it was."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 class GarbageCollection:
-    """Young objects as they come, all objects when the node is quiet."""
+    """Young objects as they come, all objects when the node is quiet, or has grown since the last time.
 
-    def __init__(self, now: float) -> None:
+    Args:
+        now: seconds.
+        resident: bytes of memory in use.
+    """
+
+    def __init__(self, now: float, resident: Callable[[], int] = resident_bytes) -> None:
         self._collected_at = now
+        self._resident = resident
+        self._resident_then = resident()
 
     def start(self) -> None:
-        """What is loaded stays: it is never looked at again. Older objects are left to `when_quiet`."""
+        """What is loaded stays: it is never looked at again. Older objects are left to `look`."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _NEVER, _NEVER)
+        self._resident_then = self._resident()
 
-    def when_quiet(self, now: float, connections: int, busy: bool) -> None:
-        """Look through all objects, if few are there to be kept waiting; at most once a minute."""
-        if busy or connections > _QUIET_CONNECTIONS or now - self._collected_at < _EVERY_SECONDS:
+    def look(self, now: float, connections: int, busy: bool) -> None:
+        """Look through all objects, where few are there to be kept waiting, at most once a minute; or where memory has grown."""
+        resident = self._resident()
+        # What was given back counts from where it fell to.
+        self._resident_then = min(self._resident_then, resident)
+        quiet = not busy and connections <= _QUIET_CONNECTIONS and now - self._collected_at >= _EVERY_SECONDS
+        if not quiet and resident - self._resident_then < _GROWTH_BYTES:
             return
         self._collected_at = now
         gc.collect()
+        self._resident_then = self._resident()

@@ -8,7 +8,6 @@ import logging
 import random
 import secrets
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,8 @@ from stream_core import metric_catalogue as catalogue
 from stream_core.agents import Agents
 from stream_core.allowed_origins import AllowedOrigins
 from stream_core.delivery_clock import DeliveryClock
+from stream_core.departures import Departures
 from stream_core.errors import Overloaded
-from stream_core.reconnect_slots import reconnect_slots
 from stream_core.session import CloseCode
 from stream_core.session_token import SessionTokens
 from stream_core.tenant_keys import TenantKeys
@@ -58,8 +57,6 @@ _DRAIN_STEP_SECONDS = 0.05
 _SLOTS_SHARE = 0.75
 # Per step: telling all at once would keep the streams of ten thousand readers waiting.
 _TOLD_AT_ONCE = 100
-# Who has not gone by itself so long after its slot is sent.
-_SLOT_SECONDS = 2.0
 _ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
 
 
@@ -172,14 +169,18 @@ class Handler:
         connections = list(self._registry)
         random.shuffle(connections)
         to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
-        slots = reconnect_slots(len(connections), self._settings.drain_connections_per_second, to_go * _SLOTS_SHARE)
-        to_tell = deque((begun + slot, connection) for connection, slot in zip(connections, slots, strict=True))
-        told: deque[tuple[float, WebSocketConnection]] = deque()
+        departures = Departures(
+            connections,
+            begun,
+            per_second=self._settings.drain_connections_per_second,
+            first_until=begun + to_go * _SLOTS_SHARE,
+            until=begun + to_go - _DRAIN_STEP_SECONDS,
+        )
         while (self._orchestrator.busy or len(self._registry)) and self._monotonic() < begun + to_go:
-            self._tell_their_slots(to_tell, told, _TOLD_AT_ONCE)
-            self._close_those_whose_slot_is_over(told)
+            self._tell_their_slots(departures, _TOLD_AT_ONCE)
+            self._close_those_whose_slot_is_over(departures)
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
-        self._tell_their_slots(to_tell, told, len(to_tell))
+        self._tell_their_slots(departures)
         await self._let_go(begun + seconds)
         self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
@@ -217,7 +218,7 @@ class Handler:
         self._orchestrator.sweep(now)
         for connection in tuple(self._registry.slow):
             connection.look_at_readers(now)
-        self._garbage.when_quiet(now, len(self._registry), self._orchestrator.busy)
+        self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()
@@ -258,29 +259,17 @@ class Handler:
     def _store_backlog(self) -> int:
         return self._membership.recorder.backlog_bytes if self._membership else 0
 
-    def _tell_their_slots(
-        self,
-        to_tell: deque[tuple[float, WebSocketConnection]],
-        told: deque[tuple[float, WebSocketConnection]],
-        most: int,
-    ) -> None:
-        """Ask the next clients to reconnect at their moment; who goes first is told first."""
+    def _tell_their_slots(self, departures: Departures[WebSocketConnection], most: int | None = None) -> None:
+        """Ask the next clients to reconnect at their moment."""
         now = self._monotonic()
-        for _ in range(min(most, len(to_tell))):
-            moment, connection = to_tell.popleft()
-            connection.ask_to_reconnect("this node is leaving", int(max(0.0, moment - now) * 1000))
-            told.append((moment, connection))
+        for slot, connection in departures.to_tell(most):
+            connection.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
 
-    def _close_those_whose_slot_is_over(self, told: deque[tuple[float, WebSocketConnection]]) -> None:
+    def _close_those_whose_slot_is_over(self, departures: Departures[WebSocketConnection]) -> None:
         """Those that read an answer stay for it, as long as there is time."""
         now = self._monotonic()
-        for _ in range(len(told)):
-            if told[0][0] + _SLOT_SECONDS > now:
-                return
-            moment, connection = told.popleft()
-            if connection.reading:
-                told.append((moment, connection))
-            else:
+        for connection in departures.over(now):
+            if not (connection.reading and departures.put_back(connection, now)):
                 connection.close(CloseCode.GOING_AWAY, "this node is leaving")
 
     def _context(self) -> GatewayContext:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import logging
+from typing import Any
 from urllib.parse import quote, unquote
 
 import grpc
 
+from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from stream_core.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
     UnsupportedByModel,
+    UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
 )
 
-_logger = logging.getLogger(__name__)
-
-_CODE, _PARAM, _RETRY_AFTER = "evenflow-code", "evenflow-param", "evenflow-retry-after-ms"
+_CODE, _RETRY_AFTER = "evenflow-code", "evenflow-retry-after-ms"
+# What the model's server said, where that is passed on.
+_STATUS, _TYPE, _PARAM = "evenflow-status", "evenflow-type", "evenflow-param"
 # A status travels in HTTP/2's headers, which are small.
 _MOST_CHARACTERS = 500
 
@@ -40,7 +42,9 @@ def status_of(error: EvenflowError) -> tuple[grpc.StatusCode, str, tuple[tuple[s
     metadata = [(_CODE, error.code)]
     if error.retry_after_ms is not None:
         metadata.append((_RETRY_AFTER, str(error.retry_after_ms)))
-    if isinstance(error, UnsupportedByModel) and error.param is not None:
+    if error.status_of_model is not None:
+        metadata += [(_STATUS, str(error.status_of_model)), (_TYPE, error.type)]
+    if error.param is not None:
         metadata.append((_PARAM, quote(error.param)))
     return _code_of(error), error.message[:_MOST_CHARACTERS], tuple(metadata)
 
@@ -58,26 +62,49 @@ def _code_of(error: EvenflowError) -> grpc.StatusCode:
     return _Status.INTERNAL
 
 
-def error_of(failure: grpc.aio.AioRpcError) -> EvenflowError:
-    """The contract's error for how a call ended."""
+def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowError:
+    """The contract's error for how a call ended.
+
+    Args:
+        operator: where it is told what is for us to mend.
+    """
     told = {str(key): str(value) for key, value in failure.trailing_metadata() or ()}
     status, said = failure.code(), failure.details() or ""
     # What a worker of ours says is made for users; anything else may be of its insides.
     code = told.get(_CODE)
     message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
-    if status is _Status.INVALID_ARGUMENT and code and _PARAM in told:
-        return UnsupportedByModel(said, code=code, param=unquote(told[_PARAM]))
     if status is _Status.INVALID_ARGUMENT:
-        refusal = said if code else f"the model refused the message: {said[:200]}"
-        return ModelRefused(refusal, code=code or "model_refused")
+        return _refusal_of(said, code, told)
     if status in _NOT_FOR_US:
-        _logger.error("the worker will not have us (%s: %s): check it, and EVENFLOW_WORKERS", status.name, said[:200])
-        return UpstreamRejected("the model cannot be reached; what was delivered was kept", code="upstream_failed")
+        operator.error(f"the worker will not have us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS")
+        if code is None or _STATUS not in told:
+            return not_set_up()
+        return UpstreamRejected(message, code=code, **_passed_on(told))
     if status is _Status.DEADLINE_EXCEEDED:
         return UpstreamTimeout(f"the model did not finish in time; {_KEPT}", code=code or "model_timeout")
     if status is _Status.INTERNAL and code:
         return InternalError(message, code=code)
-    retry_after = told.get(_RETRY_AFTER, "")
-    return UpstreamFailed(
-        message, code=code or "upstream_failed", retry_after_ms=int(retry_after) if retry_after.isdecimal() else None
-    )
+    kind = UpstreamAnswered if _STATUS in told else UpstreamFailed
+    return kind(message, code=code or "upstream_failed", **_passed_on(told))
+
+
+def _refusal_of(said: str, code: str | None, told: dict[str, str]) -> ModelRefused:
+    if code is None:
+        return ModelRefused(f"the model refused the message: {said[:200]}", code="model_refused")
+    # A parameter that no server was asked about is one that the worker's model doesn't have.
+    kind = UnsupportedByModel if _PARAM in told and _STATUS not in told else ModelRefused
+    return kind(said, code=code, **_passed_on(told))
+
+
+def _passed_on(told: dict[str, str]) -> dict[str, Any]:
+    """What a worker's error says beside message and code."""
+    return {
+        "status": _number(told.get(_STATUS)),
+        "type": told.get(_TYPE),
+        "param": unquote(told[_PARAM]) if _PARAM in told else None,
+        "retry_after_ms": _number(told.get(_RETRY_AFTER)),
+    }
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fargate_handler.adapters import Stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
+from fargate_handler.orchestrator.kept_texts import KeptTexts
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.lease_view import LeaseView
 from fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -82,7 +83,8 @@ class Membership:
             on_lost=self.recorder.lose_everything,
         )
         refused = metrics.counter(catalogue.STORE_REFUSED)
-        self.ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, time.time, refused)
+        self._texts = KeptTexts(stores.large_texts)
+        self.ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, time.time, refused, self._texts)
 
     def join(self, orchestrator: Orchestrator) -> None:
         """Have `orchestrator` know of the responses of other tasks."""
@@ -93,6 +95,7 @@ class Membership:
             sessions=self._stores.sessions,
             keeper=self.keeper,
             leases=leases,
+            texts=self._texts,
             dead_letters=self._stores.dead_letters,
             clock=self._clock,
             limits=self._limits,

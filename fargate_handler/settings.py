@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
 from fargate_handler.public_models import own_name, parse_models
 from fargate_handler.token_sources.worker_addresses import split_address
 from stream_core.allowed_origins import parse_origins
@@ -33,8 +34,6 @@ from stream_core.limits import Limits
 _PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
-# A message and its answer are one item of DynamoDB, with room for the rest of it.
-_LARGEST_ITEM_TEXT = 196_608
 
 
 class ConfigurationError(Exception):
@@ -117,6 +116,12 @@ class HandlerSettings(Limits, BaseSettings):
     sessions_table: str | None = Field(None, description="table of sessions (store=dynamodb)")
     ledger_table: str | None = Field(None, description="table of accepted messages (store=dynamodb)")
     responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
+    requests_bucket: str | None = Field(
+        None,
+        min_length=3,
+        description="S3 bucket for requests of /v1 that are too large for an item of the ledger (store=dynamodb); without one "
+        "they are refused with 413",
+    )
     metrics: Literal["prometheus", "cloudwatch"] = Field(
         "prometheus", description="where metrics go: /metrics only, or CloudWatch once a minute as well"
     )
@@ -215,9 +220,9 @@ class HandlerSettings(Limits, BaseSettings):
         if self.store == "dynamodb" and missing:
             raise ValueError(f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table")
         for name in ("message_bytes", "history_bytes"):
-            if self.store == "dynamodb" and getattr(self, name) > _LARGEST_ITEM_TEXT:
+            if self.store == "dynamodb" and getattr(self, name) > LARGEST_ITEM_TEXT:
                 raise ValueError(
-                    f"{name} must not be above {_LARGEST_ITEM_TEXT} when store is dynamodb: an item has 400 KB"
+                    f"{name} must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an item has 400 KB"
                 )
         return self
 

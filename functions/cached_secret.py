@@ -14,6 +14,8 @@ from stream_core.errors import Overloaded
 
 MAX_AGE_SECONDS = 300.0
 _PAUSE_SECONDS = 10.0
+# While no value is held calls are refused, so it is asked for sooner, and then more and more rarely.
+_FIRST_PAUSE_SECONDS = 1.0
 _RETRY_AFTER_MS = 2_000
 
 T = TypeVar("T")
@@ -23,7 +25,8 @@ class CachedSecret(Generic[T]):
     """One secret, as `parse` understands it.
 
     When a new value cannot be had or read, the last one goes on being used, and Secrets Manager is asked again after
-    `_PAUSE_SECONDS`: no request waits for an outage that another one has just seen.
+    ten seconds; while there is no value at all, after one, two, four, eight, and then every ten. So no request waits
+    for an outage that another one has just seen.
 
     Args:
         client: a Secrets Manager client of boto3.
@@ -47,6 +50,7 @@ class CachedSecret(Generic[T]):
         self._wall_time = wall_time
         self._value: T | None = None
         self._ask_at = 0.0
+        self._pause = _FIRST_PAUSE_SECONDS
 
     def get(self) -> T:
         """The value, at most a few minutes old unless Secrets Manager fails.
@@ -55,13 +59,13 @@ class CachedSecret(Generic[T]):
             Overloaded: `keys_unavailable`; it fails, and there is no earlier value.
         """
         now = self._wall_time()
-        if self._value is None or now >= self._ask_at:
+        if now >= self._ask_at:
             self._refresh(now)
         if self._value is None:
             raise Overloaded(
                 "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
                 code="keys_unavailable",
-                retry_after_ms=_RETRY_AFTER_MS,
+                retry_after_ms=max(_RETRY_AFTER_MS, int((self._ask_at - now) * 1000)),
             )
         return self._value
 
@@ -70,7 +74,8 @@ class CachedSecret(Generic[T]):
             answer = self._client.get_secret_value(SecretId=self._secret_id, VersionStage="AWSCURRENT")
             self._value = self._parse(answer["SecretString"])
         except (BotoCoreError, ClientError, KeysUnreadable, KeyError) as error:
-            self._ask_at = now + _PAUSE_SECONDS
+            self._ask_at = now + (self._pause if self._value is None else _PAUSE_SECONDS)
+            self._pause = min(2 * self._pause, _PAUSE_SECONDS)
             kept = "none is held, so calls are refused" if self._value is None else "the last good one stays in use"
             self._logger.error(
                 f"a secret could not be read; {kept}", extra={"secret_id": self._secret_id, "reason": _reason(error)}

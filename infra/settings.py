@@ -18,7 +18,8 @@ from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 Percent = Annotated[int, Ge(1), Le(100)]
 
 # Of the 4 KB that all variables of a function may have.
-_LONGEST_ORIGINS = 1_500
+_LONGEST_ORIGINS = 2_000
+_LONGEST_SUGGESTIONS = 1_000
 # Of the 64 KB that a task definition may have.
 _LONGEST_AGENTS = 32_768
 # Until a task has noticed that it is leaving: it asks ECS every 5 to 10 s.
@@ -392,21 +393,11 @@ class EnvironmentSettings(_Settings):
     def _agents_fit_into_variables(cls, agents: dict[str, Agent]) -> dict[str, Agent]:
         for what, text, most in (
             ("", agents_as_json(agents), _LONGEST_AGENTS),
-            (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_ORIGINS),
+            (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_SUGGESTIONS),
         ):
             if len(text.encode()) > most:
                 raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are told in a variable")
         return agents
-
-    @model_validator(mode="after")
-    def _fits_into_memory(self) -> Self:
-        needed = limits_bound(self.limits)
-        if needed > self.handler.memory_mib * MEBIBYTE:
-            raise ValueError(
-                f"the limits need {needed // MEBIBYTE} MiB and a handler has {self.handler.memory_mib}: lower "
-                "connections_per_node, requests_per_node or responses_held_bytes, or raise handler.memory_mib"
-            )
-        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -439,6 +430,16 @@ class EnvironmentSettings(_Settings):
         if self.network.zones > len(self.region.zone_ids):
             raise ValueError(
                 f"{self.region.name} names {len(self.region.zone_ids)} zones, fewer than {self.network.zones}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        needed = limits_bound(self.limits)
+        if needed > self.handler.memory_mib * MEBIBYTE:
+            raise ValueError(
+                f"the limits need {needed // MEBIBYTE} MiB and a handler has {self.handler.memory_mib}: lower "
+                "connections_per_node, requests_per_node or responses_held_bytes, or raise handler.memory_mib"
             )
         return self
 

@@ -123,12 +123,11 @@ class DynamoDBSessionStore:
             "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
         }
+        for name in ("previous_message_id", "replaces", "text_name"):
+            if (value := getattr(entry, name)) is not None:
+                item[name] = text(value)
         if entry.terms:
             item["terms"] = text(entry.terms)
-        if entry.previous_message_id is not None:
-            item["previous_message_id"] = text(entry.previous_message_id)
-        if entry.replaces is not None:
-            item["replaces"] = text(entry.replaces)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -165,4 +164,5 @@ def _read_entry(item: Item) -> LedgerEntry:
         ended=item["ended"]["BOOL"],
         replaces=item.get("replaces", {}).get("S"),
         terms=item.get("terms", {}).get("S", ""),
+        text_name=item.get("text_name", {}).get("S"),
     )

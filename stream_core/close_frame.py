@@ -8,7 +8,7 @@ _FREE = range(3000, 5000)
 
 
 def answer_to_close(payload: bytes) -> bytes:
-    """The payload that answers one: its code; nothing where it has none; 1002 where the code may not be sent."""
+    """The payload that answers one: its code, nothing where it has none, 1002 for an illegal one."""
     if not payload:
         return b""
     code = int.from_bytes(payload[:2], "big")

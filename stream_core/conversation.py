@@ -161,7 +161,8 @@ class Conversation:
         replaced = {entry.replaces for entry in stored.entries}
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
-            if entry.message_id in replaced:
+            if entry.message_id in replaced or entry.text_name is not None:
+                # Large texts are requests that bring their conversation: there is no history of them.
                 continue
             # What was answered here may not have reached the store yet.
             ours = known.get(entry.message_id)

@@ -30,7 +30,8 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 class ErrorObject(BaseModel):
     """What happened (`message`), in words that a program can decide by (`type`, `code`), and where there is one the field
-    at fault (`param`), the time after which to try again, the HTTP status where the model's server said it, and what was expected instead.
+    at fault (`param`), the time after which to try again, the HTTP status where the model's server said it, and what was
+    expected instead.
     """
 
     type: ErrorType

@@ -56,14 +56,15 @@ class EvenflowError(Exception):
     def to_object(self) -> dict[str, Any]:
         """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.
 
-        `status` is there where a model's server said it: the type alone would not tell.
+        `status` is there where a model's server said another one than the kind of error has.
         """
         error: dict[str, Any] = {"type": self.type, "code": self.code, "message": self.message}
         if self.param is not None:
             error["param"] = self.param
         if self.retry_after_ms is not None:
             error["retry_after_ms"] = self.retry_after_ms
-        if self.status_of_model is not None:
+        own = type(self)
+        if self.status_of_model is not None and (self.status, self.type) != (own.status, own.type):
             error["status"] = self.status_of_model
         return error | self.extra
 
@@ -166,7 +167,7 @@ _REFUSALS = (400, 413, 422)
 
 def is_refusal(error: Mapping[str, Any]) -> bool:
     """Whether the model would not take the message: an error of its sender, and no failure of the model or of ours."""
-    return error["type"] == ModelRefused.type or error.get("status") in _REFUSALS
+    return error["type"] in (ModelRefused.type, UnsupportedByModel.type) or error.get("status") in _REFUSALS
 
 
 _SENSELESS = frozenset(["insufficient_quota", "model_not_set_up"])

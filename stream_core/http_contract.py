@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
@@ -12,6 +13,8 @@ EVENT_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?(\.end)?$"
 has "-1.end"."""
 CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
 """The same of a chunk of OpenAI's API; "-1" before the first text."""
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def error_headers(error: EvenflowError) -> dict[str, str]:
@@ -59,10 +62,8 @@ def whole_number(name: str, text: str | None, default: int, lowest: int = 0) -> 
     """
     if text is None:
         return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = lowest - 1
+    # Not whatever `int` takes: that is `1_0`, ` 7 ` and every script's digits too.
+    value = int(text) if _WHOLE_NUMBER.fullmatch(text) else lowest - 1
     if value < lowest:
         raise InvalidRequest(
             f"{name} must be a whole number from {lowest} on, not {text[:32]!r}", code="invalid_field", param=name

@@ -117,7 +117,7 @@ class Limits(BaseModel):
     )
     session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
-    sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line")
+    sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line; before a whole answer of /v1 a newline")
     owners_per_response: int = _limit(
         3, 1, 100, "a message whose tasks were all lost goes to the dead letters; its reader hears attempts_exhausted"
     )

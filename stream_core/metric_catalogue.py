@@ -189,6 +189,15 @@ RESPONSES_FAILED = Metric("responses.failed", _C, "responses", "responses that e
 RESPONSES_CANCELLED = Metric(
     "responses.cancelled", _C, "responses", "responses cancelled, by a client or for want of readers"
 )
+RESPONSE_FAILURE_RATE = Metric(
+    "responses.failure_rate",
+    _R,
+    "%",
+    "responses that ended in an error or with the fallback answer, of those that ended in the last minute; without those that "
+    "were cancelled, and without messages that the model refused, which are their senders' errors",
+    "< 1 %",
+    Alarm(Statistic.AVERAGE, 5, " %", silence="no response ended"),
+)
 RESPONSES_HELD = Metric(
     "responses.held", _G, "responses", "responses in memory, running or ended less than the TTL ago"
 )

@@ -1,13 +1,13 @@
-"""OpenAI's Realtime API, whose path is `/v1/realtime` too and which isn't served: who asks for it, and what is said then.
+"""OpenAI's Realtime API, which isn't served: who asks for it at `/v1/realtime`, and what is said.
 
-Its clients show neither the status nor the body of a refused handshake, but an `error` event and the reason of a close.
+Its clients show neither the body nor the headers of a refused handshake, but they show an `error`
+event and the reason of a close.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
-from urllib.parse import parse_qs
 
 from stream_core.session import CloseCode
 
@@ -19,28 +19,33 @@ CLOSE_REASON = "OpenAI's Realtime API is not served here; use POST /v1/chat/comp
 _QUERY = ("model", "call_id", "intent")
 
 
-def asks_for_openai_realtime(offered: Sequence[str], query: str, beta: str | None) -> bool:
+def asks_for_openai_realtime(
+    offered: Collection[str],
+    query: Collection[str],
+    beta: str | None,
+) -> bool:
     """Whether a handshake at `PATH` is one of OpenAI's clients.
 
     Args:
         offered: the subprotocols.
-        query: the address' part behind the question mark.
+        query: the names of the address' parameters.
         beta: the value of `BETA_HEADER`.
     """
     if any(name.startswith("evenflow.") for name in offered):
         return False
-    if beta is not None or SUBPROTOCOL in offered or any(name.startswith("openai-") for name in offered):
+    if beta is not None or SUBPROTOCOL in offered:
         return True
-    asked = parse_qs(query)
-    return any(name in asked for name in _QUERY)
+    if any(name.startswith("openai-") for name in offered):
+        return True
+    return any(name in query for name in _QUERY)
 
 
 def not_served() -> dict[str, Any]:
     """The event that says so."""
     message = (
         "this is Evenflow, which doesn't serve OpenAI's Realtime API; "
-        "POST /v1/chat/completions with `stream: true` streams text answers, "
-        "and /realtime is Evenflow's own WebSocket, which its documentation describes (asyncapi.json)"
+        "POST /v1/chat/completions with `stream: true` streams text, and "
+        "/realtime is Evenflow's own WebSocket, which /asyncapi.json describes"
     )
     error = {
         "type": "invalid_request_error",

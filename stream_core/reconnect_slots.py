@@ -6,9 +6,14 @@ from __future__ import annotations
 _ROOM = 1.2
 
 
-def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> list[float]:
-    """A moment for each of so many clients, in seconds from now: evenly spaced, a little below the rate, or closer where
-    that would take longer than `most_seconds`.
+def slot_spacing(clients: int, per_second: float, most_seconds: float) -> float:
+    """The seconds between two of so many clients: a little more than the rate asks, or less where all would take longer
+    than `most_seconds`.
     """
-    window = min(clients / per_second * _ROOM, most_seconds)
-    return [window * place / clients for place in range(clients)]
+    return min(_ROOM / per_second, most_seconds / max(1, clients))
+
+
+def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> list[float]:
+    """A moment for each of so many clients, in seconds from now, evenly spaced."""
+    spacing = slot_spacing(clients, per_second, most_seconds)
+    return [spacing * place for place in range(clients)]

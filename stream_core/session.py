@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypedDict
 
@@ -82,11 +82,15 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What one message from the client leads to: an event to act upon, frames to send, perhaps a close."""
+    """What one message from the client leads to: an event to act upon, frames to send, perhaps a close.
+
+    `refused` is the code with which a message of the conversation was refused; empty where none was.
+    """
 
     event: ClientMessage | None = None
     frames: tuple[bytes, ...] = ()
     close: Close | None = None
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,28 +248,27 @@ class Session:
                 code="rate_limited",
                 retry_after_ms=int(wait * 1000) + 1,
             )
-            return self._strike(self.refuse(error, message_id=message_id, response_id=response_id), now)
+            struck = self._strike(self.refuse(error, message_id=message_id, response_id=response_id), now)
+            return replace(struck, refused=error.code if message_id is not None else "")
         if message_id is not None:
-            refusal = self._refuses_messages(message_id, now)
+            refusal = self._refuses_messages(now)
             if refusal is not None:
-                return Received(frames=(refusal,))
+                return Received(frames=(self.refuse(refusal, message_id=message_id),), refused=refusal.code)
         return Received(event=message)
 
-    def _refuses_messages(self, message_id: str, now: float) -> bytes | None:
+    def _refuses_messages(self, now: float) -> EvenflowError | None:
         if self.state is SessionState.DRAINING:
-            error: EvenflowError = Overloaded(
+            return Overloaded(
                 "this node is leaving; the message was not accepted, send it on a new connection",
                 code="draining",
                 retry_after_ms=1000,
             )
-            return self.refuse(error, message_id=message_id)
         if now >= self._expires_at:
-            error = AuthenticationFailed(
+            return AuthenticationFailed(
                 "the session token has expired; running answers go on, but the message was not accepted: "
                 "POST /session with the same session_id, connect again and send it there",
                 code="token_expired",
             )
-            return self.refuse(error, message_id=message_id)
         return None
 
     def _check_credit(self, message: ClientMessage) -> None:

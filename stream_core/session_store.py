@@ -20,6 +20,7 @@ class LedgerEntry:
 
     `replaces`: the message before it, where the model is to see neither that nor its answer any more.
     `terms` is the text of its `stream_core.message_terms.MessageTerms`.
+    `text_name`: where a text that is too large is kept (`LargeTexts`); `text` is empty then.
     """
 
     message_id: str
@@ -31,6 +32,7 @@ class LedgerEntry:
     ended: bool = False
     replaces: str | None = None
     terms: str = ""
+    text_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a WebSocket handshake has to be (RFC 6455, 4.2.1), and what is said where a request is something else."""
+"""What a WebSocket handshake has to be (RFC 6455, 4.2.1), and what is said to other requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _MOST_HEADERS = 128
 _KEY_BYTES = 16
 _VERSIONS = ("13", "8", "7")
 _REQUEST_LINE = re.compile(rb"([!-~]+) ([!-~\x80-\xff]+) HTTP/1\.([01])")
-# RFC 9110, 5.1 and 5.5: a name, a colon, and no control character but the tab. A folded line has no name.
+# RFC 9110, 5.1 and 5.5: a name, a colon, and no control character but the tab.
+# A folded line has no name.
 _NAMELESS_LINE = re.compile(rb"\r\n(?![!#$%&'*+\-.^_`|~0-9A-Za-z]+:)")
 _FIELD_BYTES = bytes([9, *range(32, 127), *range(128, 256)])
 _NO_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*0[ \t]*(?:\r|\Z)")
@@ -27,7 +28,7 @@ _ADDRESS = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]
 
 
 def head_fault(head: bytes, http_of: HttpAddress) -> EvenflowError | None:
-    """Why a request's head can't be that of a handshake, so that picows need not refuse it in words of its own.
+    """Why a head can't be that of a handshake, so that picows need not refuse it in its own words.
 
     Args:
         http_of: where HTTP is served for the client that called this `Host`.
@@ -39,32 +40,37 @@ def head_fault(head: bytes, http_of: HttpAddress) -> EvenflowError | None:
     method, path, minor = request.groups()
     if method != b"GET":
         return MethodNotAllowed(
-            f"this port takes WebSocket handshakes alone, which are GETs, not "
-            f"{method[:16].decode('ascii')} {path[:200].decode('latin-1')}; HTTP is served at {http_of(_host(head))}",
+            "this port takes WebSocket handshakes alone, which are GETs, not "
+            f"{method[:16].decode('ascii')} {path[:200].decode('latin-1')}; "
+            f"HTTP is served at {http_of(_host(head))}",
             code="method_not_allowed",
         )
     if minor == b"0":
-        return InvalidRequest("a WebSocket handshake is a request of HTTP/1.1, not 1.0", code="bad_request")
+        message = "a WebSocket handshake is a request of HTTP/1.1, not 1.0"
+        return InvalidRequest(message, code="bad_request")
     return _headers_fault(head)
 
 
 def check_handshake(request: WSUpgradeRequest, http_of: HttpAddress) -> None:
-    """Read `Connection` and `Upgrade` as the lists that they are, and leave them as picows compares them: the one word each.
+    """Read `Connection` and `Upgrade` as lists, and leave the one word in each that picows compares.
 
     Raises:
         UpgradeRequired: a plain request, or an unknown version of the protocol.
         InvalidRequest: the key is none.
     """
     headers = request.headers
-    if not ("upgrade" in _tokens(request, "Connection") and "websocket" in _tokens(request, "Upgrade")):
+    upgrades = "upgrade" in _tokens(request, "Connection")
+    if not (upgrades and "websocket" in _tokens(request, "Upgrade")):
         raise UpgradeRequired(
-            "this is the address of a WebSocket, and the request has no `Connection: Upgrade` and `Upgrade: websocket`; "
+            "this is the address of a WebSocket, and the request has no "
+            "`Connection: Upgrade` and `Upgrade: websocket`; "
             f"HTTP is served at {http_of(headers.get('Host', ''))}",
             code="upgrade_required",
         )
     if headers.get("Sec-WebSocket-Version") not in _VERSIONS:
         raise UpgradeRequired(
-            f"this server speaks version 13 of the WebSocket protocol; HTTP is served at {http_of(headers.get('Host', ''))}",
+            "this server speaks version 13 of the WebSocket protocol; "
+            f"HTTP is served at {http_of(headers.get('Host', ''))}",
             code="upgrade_required",
         )
     if not _is_key(headers.get("Sec-WebSocket-Key", "")):
@@ -73,7 +79,7 @@ def check_handshake(request: WSUpgradeRequest, http_of: HttpAddress) -> None:
 
 
 def http_address(host: str, port: int) -> str:
-    """Where HTTP is served for a client that called `host`; what is no address there is not repeated."""
+    """Where HTTP is served for a client that called `host`, which is not repeated if it is none."""
     address = _ADDRESS.fullmatch(host.strip())
     return f"http://{address[1] if address else '127.0.0.1'}:{port}"
 
@@ -81,7 +87,7 @@ def http_address(host: str, port: int) -> str:
 def _headers_fault(head: bytes) -> InvalidRequest | None:
     if head.count(b"\r\n") > _MOST_HEADERS:
         message = f"a request may have {_MOST_HEADERS} headers, and this one has more"
-    elif _NAMELESS_LINE.search(head) is not None or head.replace(b"\r\n", b"").translate(None, _FIELD_BYTES):
+    elif _NAMELESS_LINE.search(head) or head.replace(b"\r\n", b"").translate(None, _FIELD_BYTES):
         message = "a header of this request is malformed"
     elif _has_body(head.lower()):
         message = "a WebSocket handshake has no body"

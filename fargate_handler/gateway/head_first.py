@@ -10,20 +10,24 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class HeadFirst(asyncio.BufferedProtocol):
-    """Reads a connection's first head, and gives the connection to another protocol or answers it here.
+    """Reads a connection's first head, then answers it or gives the connection to another protocol.
 
-    The bytes go into the other protocol's own buffer, so that its bounds of a head's size and time hold, and nothing is
-    copied back. Once it has the connection, this object is gone and costs it nothing.
+    The bytes go into the other protocol's own buffer, so that its bounds of a head's size and time
+    hold, and nothing is copied back. Once it has the connection, this object is gone and costs nothing.
 
     Args:
         following: who has the connection when nothing speaks against it.
-        refusal: the whole answer to a head that `following` is not to see, and None for any other. It is given the
-            head without the empty line at its end.
+        refusal: the whole answer to a head that `following` is not to see, and None for any other.
+            It is given the head without the empty line at its end.
     """
 
     __slots__ = ("_following", "_head", "_refusal", "_refused", "_transport", "_window")
 
-    def __init__(self, following: asyncio.BufferedProtocol, refusal: Callable[[bytes], bytes | None]) -> None:
+    def __init__(
+        self,
+        following: asyncio.BufferedProtocol,
+        refusal: Callable[[bytes], bytes | None],
+    ) -> None:
         self._following = following
         self._refusal = refusal
         self._head = bytearray()
@@ -48,7 +52,8 @@ class HeadFirst(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes came."""
         if self._refused:
-            return  # a socket closed with unread bytes is reset, and the answer may be lost: the client closes
+            # A socket that is closed with unread bytes is reset, and the answer may be lost with it.
+            return  # so the client closes, or the time for handshakes is up
         self._head += self._window[:nbytes]
         end = self._head.find(_END_OF_HEAD)
         if end >= 0:

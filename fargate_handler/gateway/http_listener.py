@@ -167,7 +167,7 @@ class HttpListener:
         headers = request.headers
         offered = subprotocols(headers.getall("Sec-WebSocket-Protocol", ()))
         beta = headers.get(openai_realtime.BETA_HEADER)
-        theirs = openai_realtime.asks_for_openai_realtime(offered, request.query_string, beta)
+        theirs = openai_realtime.asks_for_openai_realtime(offered, request.query, beta)
         if theirs and web.WebSocketResponse().can_prepare(request):
             return await refuse_realtime(request)
         return await self._ws(request)

@@ -237,6 +237,8 @@ class WebSocketConnection(WSListener):
     def _apply(self, received: Received, now: float) -> None:
         for frame in received.frames:
             self.send(frame)
+        if received.refused:
+            self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(received.refused)
         if received.event is not None:
             self._act(received.event, now)
         if received.close is not None:

@@ -125,23 +125,18 @@ class WebSocketListener:
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
         path, _, query = request.path.decode("latin-1").partition("?")
-        dialects = _DIALECTS.get(path)
-        if dialects is None:
-            paths, elsewhere = ", ".join(_DIALECTS), self._http_address(request.headers.get("Host", ""))
-            raise NotFound(
-                f"there is no such path here; WebSockets are at {paths}, the page and the HTTP API at {elsewhere}",
-                code="path_not_found",
-            )
+        dialects = self._dialects(path, request)
         check_handshake(request, self._http_address)
+        asked = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(openai_realtime.BETA_HEADER)
-        if path == openai_realtime.PATH and openai_realtime.asks_for_openai_realtime(offered, query, beta):
+        if path == openai_realtime.PATH and openai_realtime.asks_for_openai_realtime(offered, asked, beta):
             return _realtime_refusal(offered)
         self._check_origin(request)
         now = context.wall_time()
         claims = context.tokens.verify(_token(request, offered), now)
         dialect, answer_headers = _select(offered, dialects)
-        replaces = parse_qs(query).get("replace") == ["1"]
+        replaces = asked.get("replace") == ["1"]
         if context.orchestrator.draining:
             raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
         context.registry.check(claims.channel, replaces)
@@ -154,6 +149,17 @@ class WebSocketListener:
         connection = WebSocketConnection(context, session, asked_at)
         answer_headers["Set-Cookie"] = sticky_cookie(context)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
+
+    def _dialects(self, path: str, request: WSUpgradeRequest) -> tuple[Dialect, ...]:
+        dialects = _DIALECTS.get(path)
+        if dialects is None:
+            elsewhere = self._http_address(request.headers.get("Host", ""))
+            raise NotFound(
+                f"there is no such path here; WebSockets are at {', '.join(_DIALECTS)}, "
+                f"the page and the HTTP API at {elsewhere}",
+                code="path_not_found",
+            )
+        return dialects
 
     def _check_origin(self, request: WSUpgradeRequest) -> None:
         """A browser says which page opens a WebSocket, and asks nobody whether it may: where origins are named, we look."""

@@ -89,7 +89,7 @@ class Generation:
         self._abandoned = False
         self._attempt: asyncio.Task[ModelFinish] | None = None
         self._overdue: UpstreamTimeout | None = None
-        self._watch: ModelWatch | None = None
+        self._watch = ModelWatch(stream, limits, monotonic())
         # Of a response that this task took up there is a beginning.
         self._prefix = stream.log.text if continues() else ""
         self._tokens_before = 0
@@ -186,7 +186,7 @@ class Generation:
 
     @property
     def _is_late(self) -> bool:
-        return self._watch is not None and self._watch.is_over(self._monotonic())
+        return self._watch.is_over(self._monotonic())
 
     @property
     def _over(self) -> bool:
@@ -209,7 +209,6 @@ class Generation:
 
     async def _try(self) -> ModelFinish:
         now, stream = self._monotonic(), self.stream
-        assert self._watch is not None
         self._watch.begin(now)
         self._tokens_before = stream.tokens
         self._overdue = None
@@ -264,10 +263,10 @@ class Generation:
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
             self.cancel()
             return
-        if self._watch is None and now >= self._start_by and self._in_force():
+        if self.started_at is None and now >= self._start_by and self._in_force():
             self.interrupt(_waited_too_long(self._limits.queue_deadline_seconds))
             return
-        if self._attempt is not None and self._watch is not None and self._overdue is None:
+        if self._attempt is not None and self._overdue is None:
             self._overdue = self._watch.look(now)
             if self._overdue is not None:
                 self._attempt.cancel()
@@ -278,7 +277,7 @@ class Generation:
         return self.stream.created_at + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
-        times = [now + self._look_every, self._start_by if self._watch is None else self._watch.due]
+        times = [now + self._look_every, self._start_by if self.started_at is None else self._watch.due]
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)

@@ -8,7 +8,7 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.fair_queue import FairQueue
 from fargate_handler.orchestrator.generation import Generation
 from stream_core import metric_catalogue as catalogue
-from stream_core.errors import EvenflowError
+from stream_core.errors import EvenflowError, is_refusal
 from stream_core.limits import Limits
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
@@ -116,6 +116,7 @@ class Generations:
         metrics = self._metrics
         metrics.counter(_OUTCOMES[stream.state]).value += 1
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
+        self._count_failure(stream)
         metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
         # One that was taken over began elsewhere.
         if stream.epoch == 1 and stream.tokens and stream.first_delta_at is not None and stream.ended_at is not None:
@@ -123,3 +124,12 @@ class Generations:
             if stream.tokens > 1:
                 gap = (stream.ended_at - stream.first_delta_at) / (stream.tokens - 1)
                 metrics.distribution(catalogue.TOKEN_GAP).record(gap * 1000)
+
+    def _count_failure(self, stream: ResponseStream) -> None:
+        failed = stream.state is ResponseState.ERROR
+        refused = failed and stream.error is not None and is_refusal(stream.error)
+        if stream.state is ResponseState.CANCELLED or refused:
+            return
+        rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
+        rate.whole += 1
+        rate.part += failed or stream.degraded

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from fargate_handler.metrics import Counter
 from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.kept_texts import KeptTexts
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from stream_core.channel import Channel
@@ -25,6 +26,7 @@ class MessageLedger:
         keeper: of this task's name.
         wall_time: seconds since the epoch.
         refused: counts messages that could not be put on record.
+        texts: where the texts are kept.
     """
 
     def __init__(
@@ -34,12 +36,14 @@ class MessageLedger:
         keeper: LeaseKeeper,
         wall_time: Callable[[], float],
         refused: Counter,
+        texts: KeptTexts,
     ) -> None:
         self._sessions = sessions
         self._recorder = recorder
         self._keeper = keeper
         self._wall_time = wall_time
         self._refused = refused
+        self._texts = texts
 
     async def load(self, channel: Channel) -> StoredConversation:
         """What all tasks know of a session.
@@ -68,6 +72,7 @@ class MessageLedger:
 
         Raises:
             NotAccepted: another task has accepted this message, or another one in its place.
+            TooLarge: there is no place for its text.
             Overloaded: the store can't be written, or is too far behind.
         """
         if self._recorder.behind:
@@ -82,6 +87,7 @@ class MessageLedger:
             terms=event.terms.to_text(),
         )
         with self._reachable():
+            entry = await self._texts.put(entry)
             lease = await self._sessions.accept(event.channel, entry, self._wall_time())
         self._recorder.record(stream, lease)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.kept_texts import KeptTexts
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.lease_view import LeaseView
 from stream_core import metric_catalogue as catalogue
@@ -64,6 +65,7 @@ class Succession:
     """Looks for lapsed leases, and takes their responses over while there is room.
 
     Args:
+        texts: where the texts of messages are kept.
         dead_letters: for messages whose tasks were all lost; without one, they are logged.
         is_writing: whether a response, by its id, is this task's already and not yet on record to its end.
         is_read: whether somebody reads a response, by its id, here.
@@ -79,6 +81,7 @@ class Succession:
         sessions: SessionStore,
         keeper: LeaseKeeper,
         leases: LeaseView,
+        texts: KeptTexts,
         dead_letters: DeadLetters | None,
         clock: DeliveryClock,
         limits: Limits,
@@ -94,6 +97,7 @@ class Succession:
         self._sessions = sessions
         self._keeper = keeper
         self._leases = leases
+        self._texts = texts
         self._dead_letters = dead_letters
         self._clock = clock
         self._limits = limits
@@ -194,6 +198,7 @@ class Succession:
         channel = Channel(*head.channel.split(":"))
         conversation = await self._sessions.load(channel, self._wall_time())
         message = next((entry for entry in conversation.entries if entry.response_id == response_id), None)
+        message = await self._texts.whole(message) if message is not None else None
         if head.losses >= self._limits.owners_per_response or message is None:
             await self._give_up(head, channel, stored)
         else:

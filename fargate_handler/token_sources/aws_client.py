@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -16,7 +17,10 @@ from botocore.parsers import ResponseParserError
 
 from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, failure_of, unreadable_event
+from fargate_handler.token_sources.operator_log import OperatorLog
 from stream_core.errors import EvenflowError
+
+_logger = logging.getLogger(__name__)
 
 Event = dict[str, Any]
 
@@ -43,6 +47,7 @@ class AwsClient:
             retries={"total_max_attempts": 1},
             warm_up_loader_caches=True,  # in a thread: the service's description is a megabyte of JSON
         )
+        self._operator = OperatorLog(_logger)
         self._opening = asyncio.Lock()
         self._open = AsyncExitStack()
         self._client: Any = None
@@ -84,7 +89,7 @@ class AwsClient:
         await self._open.aclose()
 
     def _failure(self, error: Exception) -> EvenflowError:
-        return failure_of(error, self._service, self._check)
+        return failure_of(error, self._service, self._check, self._operator)
 
     async def _opened(self) -> Any:
         async with self._opening:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import struct
 
@@ -14,9 +13,17 @@ from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
 from fargate_handler.token_sources.openai_answer import error_message
-from stream_core.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected
-
-_logger = logging.getLogger(__name__)
+from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
+from stream_core.errors import (
+    EvenflowError,
+    InvalidRequest,
+    ModelRefused,
+    Overloaded,
+    RateLimited,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 
 NOT_READABLE = (ParserError, ResponseParserError, struct.error, AttributeError, LookupError, TypeError, ValueError)
 """What the SDK and we stumble over when an event is not what the service's model says."""
@@ -42,26 +49,33 @@ _ABOUT_OUR_SETTINGS = re.compile(
     re.IGNORECASE,
 )
 _LOGGED_CHARACTERS = 300
+_MOST_MESSAGE = 1_000
+_UNAVAILABLE = frozenset(["ServiceUnavailableException", "ModelNotReadyException"])
+# By OpenAI's name: clients shorten the conversation when they see it.
+_TOO_LONG = re.compile(r"too long|context (length|window)|maximum context", re.IGNORECASE)
+# An ARN, or an account's number, which are nobody's business.
+_TELLING = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
 # The connection, or an error page that nobody of AWS wrote.
 _BROKEN = (HTTPClientError, NotConnected, aiohttp.ClientError, OSError, ResponseParserError, UnicodeDecodeError)
 
 
-def failure_of(error: Exception, service: str, check: str) -> EvenflowError:
+def failure_of(error: Exception, service: str, check: str, operator: OperatorLog) -> EvenflowError:
     """The contract's error for what the SDK raised.
 
     Args:
         service: its name, for the log.
         check: what we should look at when the service will not have us.
+        operator: where that is told.
     """
     if isinstance(error, ClientError):
-        return _answered(error, service, check)
+        return _answered(error, service, check, operator)
     if isinstance(error, _BROKEN):
         return UpstreamFailed(
             f"the connection to the model failed ({type(error).__name__}); what it had sent was kept",
             code="upstream_failed",
         )
     # No credentials, no region, an endpoint that is no URL: what stops a call before it is made.
-    return _rejected(service, str(error), check)
+    return _rejected(service, str(error), check, operator)
 
 
 def unreadable_event() -> UpstreamFailed:
@@ -71,7 +85,7 @@ def unreadable_event() -> UpstreamFailed:
     )
 
 
-def _answered(error: ClientError, service: str, check: str) -> EvenflowError:
+def _answered(error: ClientError, service: str, check: str, operator: OperatorLog) -> EvenflowError:
     answer = error.response
     told = answer.get("Error", {})
     name, message = str(told.get("Code", "")), str(told.get("Message", ""))
@@ -80,33 +94,53 @@ def _answered(error: ClientError, service: str, check: str) -> EvenflowError:
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if name == "ModelError":
         status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
-    if status == 429 or name in _THROTTLED:
-        return UpstreamFailed(
-            "the model has too much to do at the moment; what it had sent was kept, ask again in a few seconds",
-            code="upstream_throttled",
-            retry_after_ms=_THROTTLED_MS,
-        )
+    if (busy := _busy(name, status)) is not None:
+        return busy
     if status in (401, 403, 404) or name in _NOT_FOR_US:
-        return _rejected(service, f"{name}: {message}", check)
+        return _rejected(service, f"{name}: {message}", check, operator)
     if name == "ValidationException":
         # That a model has no tools is said of the model, and meant for who sent them.
         if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
-            return _rejected(service, f"{name}: {message}", check)
+            return _rejected(service, f"{name}: {message}", check, operator)
         return _refused(message)
     if name == "ModelError" and status in (400, 413, 422):
         return _refused(message)
     return UpstreamFailed(f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed")
 
 
+def _busy(name: str, status: object) -> UpstreamAnswered | None:
+    if status == 429 or name in _THROTTLED:
+        return UpstreamAnswered(
+            "the model has too much to do at the moment; what it had sent was kept, ask again in a few seconds",
+            code="upstream_throttled",
+            status=429,
+            type=RateLimited.type,
+            retry_after_ms=_THROTTLED_MS,
+        )
+    if name in _UNAVAILABLE or status == 503:
+        return UpstreamAnswered(
+            "the model is not available at the moment; what it had sent was kept, ask again in a few seconds",
+            code="upstream_overloaded",
+            status=503,
+            type=Overloaded.type,
+        )
+    return None
+
+
 def _refused(message: str) -> ModelRefused:
-    return ModelRefused(f"the model refused the message: {message[:200]}", code="model_refused")
+    return ModelRefused(
+        f"the model refused the message: {_TELLING.sub('…', message)[:_MOST_MESSAGE]}",
+        code="context_length_exceeded" if _TOO_LONG.search(message) else "model_refused",
+        status=400,
+        type=InvalidRequest.type,
+    )
 
 
-def _rejected(service: str, told: str, check: str) -> UpstreamRejected:
+def _rejected(service: str, told: str, check: str, operator: OperatorLog) -> UpstreamRejected:
     # For us to mend, and nothing that a user should read. Behind a signature's first line stand the signed headers.
     line = told.partition("\n")[0][:_LOGGED_CHARACTERS]
-    _logger.error("%s will not have us (%s): check %s", service, line, check)
-    return UpstreamRejected("the model cannot be reached; what was delivered was kept", code="upstream_failed")
+    operator.error(f"{service} will not have us ({line}): check {check}")
+    return not_set_up()
 
 
 def _said(original: object) -> str:

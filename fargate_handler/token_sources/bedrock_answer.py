@@ -8,11 +8,11 @@ from fargate_handler.token_sources.aws_client import Event
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
 from fargate_handler.token_sources.marked_answer import MarkedAnswer
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
-from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.errors import UpstreamFailed
 from stream_core.messages import Usage
 
 _CUT_SHORT = ("max_tokens", "model_context_window_exceeded")
-_REFUSED = ("guardrail_intervened", "content_filtered")
+_FILTERED = ("guardrail_intervened", "content_filtered")
 _MALFORMED = ("malformed_model_output", "malformed_tool_use")
 
 
@@ -91,17 +91,13 @@ class BedrockAnswer:
 
         Raises:
             UpstreamFailed: it came before the model had finished, or what the model made is unusable.
-            ModelRefused: a guardrail or a filter stopped the model.
         """
-        if self._reason in _REFUSED:
-            raise ModelRefused(
-                f"the model's provider stopped the answer ({self._reason}); what was delivered was kept",
-                code="model_refused",
-            )
         if self._reason is None or self._reason in _MALFORMED:
             raise UpstreamFailed(
                 "the model broke off in the middle of its answer; what came before was kept", code="upstream_failed"
             )
+        if self._reason in _FILTERED:
+            return ModelFinish("content_filter", self._usage)
         reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
         if self._reason == "tool_use" and self._marked is not None:
             reason = "tool_calls"

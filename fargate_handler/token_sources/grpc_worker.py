@@ -16,6 +16,7 @@ from fargate_handler.inference_messages import finish_of, message_of
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
 from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.operator_log import OperatorLog
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.worker_addresses import resolve
 from fargate_handler.token_sources.worker_pool import KnownWorker, WorkerPool
@@ -57,6 +58,7 @@ class GrpcWorkers:
         self._limits = limits
         self._call_seconds = limits.model_deadline_seconds + _LONGEST_HELD_SECONDS
         self._pool = WorkerPool(self._connect, limits.worker_rest_seconds)
+        self._operator = OperatorLog(_logger)
         self._targets: Mapping[str, str] = {}
         self._looked_up = asyncio.Event()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
@@ -84,7 +86,7 @@ class GrpcWorkers:
                     return await self._ask(worker, message, answer)
             except grpc.aio.AioRpcError as error:
                 if error.code() is not _Gone:
-                    raise error_of(error) from error
+                    raise error_of(error, self._operator) from error
                 self._gone(worker, error)
                 failure = error
                 if answer.begun:
@@ -164,10 +166,14 @@ class _Answer:
         self._finish: wire.Finish | None = None
 
     def take(self, event: wire.StreamEvent) -> None:
-        self.begun = True
+        tokens = event.tokens.text
         if event.HasField("finish"):
             self._finish = event.finish
-        for token in event.tokens.text:
+        elif not tokens:
+            self.sink.alive()
+            return
+        self.begun = True
+        for token in tokens:
             self.sink.push(token)
 
     def finish(self) -> ModelFinish:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
-import logging
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -12,16 +13,21 @@ import orjson
 from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.caller_headers import caller_headers
 from fargate_handler.token_sources.holding import while_held
-from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer, error_message
+from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.sse_decoder import SseDecoder
 from stream_core.conversation import Turn
-from stream_core.errors import ModelRefused, UpstreamFailed, UpstreamRejected
-
-_logger = logging.getLogger(__name__)
+from stream_core.errors import UpstreamFailed
 
 _MOST_ERROR_BYTES = 65_536
+_ERROR_SECONDS = 5.0
+# What comes behind the end of an answer; usually it is here already.
+_MOST_REST_BYTES = 65_536
+_REST_SECONDS = 0.25
+# Less than the five seconds after which uvicorn and Node.js hang up, perhaps while the next request is on its way.
+_KEEP_ALIVE_SECONDS = 4.0
 
 
 class OpenAIModel:
@@ -49,8 +55,9 @@ class OpenAIModel:
         self._http = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
         )
+        self._failures = Failures()
 
     @property
     def continues(self) -> bool:
@@ -68,13 +75,20 @@ class OpenAIModel:
             async with self._http.post(self._url, data=body, headers=headers) as answer:
                 del body
                 if answer.status != 200:
-                    raise _refusal(answer.status, await answer.content.read(_MOST_ERROR_BYTES))
+                    said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
+                    raise self._failures.answered(answer.status, answer.headers, said)
                 try:
-                    return await _relay(answer.content, OpenAIAnswer(sink, marked=request.marked), sink)
+                    finish = await _relay(answer.content, OpenAIAnswer(sink, marked=request.marked), sink)
+                    await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
+                    return finish
                 except BaseException:
                     abort_connection(answer)  # which is what stops the model
                     raise
+        except aiohttp.InvalidURL as error:
+            raise self._failures.not_set_up("the address of the model's server is none") from error
         except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, aiohttp.ClientConnectorError):
+                self._failures.unreachable(error)
             raise UpstreamFailed(
                 f"the connection to the model's server failed ({type(error).__name__}); what it had sent was kept",
                 code="upstream_failed",
@@ -101,26 +115,24 @@ class OpenAIModel:
 async def _relay(content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: TokenSink) -> ModelFinish:
     decoder = SseDecoder()
     async for chunk in content.iter_any():
+        comments = decoder.comments
         for data in decoder.feed(chunk):
             if data == DONE:
                 return answer.finish()
             answer.take(data)
+        if decoder.comments != comments:
+            sink.alive()
         await while_held(sink)
     return answer.finish()
 
 
-def _refusal(status: int, body: bytes) -> UpstreamFailed | ModelRefused:
-    try:
-        message = error_message(orjson.loads(body)["error"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        message = body[:200].decode("utf-8", "replace")
-    if status in (400, 413, 422):
-        return ModelRefused(f"the model refused the message: {message}", code="model_refused")
-    if status in (401, 403, 404):
-        # For us to mend, and nothing that a user should read.
-        _logger.error(
-            "the model's server answered %d: check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY",
-            status,
-        )
-        return UpstreamRejected("the model cannot be reached; what was delivered was kept", code="upstream_failed")
-    return UpstreamFailed(f"the model's server answered {status}: {message}", code="upstream_failed")
+async def _rest(content: aiohttp.StreamReader, most: int, seconds: float) -> bytes:
+    """What is left of a body, as far as it comes soon. One that was read to its end leaves its connection to the next."""
+    parts: list[bytes] = []
+    size = 0
+    with suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(seconds):
+            while size < most and (part := await content.readany()):
+                parts.append(part)
+                size += len(part)
+    return b"".join(parts)[:most]

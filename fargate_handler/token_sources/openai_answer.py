@@ -49,7 +49,6 @@ class OpenAIAnswer:
         if text:
             self._sink.push(text)
         else:
-            # It reasons, calls, or says that it has begun.
             self._sink.alive()
 
     def _read(self, chunk: dict[str, Any]) -> str:
@@ -80,11 +79,10 @@ class OpenAIAnswer:
                 "the model's server broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
-        reason: ModelEnd = "length" if self._reason == "length" else "stop"
-        if self._reason == "content_filter" or self._refused:
-            reason = "content_filter"
-        if self._reason == "tool_calls" and self._marked is not None:
-            reason = "tool_calls"
+        known: dict[str, ModelEnd] = {"length": "length", "content_filter": "content_filter"}
+        if self._marked is not None:
+            known["tool_calls"] = "tool_calls"
+        reason = "content_filter" if self._refused else known.get(self._reason, "stop")
         return ModelFinish(reason, self._usage)
 
 
@@ -100,8 +98,9 @@ def _usage(counted: dict[str, Any]) -> Usage | None:
 
 
 def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
-    number = (counted.get(details) or {}).get(name)
-    return number if isinstance(number, int) else None
+    found = counted.get(details)
+    number = found.get(name) if isinstance(found, dict) else None
+    return number if isinstance(number, int) and number >= 0 else None
 
 
 def error_message(error: object) -> str:

@@ -125,7 +125,7 @@ class TokenSource(Protocol):
         When the call is cancelled or ends by an error, the model is stopped and its connection closed before it returns.
 
         Raises:
-            UpstreamFailed: the model failed; `Retryable` says whether another attempt makes sense.
+            UpstreamFailed: the model failed. `UpstreamRejected`, which is one, says that another attempt is senseless.
             ModelRefused: the model will not answer this.
             UnsupportedByModel: the request asks for what the model's service doesn't have.
         """

@@ -8,11 +8,13 @@ _MOST_BYTES = 1_048_576
 
 
 class SseDecoder:
-    """Collects lines until an event is whole. Only `data` matters here."""
+    """Collects lines until an event is whole. Only `data` matters here, and that the server says something at all."""
 
-    __slots__ = ("_data", "_rest", "_size")
+    __slots__ = ("_data", "_rest", "_size", "comments")
 
     def __init__(self) -> None:
+        self.comments = 0
+        """How many there were: servers send them to say that they still work."""
         self._rest = b""
         self._data: list[bytes] = []
         self._size = 0
@@ -35,6 +37,8 @@ class SseDecoder:
             if line.startswith(b"data:"):
                 self._size += len(line)
                 self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif line.startswith(b":"):
+                self.comments += 1
             elif not line and self._data:
                 events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
                 self._data = []

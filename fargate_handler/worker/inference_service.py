@@ -74,7 +74,7 @@ class InferenceService(InferenceServicer):
         generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
         generating.add_done_callback(lambda _: buffer.end())
         try:
-            while tokens := await buffer.take():
+            while (tokens := await buffer.take()) is not None:
                 await context.write(wire.StreamEvent(tokens=wire.Tokens(text=tokens)))
             return await generating
         except ResponseFull:

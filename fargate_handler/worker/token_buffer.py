@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from stream_core.response_stream import ResponseFull
+
+_TELL_EVERY_SECONDS = 1.0
 
 
 class TokenBuffer:
@@ -13,15 +17,18 @@ class TokenBuffer:
     Args:
         most_tokens: with so many waiting, the model is held; also the most that `take` returns.
         most_characters: with so many waiting, the model must stop: it gives all at once, and an answer is no longer than that.
+        monotonic: seconds.
     """
 
-    def __init__(self, most_tokens: int, most_characters: int) -> None:
+    def __init__(self, most_tokens: int, most_characters: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.taken = 0
         """Tokens that the model has given."""
-        self.signs_of_life = 0
-        """Other signs of life that it has given."""
         self._most_tokens = most_tokens
         self._most_characters = most_characters
+        self._monotonic = monotonic
+        self._silent = True
+        """Whether nothing is to be told but tokens."""
+        self._told_at = -_TELL_EVERY_SECONDS
         self._waiting: list[str] = []
         self._characters = 0
         self._ended = False
@@ -50,18 +57,27 @@ class TokenBuffer:
 
     def alive(self) -> None:
         """See `TokenSink.alive`."""
-        self.signs_of_life += 1
+        if self._silent and self._monotonic() - self._told_at >= _TELL_EVERY_SECONDS:
+            self._silent = False
+            self._changed.set()
 
     def end(self) -> None:
         """The model gives no more."""
         self._ended = True
         self._changed.set()
 
-    async def take(self) -> list[str]:
-        """The tokens that wait, as soon as there are some; none when the model has ended and all are taken."""
-        while not self._waiting and not self._ended:
+    async def take(self) -> list[str] | None:
+        """The tokens that wait, as soon as there are some; none of them for a sign of life, at most once a second.
+
+        None when the model has ended and all are taken.
+        """
+        while not self._waiting and not self._ended and self._silent:
             self._changed.clear()
             await self._changed.wait()
+        if not self._waiting and self._ended:
+            return None
+        self._silent = True
+        self._told_at = self._monotonic()
         most = self._most_tokens
         tokens, self._waiting = self._waiting[:most], self._waiting[most:]
         self._characters -= sum(map(len, tokens))

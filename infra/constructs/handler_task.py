@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -40,6 +41,7 @@ def handler_task(
     task_role: iam.IRole,
     tables: Tables,
     dead_letters: sqs.IQueue,
+    requests: s3.IBucket,
     secrets: KeySecrets,
     token_source: TokenSource,
 ) -> ecs.FargateTaskDefinition:
@@ -56,6 +58,7 @@ def handler_task(
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
         "EVENFLOW_DEAD_LETTERS_QUEUE": dead_letters.queue_url,
+        "EVENFLOW_REQUESTS_BUCKET": requests.bucket_name,
         "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
         "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
     }

@@ -12,6 +12,7 @@ from infra.acknowledge import acknowledge
 from infra.constructs.data_key import allow_use_of
 from infra.constructs.evenflow_metric import METRIC_NAMESPACE
 from infra.constructs.key_secrets import KeySecrets
+from infra.constructs.request_bucket import RequestsArn, allow_on_requests
 from infra.constructs.tables import Tables, allow_on_table, allow_query_of_unfinished
 from infra.constructs.token_source import TokenSource
 
@@ -28,13 +29,16 @@ def handler_task_role(
     service_name: str,
     tables: Tables,
     dead_letters: sqs.IQueue,
+    requests: RequestsArn,
     secrets: KeySecrets,
     key: kms.IKey | None,
     token_source: TokenSource,
 ) -> iam.Role:
-    """The role: its tables, its dead letters, its secrets, its metrics, its own status and service, its model; nothing else."""
+    """The role: its tables and large requests, its dead letters, its secrets, its metrics, its own status and service, its
+    model; nothing else.
+    """
     role = iam.Role(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    allow_use_of(key, role, "sqs")
+    allow_use_of(key, role, "sqs", "s3")
     stack = Stack.of(scope)
     tasks = stack.format_arn(service="ecs", resource="task", resource_name=f"{cluster_name}/*")
     service = stack.format_arn(service="ecs", resource="service", resource_name=f"{cluster_name}/{service_name}")
@@ -66,4 +70,5 @@ def handler_task_role(
         f"IAM5[Resource::arn:<AWS::Partition>:ecs:{stack.region}:<AWS::AccountId>:task/{cluster_name}/*]",
         "a task asks for its own status and protects itself; its id is made when it starts, so the cluster is the bound",
     )
+    allow_on_requests(role, requests)
     return role

@@ -1,4 +1,4 @@
-"""The few alarms on what the catalogue's own do not see: answers that fail, and parts of AWS that are missing or refuse."""
+"""The few alarms on what the catalogue's own do not see: parts of AWS that are missing or refuse."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from infra.constructs.evenflow_metric import MINUTE, evenflow_metric
 from infra.constructs.runbook_alarm import RunbookAlarm, Urgency
 from infra.constructs.workers import worker_service_name
 from infra.settings import EnvironmentSettings
-from stream_core.metric_catalogue import QUEUE_DEPTH, RESPONSES_COMPLETED, RESPONSES_FAILED, STORE_RETRIES
+from stream_core.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES
 
-# Of so many ended answers a minute at least, a percentage says something.
-_ENOUGH_RESPONSES = 10
-_FAILED_PERCENT = 5
 _RETRIES_PER_MINUTE = 100
 _SHARE_OF_LIMIT = 0.8
 
 
 class ServiceAlarms(Construct):
-    """Failing answers, the queue, dead letters, the load balancer, the tasks and workers, the functions and their HTTP API."""
+    """The queue, dead letters, the load balancer, the tasks and workers, the functions and their HTTP API."""
 
     def __init__(
         self,
@@ -41,7 +38,6 @@ class ServiceAlarms(Construct):
         self._settings = settings
         self._alarm = partial(RunbookAlarm, self, settings=settings, topics=topics)
         self.alarms = [
-            self._failing_responses(),
             self._full_queue(),
             self._store_retries(),
             self._dead_letters(),
@@ -51,24 +47,6 @@ class ServiceAlarms(Construct):
             *self._functions(),
             *self._missing_workers(),
         ]
-
-    def _failing_responses(self) -> RunbookAlarm:
-        failed = evenflow_metric(RESPONSES_FAILED, self._settings, "Sum")
-        completed = evenflow_metric(RESPONSES_COMPLETED, self._settings, "Sum")
-        enough = f"failed+completed>={_ENOUGH_RESPONSES}"
-        return self._alarm(
-            "responses.failed",
-            metric=cloudwatch.MathExpression(
-                expression=f"IF({enough}, 100*failed/IF({enough}, failed+completed, 1), 0)",
-                using_metrics={"failed": failed, "completed": completed},
-                period=MINUTE,
-                label="percent of ended answers that failed",
-            ),
-            meaning=f"Answers that ended in an error, of those that ended. Alarm: > {_FAILED_PERCENT} %",
-            threshold=_FAILED_PERCENT,
-            silence="no answer ended",
-            urgency=Urgency.FELT,
-        )
 
     def _full_queue(self) -> RunbookAlarm:
         limit = self._settings.limits.queue_depth

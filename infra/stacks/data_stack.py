@@ -9,6 +9,7 @@ from infra.constructs.access_log_bucket import access_log_bucket
 from infra.constructs.data_key import data_key
 from infra.constructs.dead_letter_queue import dead_letter_queue
 from infra.constructs.key_secrets import KeySecrets
+from infra.constructs.request_bucket import RequestsArn, request_bucket
 from infra.constructs.tables import Tables
 from infra.settings import EnvironmentSettings
 
@@ -25,3 +26,7 @@ class DataStack(cdk.Stack):
         self.dead_letters = dead_letter_queue(self, "DeadLetters", settings=settings, key=self.key)
         self.secrets = KeySecrets(self, "Secrets", settings=settings, key=self.key)
         self.access_logs = access_log_bucket(self, "AccessLogs", settings)
+        self.requests = request_bucket(self, "Requests", settings=settings, key=self.key, access_logs=self.access_logs)
+        # By a name of ours: what may be done below it is acknowledged by that name.
+        name = f"{settings.prefix}-requests-arn"
+        self.requests_arn = RequestsArn(name, self.export_value(self.requests.bucket_arn, name=name))

@@ -46,6 +46,7 @@ class ServiceStack(cdk.Stack):
             service_name=cluster.service_name,
             tables=data.tables,
             dead_letters=data.dead_letters,
+            requests=data.requests_arn,
             secrets=data.secrets,
             key=data.key,
             token_source=token_source,
@@ -57,6 +58,7 @@ class ServiceStack(cdk.Stack):
             task_role=task_role,
             tables=data.tables,
             dead_letters=data.dead_letters,
+            requests=data.requests,
             secrets=data.secrets,
             token_source=token_source,
         )

@@ -1,7 +1,7 @@
 """`python -m tests.e2e.moving_picture`: films the page for the README, and checks that what it shows is true.
 
 Two handlers share a store behind one address. The network is cut and comes back; the handler that has the answer is
-killed, the other goes on, and the first is started again. The answer on the page must then equal the log.
+killed and started again, and whichever notices first goes on. The answer on the page must then equal the log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,13 @@ QUESTION = "What happens when my train enters a tunnel?"
 _MOST_BYTES = 2_000_000
 _SIZE = ViewportSize(width=760, height=660)
 _TAKE_OVER_MS = 60_000
+_TAKES = 5
+# Of the answer's some 800 characters: with fewer to come there is nothing to see of the take-over.
+_LEFT_TO_SAY = 500
+
+
+class SpoiltTakeError(Exception):
+    """The page came back too late, by the chance in its waiting. Nothing was lost, but the film would show too little."""
 
 
 class Camera:
@@ -85,52 +92,70 @@ class Stage:
     nodes: tuple[ServerProcess, ServerProcess]
 
 
-def play(stage: Stage) -> list[Scene]:
-    """Play the scenes; returns what happened when."""
-    first, second = stage.nodes
-    conversation, scenes = stage.conversation, []
+class Story:
+    """What happens, told as it happens."""
 
-    def scene(caption: str, *, network: bool = True, nodes: tuple[bool, bool] = (True, True), speed: int = 1) -> None:
-        scenes.append(Scene(time.time(), caption, network, nodes, speed))
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._network, self._first = True, True
+        self.scenes: list[Scene] = []
 
-    scene("A question. Node 1 answers.")
-    conversation.ask(QUESTION)
-    conversation.wait_for_more(120)
-    scene("The train enters a tunnel: the network is cut.", network=False)
-    stage.network.go_away()
-    stage.page.wait_for_timeout(1_500)
-    scene("The network is back. The page asks for what it missed.")
-    stage.network.come_back()
-    conversation.wait_for_more(60)
-    assert generations_running(first) == 1, "the answer had ended before its node was killed"
-    scene("Node 1 is killed (SIGKILL). Its lease of 10 s must lapse.", nodes=(False, True), speed=4)
-    first.kill()
-    conversation.server = second
-    conversation.wait_for_more(40, _TAKE_OVER_MS / 1000)
-    scene("Node 2 has taken over, and goes on at the next token.", nodes=(False, True))
-    stage.page.wait_for_timeout(1_000)
-    scene("Node 1 is started again. The answer goes on.", nodes=(False, True))
-    restarted = _start_while_filming(stage)
-    stage.network.lead_to(restarted, second)
-    scene("Node 1 is started again. The answer goes on.")
-    conversation.wait_for("done", _TAKE_OVER_MS)
-    conversation.check_the_end(may_restart=True)
-    scene("Complete. Not a token was lost.")
-    stage.page.wait_for_timeout(3_000)
-    return scenes
+    def play(self) -> None:
+        """All of it."""
+        stage, conversation = self._stage, self._stage.conversation
+        self._tell("A question. Node 1 answers.")
+        conversation.ask(QUESTION)
+        conversation.wait_for_more(120)
+        self._network = False
+        self._tell("The train enters a tunnel: the network is cut.")
+        stage.network.go_away()
+        stage.page.wait_for_timeout(1_500)
+        self._network = True
+        self._tell("The network is back. The page asks for what it missed.")
+        stage.network.come_back()
+        conversation.wait_for_more(60)
+        self._lose_a_node()
+        conversation.wait_for("done", _TAKE_OVER_MS)
+        conversation.check_the_end(may_restart=True)
+        self._tell("Complete. Not a token was lost.")
+        stage.page.wait_for_timeout(3_000)
+
+    def _lose_a_node(self) -> None:
+        """Kill the one that answers, start another in its place, and wait until somebody goes on with the answer."""
+        stage, conversation = self._stage, self._stage.conversation
+        first, second = stage.nodes
+        if generations_running(first) != 1 or len(conversation.text) > _LEFT_TO_SAY:
+            raise SpoiltTakeError("too little of the answer was left when the network was back")
+        self._first = False
+        self._tell("Node 1 is killed (SIGKILL). It counts as lost after 10 s.", speed=4)
+        first.kill()
+        conversation.server = second
+        length, is_told = len(conversation.text), False
+        with ThreadPoolExecutor(1) as starting:
+            started = starting.submit(stage.deployment.start, 1, public_ws_url=stage.network.ws_url)
+            while not (self._first and is_told):
+                stage.page.wait_for_timeout(100)  # which is when pictures are taken
+                if started.done() and not self._first:
+                    self._first = True
+                    stage.network.lead_to(*started.result(), second)
+                    self._tell("Node 1 is started again. It remembers nothing.", speed=1 if is_told else 4)
+                if not is_told and len(conversation.text) > length + 5:
+                    is_told = True
+                    self._tell(f"Node {self._owner(started)} takes the answer over, at the next token.")
+
+    def _owner(self, started: Future[list[ServerProcess]]) -> int:
+        return 1 if self._first and generations_running(started.result()[0]) else 2
+
+    def _tell(self, caption: str, speed: int = 1) -> None:
+        self.scenes.append(Scene(time.time(), caption, self._network, (self._first, True), speed))
 
 
-def _start_while_filming(stage: Stage) -> ServerProcess:
-    with ThreadPoolExecutor(1) as starting:
-        started = starting.submit(stage.deployment.start, 1, public_ws_url=stage.network.ws_url)
-        while not started.done():
-            stage.page.wait_for_timeout(100)  # which is when pictures are taken
-    (node,) = started.result()
-    return node
+def take() -> Film:
+    """Play it once, on servers of its own.
 
-
-def main() -> int:
-    """Make the picture."""
+    Raises:
+        SpoiltTakeError: try again.
+    """
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -145,11 +170,23 @@ def main() -> int:
         conversation = Conversation(page, first).open(url=network.url)
         page.wait_for_timeout(1_000)
         camera = Camera(page)
-        scenes = play(Stage(page, network, deployment, conversation, (first, second)))
+        story = Story(Stage(page, network, deployment, conversation, (first, second)))
+        story.play()
         browser.close()
-    size = Film(camera.pictures, scenes).write(PICTURE)
-    print(f"{PICTURE.relative_to(ROOT)}: {size:,} bytes")
-    return 0 if size < _MOST_BYTES else 1
+    return Film(camera.pictures, story.scenes)
+
+
+def main() -> int:
+    """Make the picture."""
+    for number in range(1, _TAKES + 1):
+        try:
+            size = take().write(PICTURE)
+        except SpoiltTakeError as error:
+            print(f"take {number}: {error}")
+        else:
+            print(f"{PICTURE.relative_to(ROOT)}: {size:,} bytes")
+            return 0 if size < _MOST_BYTES else 1
+    return 1
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def test_a_server_that_is_started_again_knows_nothing_of_the_answer(
     if how == "killed":
         first.kill()
     first.stop()
+    conversation.wait_for("connecting" if how == "killed" else "error")
     second = ServerProcess(tmp_path / "second.log", variables, (first.http_port, first.ws_port)).wait_until_serving()
     try:
         conversation.server = second
@@ -59,15 +60,19 @@ def test_a_server_that_is_started_again_knows_nothing_of_the_answer(
         # What has arrived stays, marked as incomplete, and the reader is told what to do.
         assert "".join(demo_tokens(62, _TOKENS)).startswith(conversation.shown)
         assert conversation.page.get_by_test_id("answer").count() == 1
-        expect(conversation.page.get_by_text("Incomplete")).to_be_visible()
-        expect(conversation.page.get_by_test_id("error")).to_contain_text("Ask again")
+        expect(conversation.page.locator(".note")).to_have_text("Incomplete")
+        problem = conversation.page.get_by_test_id("error")
+        if how == "killed":
+            expect(problem).to_contain_text("The rest of this answer is lost.")
+        expect(problem.get_by_role("button", name="Try again")).to_be_visible()
+        expect(conversation.page.get_by_text("No WebSocket could be opened")).to_have_count(0)
         conversation.check_what_was_seen()
         check_that_it_goes_on(conversation)
     finally:
         second.stop()
 
 
-def test_a_server_that_is_started_again_between_two_questions_is_not_noticed(
+def test_a_server_that_is_started_again_between_two_questions_is_missed_meanwhile(
     converse: Converse, network: RoughNetwork, tmp_path: Path
 ) -> None:
     variables = {"EVENFLOW_PUBLIC_WS_URL": network.ws_url}
@@ -78,9 +83,12 @@ def test_a_server_that_is_started_again_between_two_questions_is_not_noticed(
     conversation.check_the_end()
     first.kill()
     first.stop()
+    status = conversation.page.get_by_test_id("status")
+    expect(status).to_have_text("The server can't be reached. Trying again…", timeout=10_000)
     second = ServerProcess(tmp_path / "second.log", variables, (first.http_port, first.ws_port)).wait_until_serving()
     try:
         conversation.server = second
+        expect(status).to_have_text("Connects when you ask", timeout=30_000)
         check_that_it_goes_on(conversation)
         expect(conversation.page.get_by_test_id("error")).to_have_count(0)
     finally:

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, WebSocket, expect
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.other_site import OtherSite, other_site
-from tests.e2e.readme_snippets import at, blocks
+from tests.e2e.readme_snippets import at, blocks, commands
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
 OpenPage = Callable[[str], Page]
@@ -166,7 +166,7 @@ def _ask_the_element(page: Page, transport: str) -> None:
 def test_the_package_is_what_a_bundler_takes(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess, tmp_path: Path
 ) -> None:
-    (pack,) = (command for command in blocks("sh") if command.endswith("npm pack"))
+    (pack,) = commands("web/README.md")
     _run(["bash", "-c", pack], ROOT, {"npm_config_pack_destination": str(tmp_path), "npm_config_cache": str(tmp_path)})
     with tarfile.open(tmp_path / "evenflow-client-0.1.0.tgz") as package:
         package.extractall(tmp_path / "unpacked", filter="data")
@@ -294,11 +294,72 @@ def test_a_page_that_is_not_allowed_is_told_by_a_typed_error(
     assert page.locator("output").text_content() == ""
 
 
-def test_the_element_says_so_in_plain_language(open_page: OpenPage, site: OtherSite, server: ServerProcess) -> None:
-    page = open_page(site.page(_script(_NO_BACKOFF) + at(server, _ELEMENT)))
+_AT_ONCE_MS = 8_000
+"""The tries of a page that is not let in would take 34 s."""
+
+
+def _heard_in_the_console(page: Page) -> list[str]:
+    """What the element tells whoever has made the page."""
+    lines: list[str] = []
+    page.on("console", lambda line: lines.append(line.text) if line.text.startswith("Evenflow:") else None)
+    return lines
+
+
+def _expect_not_let_in(page: Page) -> None:
+    problem = page.get_by_test_id("error").last
+    expect(problem).to_contain_text("This page may not use this server.", timeout=_AT_ONCE_MS)
+    expect(page.get_by_test_id("status")).to_have_attribute("data-state", "error")
+
+
+@pytest.mark.parametrize("which", ["server", "allowing_others"])
+def test_the_element_says_at_once_that_the_page_is_not_let_in_and_the_console_how_it_would_be(
+    open_page: OpenPage, site: OtherSite, request: pytest.FixtureRequest, which: str
+) -> None:
+    chosen: ServerProcess = request.getfixturevalue(which)
+    page = open_page("about:blank")
+    console = _heard_in_the_console(page)
+    page.goto(site.page(at(chosen, _ELEMENT)))
+    _expect_not_let_in(page)
     page.get_by_test_id("question").fill(_QUESTION)
     page.keyboard.press("Enter")
-    expect(page.get_by_text("The server cannot be reached.").first).to_be_visible(timeout=_WHOLE_MS)
+    expect(page.get_by_test_id("error")).to_have_count(2, timeout=_AT_ONCE_MS)
+    _expect_not_let_in(page)
+    expect(page.get_by_test_id("ask")).to_be_visible()
+    (line,) = console
+    assert f"EVENFLOW_ALLOWED_ORIGINS={site.origin}" in line
+    assert chosen.http_url in line
+
+
+def test_so_it_does_on_a_page_that_was_opened_as_a_file(
+    open_page: OpenPage, server: ServerProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(f'<!doctype html><meta charset="utf-8">{at(server, _ELEMENT)}', "utf-8")
+    page = open_page("about:blank")
+    console = _heard_in_the_console(page)
+    page.goto(file.as_uri())
+    _expect_not_let_in(page)
+    (line,) = console
+    assert "opened as a file" in line
+    assert "EVENFLOW_ALLOWED_ORIGINS=" in line
+
+
+def test_two_elements_on_a_page_keep_their_own_conversations_over_a_reload(
+    open_page: OpenPage, site: OtherSite, allowing: ServerProcess
+) -> None:
+    page = open_page(site.page(at(allowing, _ELEMENT) + "<evenflow-chat></evenflow-chat>"))
+    for number, seed in enumerate((31, 32)):
+        chat = page.locator("evenflow-chat").nth(number)
+        chat.get_by_test_id("question").fill(f"#demo tokens=150 gap_ms=40 seed={seed}")
+        chat.get_by_test_id("question").press("Enter")
+    for number in (0, 1):
+        chat = page.locator("evenflow-chat").nth(number)
+        expect(chat.get_by_test_id("status")).to_have_attribute("data-state", "streaming", timeout=_WHOLE_MS)
+    page.reload()
+    for number, seed in enumerate((31, 32)):
+        chat = page.locator("evenflow-chat").nth(number)
+        expect(chat.get_by_test_id("status")).to_have_attribute("data-state", "done", timeout=_WHOLE_MS)
+        assert chat.evaluate("it => it.lastText") == "".join(demo_tokens(seed, 150))
 
 
 @pytest.mark.parametrize(("which", "outcome"), [("allowing", "open"), ("allowing_others", "close"), ("server", "open")])

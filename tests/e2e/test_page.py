@@ -61,6 +61,25 @@ def test_a_reload_in_mid_answer_goes_on_with_it(open_page: OpenPage, server: Ser
     assert conversation.page.get_by_test_id("answer").count() == 1
 
 
+def test_retry_replaces_the_answer_and_the_model_sees_one_question(open_page: OpenPage, server: ServerProcess) -> None:
+    conversation = Conversation(open_page("about:blank"), server).open()
+    page = conversation.page
+    sent: list[dict[str, Any]] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(json.loads(frame))))
+    page.reload()
+    conversation.ask("#demo tokens=20 gap_ms=20 seed=9")
+    conversation.wait_for("done")
+    first = conversation.logged()
+    page.get_by_test_id("retry").click()
+    expect(page.get_by_test_id("answer").last).not_to_have_attribute("data-response-id", first["response_id"])
+    conversation.wait_for("done")
+    assert page.get_by_test_id("answer").count() == 1
+    assert page.get_by_role("article", name="Your question").count() == 1
+    messages = [frame for frame in sent if frame["type"] == "chat.message"]
+    assert [message.get("replaces") for message in messages] == [None, messages[0]["message_id"]]
+    assert conversation.shown == conversation.logged()["full_text"]
+
+
 def test_stop_ends_the_model_within_200_ms(open_page: OpenPage, server: ServerProcess) -> None:
     conversation = Conversation(open_page("about:blank"), server).open()
     took: list[float] = []

@@ -1,32 +1,66 @@
-"""Every command of the README is run as it stands, with other ports where 8080 might be taken."""
+"""Every command of the README, and of the pages that it sends its readers to, is run as it stands, with other ports where 8080
+might be taken. What takes minutes is run in a short form. What cannot be run here is looked at, and the reason is said.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from tests.e2e.readme_snippets import blocks, languages
+from bench import smoother
+from tests.e2e.readme_snippets import BLOCKS, PAGES, at, blocks, commands, page_text
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 
-COMMANDS = blocks("sh")
-# They run this very test, or for minutes: that they exist and know what to do is checked without doing it.
-RUN_ELSEWHERE = (
-    "make test",
-    "make check",
-    "make bench",
-    "make chaos",
-    "make synth ENV=dev",
-    "make deploy ENV=dev",
-    "make run-aws",
-)
-IN_THE_BROWSERS_TESTS = ("cd web && npm pack",)  # test_other_origins
+_SERVING = [command for command in commands() if command.endswith("make run")]
+_CALLS = commands("docs/protocol.md")
+_MOST_PICTURE_BYTES = 2_000_000
+
+
+@dataclass(frozen=True)
+class ShortForm:
+    """Less of what a target runs.
+
+    Args:
+        full: what the target runs.
+        further: the options that make it short.
+        says: what it says when all is well.
+    """
+
+    full: str
+    further: str
+    says: str
+
+
+_SHORT_FORMS = {
+    "make bench": ShortForm("-m bench", "--quick --only fallback", "pass"),
+    "make chaos": ShortForm("-m tests.chaos", "--short --faults kill", "nothing lost, nothing twice, nothing wrong"),
+}
+# They are no part of this test; each is a target that knows what to do.
+_REASONS_NOT_TO_RUN = {
+    "make test": "this test would wait for itself",
+    "make synth ENV=dev": "`make check` runs it for each environment",
+    "make deploy ENV=dev": "it needs an AWS account; tests/aws deploys to an emulator",
+    "make run-aws": "tests/aws runs the same system",
+}
+_SMOOTHER = ".venv/bin/python -m bench.smoother"
+_IN_TEST_OTHER_ORIGINS = {*blocks("html"), *blocks("js"), *commands("web/README.md")}
+# Beside commands they hold frames, bodies and calls of the library, which have tests of their own.
+_REFERENCES = ("docs/protocol.md", "web/README.md")
+
+
+def _run(command: list[str], seconds: float = 50) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=True)
 
 
 def _served(command: str, tmp_path: Path) -> int:
@@ -55,45 +89,87 @@ def _served(command: str, tmp_path: Path) -> int:
             process.wait(20)
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.endswith("make run")])
+@pytest.mark.parametrize("command", _SERVING)
 def test_what_serves_serves_the_page(command: str, tmp_path: Path) -> None:
     assert _served(command, tmp_path) == 200
 
 
 def test_the_three_calls_stream_an_answer(server: ServerProcess) -> None:
-    calls = [c for c in COMMANDS if "curl" in c and "/v1/" not in c]
+    *calls, _ = _CALLS
     assert len(calls) == 3
-    script = "\n".join(["set -euo pipefail", *calls]).replace("http://127.0.0.1:8080", server.http_url)
-    streamed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=True).stdout
+    script = at(server, "\n".join(["set -euo pipefail", *calls]))
+    streamed = _run(["bash", "-c", script]).stdout
     assert streamed.count("event: chat.response.delta") > 10
     assert "event: chat.response.completed" in streamed
 
 
 def test_openais_api_streams_an_answer(server: ServerProcess) -> None:
-    [call] = [c for c in COMMANDS if "/v1/" in c]
-    script = call.replace("http://127.0.0.1:8080", server.http_url)
-    streamed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=True).stdout
+    streamed = _run(["bash", "-c", at(server, _CALLS[-1])]).stdout
     assert streamed.count("chat.completion.chunk") > 10
     assert streamed.rstrip().endswith("data: [DONE]")
 
 
 def test_code_for_openais_api_prints_an_answer(server: ServerProcess) -> None:
     [code] = blocks("python")
-    code = code.replace("http://127.0.0.1:8080", server.http_url)
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    ran = _run([sys.executable, "-c", at(server, code)])
     assert len(ran.stdout.split()) > 20
     assert not ran.stderr
 
 
-@pytest.mark.parametrize("command", RUN_ELSEWHERE)
+def test_the_agents_of_the_readme_are_taken(tmp_path: Path) -> None:
+    [agents] = blocks("toml")
+    file = tmp_path / "agents.toml"
+    file.write_text(agents)
+    server = ServerProcess(tmp_path / "log", {"EVENFLOW_AGENTS": str(file)}).wait_until_serving()
+    try:
+        body = b'{"agent": "support"}'
+        with urllib.request.urlopen(urllib.request.Request(f"{server.http_url}/session", body)) as answer:
+            assert answer.status == 201
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("command", _SHORT_FORMS)
+@pytest.mark.timeout(240)
+def test_what_takes_minutes_works_in_its_short_form(command: str) -> None:
+    short = _SHORT_FORMS[command]
+    assert command in commands()
+    assert short.full in _run([*command.split(), "--dry-run"]).stdout
+    assert short.says in _run([sys.executable, *shlex.split(short.full), *shlex.split(short.further)], 230).stdout
+
+
+def test_the_smoother_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short answer, so that it may come evenly by chance: the exit status is for the long ones."""
+    assert _SMOOTHER in commands()
+    monkeypatch.setattr(smoother, "TOKENS", 60)
+    monkeypatch.setattr(smoother, "PICTURE", tmp_path / "smoother.png")
+    smoother.main()
+    with Image.open(tmp_path / "smoother.png") as picture:
+        assert picture.width > 100
+
+
+@pytest.mark.parametrize("command", _REASONS_NOT_TO_RUN)
 def test_the_other_targets_know_what_to_do(command: str) -> None:
-    assert command in COMMANDS
-    planned = subprocess.run([*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert any(tool in planned.stdout for tool in ("python -m", "bin/cdk synth"))
+    assert command in commands()
+    planned = _run([*command.split(), "--dry-run"]).stdout
+    assert any(tool in planned for tool in ("python -m", "bin/cdk synth"))
 
 
-def test_no_command_of_the_readme_is_left_out() -> None:
-    elsewhere = RUN_ELSEWHERE + IN_THE_BROWSERS_TESTS
-    run = [c for c in COMMANDS if c.endswith("make run") or "curl" in c or c in elsewhere]
-    assert sorted(run) == sorted(COMMANDS)
-    assert languages() == {"sh", "python", "html", "js"}  # test_other_origins has the last two
+def test_no_command_and_no_block_is_left_out() -> None:
+    run = {*_SERVING, *_CALLS, *_SHORT_FORMS, *_REASONS_NOT_TO_RUN, _SMOOTHER, *_IN_TEST_OTHER_ORIGINS}
+    assert set(commands()) - run == set()
+    code = {it.code for it in BLOCKS if it.language != "sh" and it.page not in _REFERENCES}
+    assert code - _IN_TEST_OTHER_ORIGINS - {*blocks("python"), *blocks("toml")} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_target_that_a_page_names_exists(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)(?=`| [A-Z_]+=|\n```)", page_text(page))) <= targets
+
+
+def test_the_moving_picture_moves_and_is_small() -> None:
+    [name] = re.findall(r"\]\((docs/images/\S+\.webp)\)", page_text("README.md"))
+    assert (ROOT / name).stat().st_size < _MOST_PICTURE_BYTES
+    with Image.open(ROOT / name) as picture:
+        assert getattr(picture, "n_frames", 1) > 50

@@ -33,9 +33,11 @@ def _settings(name: str) -> EnvironmentSettings:
 
 
 def _choosy() -> EnvironmentSettings:
-    """dev with everything that the environments leave out: GPUs, a domain, a web ACL, pages of other origins."""
+    """dev with everything that the environments leave out: GPUs, agents, a domain, a web ACL, pages of other origins."""
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
+    data["agents"] = {"support": {"instructions": "You answer for Acme.", "suggestions": ["Where is my order?"]}}
+    data["inference"]["models"] = "gpt-4o-mini="
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
     data["edge"] |= {
         "domain_name": "chat.example.com",

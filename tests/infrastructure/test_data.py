@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
+from infra.constructs import request_bucket
 from infra.constructs import tables as declared
+from stream_aws import s3_large_texts
 from stream_aws import tables as written
 from stream_aws.redrive import NAMES
 from stream_aws.signing_keys import SHORTEST_SIGNING_KEY
@@ -158,3 +160,38 @@ def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made
     for given in (None, "", "another"):
         with pytest.raises(AuthenticationFailed):
             opened(given)
+
+
+def test_large_requests_are_private_encrypted_and_gone_after_a_day(synthesis: Synthesis) -> None:
+    ((name, bucket),) = (
+        (name, bucket)
+        for name, bucket in synthesis.of_type("AWS::S3::Bucket", "data").items()
+        if name.startswith("Requests")
+    )
+    properties = bucket["Properties"]
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    (rule,) = properties["LifecycleConfiguration"]["Rules"]
+    assert (rule["ExpirationInDays"], rule["Status"], "Prefix" in rule) == (1, "Enabled", False)
+    (encryption,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    algorithm = encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"]
+    assert algorithm == ("aws:kms" if synthesis.settings.data.customer_key else "AES256")
+    (policy,) = (
+        policy["Properties"]["PolicyDocument"]
+        for policy in synthesis.of_type("AWS::S3::BucketPolicy", "data").values()
+        if policy["Properties"]["Bucket"] == {"Ref": name}
+    )
+    assert any(
+        statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for statement in policy["Statement"]
+    )
+
+
+def test_tasks_write_below_the_prefix_that_they_may(synthesis: Synthesis) -> None:
+    assert request_bucket.REQUEST_PREFIX == s3_large_texts.PREFIX
+    (task,) = (
+        task["Properties"]
+        for name, task in synthesis.of_type("AWS::ECS::TaskDefinition", "service").items()
+        if name.startswith("Task")
+    )
+    variables = {each["Name"]: each["Value"] for each in task["ContainerDefinitions"][0]["Environment"]}
+    assert "Requests" in str(variables["EVENFLOW_REQUESTS_BUCKET"])

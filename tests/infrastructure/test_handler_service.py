@@ -11,7 +11,9 @@ import pytest
 
 from fargate_handler import deactivation
 from fargate_handler.gateway import sticky_cookie
+from fargate_handler.public_models import parse_models
 from fargate_handler.settings import HandlerSettings
+from stream_core.agents import agents_from_json
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
 from tests.infrastructure.synthesis import Synthesis
@@ -145,6 +147,26 @@ def test_limits_reach_the_handler_as_the_settings_say(synthesis: Synthesis) -> N
 def test_the_handler_is_told_where_dead_letters_go(synthesis: Synthesis) -> None:
     (queue,) = synthesis.of_type("AWS::SQS::Queue", "data")
     assert queue in json.dumps(_variables(synthesis)["EVENFLOW_DEAD_LETTERS_QUEUE"])
+
+
+def test_clients_see_public_names_of_models_alone(synthesis: Synthesis) -> None:
+    variables, inference = _variables(synthesis), synthesis.settings.inference
+    if inference.kind == "demo":
+        assert "EVENFLOW_MODELS" not in variables
+    else:
+        assert parse_models(variables["EVENFLOW_MODELS"]) == {inference.bedrock.foundation_model: ""}
+
+
+def test_agents_reach_the_handler_whole_and_the_function_without_their_instructions(choosy: Synthesis) -> None:
+    assert _variables(choosy)["EVENFLOW_MODELS"] == "gpt-4o-mini="
+    assert agents_from_json(_variables(choosy)["EVENFLOW_AGENTS_JSON"], "") == choosy.settings.agents
+    (function,) = (
+        function["Properties"]["Environment"]["Variables"]
+        for function in choosy.of_type("AWS::Lambda::Function", "functions").values()
+        if "session_init" in function["Properties"]["Handler"]
+    )
+    assert json.loads(function["EVENFLOW_AGENTS_JSON"]) == {"support": {"suggestions": ["Where is my order?"]}}
+    assert function["EVENFLOW_MODEL"] == "sagemaker"
 
 
 def test_the_handler_is_told_its_model(synthesis: Synthesis) -> None:

@@ -25,7 +25,7 @@ DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden
 PERCENTILES = [metric for metric in PLAIN if metric.alarm and metric.alarm.statistic is Statistic.P95]
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
-FELT_TOO = {"responses.failed", "load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
+FELT_TOO = {"load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
 CAN_WAIT = {"store.retries", "dead_letters.waiting", "session_init.duration_ms", "rotate_signing_keys.errors"}
 # A drop within a minute is recorded, its five-minute copy is felt.
 RECORDED = {metric.name for metric in DROPS}
@@ -213,18 +213,6 @@ class TestSuddenDrop:
         self, series: Series, expected: list[bool], cautious: bool, alarms: dict[str, Any]
     ) -> None:
         assert self.raised(alarms["ws.messages_per_second-5-minutes"], series, cautious=cautious)[1:] == expected
-
-
-@pytest.mark.parametrize("cautious", [False, True])
-@pytest.mark.parametrize(
-    ("failed", "completed", "expected"),
-    [(0, 100, 0), (6, 94, 6), (1, 0, 0), (0, 0, 0), (10, 0, 100), (None, 100, None)],
-)
-def test_failing_answers_are_a_percentage_of_enough(
-    failed: float | None, completed: float, expected: float | None, cautious: bool, alarms: dict[str, Any]
-) -> None:
-    series: dict[str, Series] = {"responses.failed": [failed], "responses.completed": [completed]}
-    assert MetricMath(alarms["responses.failed"]["Metrics"], series, cautious).result() == [expected]
 
 
 class TestDeadLetters:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from stream_aws.s3_large_texts import PREFIX
 from stream_aws.tables import UNFINISHED_INDEX
 from tests.infrastructure.synthesis import Synthesis
 
@@ -93,6 +94,8 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
         "ecs:DescribeTasks",
         "ecs:GetTaskProtection",
         "ecs:UpdateTaskProtection",
+        "s3:GetObject",
+        "s3:PutObject",
         "sqs:SendMessage",
     }
     assert (
@@ -111,6 +114,9 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     name = f"evenflow-{synthesis.settings.name}"
     assert f":service/{name}/{name}-handler" in actions["ecs:DescribeServices"]
     assert "DeadLetters" in actions["sqs:SendMessage"]
+    for action in ("s3:GetObject", "s3:PutObject"):
+        assert f'"{prefix}-requests-arn"' in actions[action]
+        assert f'"/{PREFIX}*"' in actions[action]
     for action in ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"):
         assert "Responses" in actions[action]
         assert not any(other in actions[action] for other in ("Ledger", "Sessions"))
@@ -163,7 +169,7 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
 
 def test_the_key_serves_through_its_services_only(synthesis: Synthesis) -> None:
     services = ["dynamodb.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com"]
-    of_handlers = [*services, "sqs.us-east-1.amazonaws.com"]
+    of_handlers = [*services, "sqs.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com"]
     for name, statement in _statements(synthesis):
         if any(action.startswith("kms:") for action in _as_list(statement["Action"])) and "Observ" not in name:
             expected = of_handlers if "TaskRole" in name else services

@@ -46,7 +46,8 @@ def checked_error(body: Frame) -> Frame:
     """The error object of a body or frame, which must have the contract's one shape."""
     error: Frame = body["error"]
     assert {"type", "code", "message"} <= error.keys(), error
-    assert error.keys() <= {"type", "code", "message", "param", "retry_after_ms", "expected", "response_id"}, error
+    known = {"type", "code", "message", "param", "retry_after_ms", "status", "expected", "response_id"}
+    assert error.keys() <= known, error
     assert all(isinstance(error[name], str) and error[name] for name in ("type", "code", "message")), error
     return error
 

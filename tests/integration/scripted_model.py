@@ -37,6 +37,7 @@ class Reply:
     content_type: str = "text/event-stream"
     gap: float = 0.0
     then: str = "end"
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -47,6 +48,8 @@ class ScriptedModel:
     replies: list[Reply] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    connections: set[object] = field(default_factory=set)
+    """Each that a request came over."""
     open: int = 0
     """Requests that are being answered."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -68,6 +71,7 @@ class ScriptedModel:
         """`POST /v1/chat/completions`."""
         self.requests.append(await request.json())
         self.headers.append(dict(request.headers))
+        self.connections.add(request.transport)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         self.open += 1
         self._changed.set()
@@ -80,7 +84,7 @@ class ScriptedModel:
     async def _send(self, reply: Reply, request: web.Request) -> web.StreamResponse:
         if reply.then == "silence before the head":
             await asyncio.sleep(60)
-        response = web.StreamResponse(status=reply.status, headers={"Content-Type": reply.content_type})
+        response = web.StreamResponse(status=reply.status, headers={"Content-Type": reply.content_type} | reply.headers)
         await response.prepare(request)
         for piece in reply.pieces:
             await response.write(piece)

@@ -101,7 +101,7 @@ class ServerProcess:
     async def until_logged(self, text: str, seconds: float = _STATE_SECONDS) -> None:
         """Wait until its log has this text."""
         async with asyncio.timeout(seconds):
-            while text not in self.log:
+            while text not in self.log:  # noqa: ASYNC110 - another process writes it
                 await asyncio.sleep(0.01)
 
     @property

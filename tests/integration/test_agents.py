@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
@@ -179,17 +180,14 @@ async def test_a_file_is_read_again_on_sighup_and_a_wrong_one_changes_nothing(
     http: aiohttp.ClientSession, opened: OpenSession, server: ServerProcess, model: ScriptedModel, file: Path
 ) -> None:
     session = await opened(server, agent="support")
-    file.write_text(AGENTS.replace("Acme", "Globex"))
-    await _reread(server, "the agents were read again: support, impatient")
+    await _rewritten(file, AGENTS.replace("Acme", "Globex"), server, "the agents were read again: support, impatient")
     await _answer(session)
     assert model.requests[-1]["messages"][0]["content"] == "You answer for Globex."
-    file.write_text(AGENTS.replace("0.2", "20"))
-    await _reread(server, "the agents stay as they are: ")
+    await _rewritten(file, AGENTS.replace("0.2", "20"), server, "the agents stay as they are: ")
     assert "[support] temperature: must be a number from 0 to 2" in server.log
     await _answer(await opened(server, agent="support"))
     assert model.requests[-1]["messages"][0]["content"] == "You answer for Globex."
-    file.write_text("[sales]\n")
-    await _reread(server, "the agents were read again: sales")
+    await _rewritten(file, "[sales]\n", server, "the agents were read again: sales")
     refused = await session.call("POST", "/chat/message", {**_MESSAGE, "message_id": "m2", "previous_message_id": "m1"})
     assert (refused.status, refused.error["code"]) == (404, "agent_not_found")
 
@@ -205,6 +203,8 @@ def _message(**fields: object) -> dict[str, Any]:
     return {"message_id": "m1", "payload": {"text": "hi", **fields}}
 
 
-async def _reread(server: ServerProcess, line: str) -> None:
+async def _rewritten(file: Path, text: str, server: ServerProcess, line: str) -> None:
+    """The file is another one, and the server has seen it, of which it logs `line`."""
+    await asyncio.to_thread(file.write_text, text)
     server.send_signal(signal.SIGHUP)
     await server.until_logged(line)

@@ -34,7 +34,8 @@ def server(serve: Serve, model: ScriptedModel) -> ServerProcess:
         model_url=model.url,
         model_api_key="sk-of-the-tests",
         fallback_text="",
-        first_token_deadline_seconds=1,
+        model_first_sign_seconds=1,
+        model_silence_seconds=1,
         model_deadline_seconds=3,
     )
 
@@ -129,7 +130,7 @@ _FAILURES = {
     ),
     "nothing": Reply([]),
     "a status": Reply([b"<html>Bad Gateway</html>"], status=502, content_type="text/html"),
-    "a status and bytes": Reply([b"\xff\xfe\x00"], status=503, content_type="text/plain; charset=utf-8"),
+    "a status and bytes": Reply([b"\xff\xfe\x00"], status=500, content_type="text/plain; charset=utf-8"),
 }
 
 
@@ -160,7 +161,7 @@ async def test_a_silent_server_is_hung_up_on(
 ) -> None:
     server = serve(
         model="openai", model_url=model.url, fallback_text="", model_retries=0,
-        first_token_deadline_seconds=0.5, model_deadline_seconds=1,
+        model_first_sign_seconds=0.5, model_silence_seconds=0.5,
     )  # fmt: skip
     model.will(Reply([_HALF], then=then))
     answer = await _ask(opened, server)

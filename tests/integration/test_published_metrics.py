@@ -6,6 +6,7 @@ named in `cloudwatch_emulator`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,14 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.orchestrator import Orchestrator
+from fargate_handler.settings import HandlerSettings
+from fargate_handler.token_sources.openai import OpenAIModel
 from stream_aws.cloudwatch_publisher import cloudwatch_unit
 from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.limits import Limits
 from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
 from tests.infrastructure.synthesis import Synthesis, synthesize
 from tests.integration.alarm_evaluation import Selection, selections
@@ -28,6 +35,9 @@ from tests.integration.published_minutes import (
     HandlerTask,
     Service,
 )
+from tests.integration.scripted_model import Reply, scripted_model
+from tests.integration.server_process import free_port
+from tests.unit.hand_turned_clock import HandTurnedClock
 
 LEVEL = catalogue.ACTIVE_CONNECTIONS
 WATCHED = [metric for metric in CATALOGUE if metric.alarm]
@@ -310,3 +320,51 @@ async def test_p95_of_six_million_events_in_a_minute(service: Service) -> None:
     )
     assert (await service.series(p95))[0] == pytest.approx(150)
     assert (await service.series(samples))[0] == 6_000_000
+
+
+# -- the outage drill ------------------------------------------------------------------------------------------------
+
+
+async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_text: str, minute: int) -> None:
+    """What a handler does with three messages, with the limits that it has by default."""
+    clock = HandTurnedClock()
+    orchestrator = Orchestrator(
+        source=source,
+        clock=clock.delivery,
+        limits=Limits(),
+        metrics=task.metrics,
+        fallback_text=fallback_text,
+        monotonic=clock.monotonic,
+    )
+    for number in range(3):
+        channel = Channel("public", "demo", f"{minute}-{number}")
+        await orchestrator.submit(IngestEvent(channel, "m1", None, "a question", grace_seconds=30.0))
+    async with asyncio.timeout(10):
+        while orchestrator.busy:  # noqa: ASYNC110 - retries are a fraction of a second away
+            await asyncio.sleep(0.01)
+
+
+_DEFAULT_FALLBACK = str(HandlerSettings.model_fields["fallback_text"].default)
+_OUTAGES = {
+    "a server that fails": (500, _DEFAULT_FALLBACK, True),
+    "a wrong key": (401, _DEFAULT_FALLBACK, True),
+    "nobody there": (None, _DEFAULT_FALLBACK, True),
+    "a fallback answer in the model's place": (500, "Please ask again.", True),
+    "messages that are refused": (400, _DEFAULT_FALLBACK, False),
+}
+
+
+@pytest.mark.parametrize("what", _OUTAGES)
+async def test_a_model_that_always_fails_raises_the_alarm(what: str, service: Service, alarms: Alarms) -> None:
+    status, fallback_text, raised = _OUTAGES[what]
+    task = HandlerTask()
+    async with scripted_model() as model:
+        model.will(Reply([b"no"], status=status or 200))
+        url = model.url if status else f"http://127.0.0.1:{free_port()}/v1"
+        source = OpenAIModel(url, "m", None)
+        for minute in range(WINDOW_MINUTES):
+            await _minute_of_answers(task, source, fallback_text, minute)
+            await service.publish(task, minute)
+        await source.close()
+    expected = {f"evenflow-{ENVIRONMENT}-{catalogue.RESPONSE_FAILURE_RATE.name}"} if raised else set()
+    assert await service.raised(alarms) == expected

@@ -55,6 +55,7 @@ class Account:
             "EVENFLOW_TOKEN_KEYS_SECRET": self.token_keys,
             "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
             "EVENFLOW_SESSIONS_TABLE": self.sessions,
+            "EVENFLOW_MODEL": "demo",
             "POWERTOOLS_SERVICE_NAME": "session_init",
         }
 
@@ -160,6 +161,18 @@ async def test_a_named_session_is_continued(ask: Ask) -> None:
         told = (await ask("POST", "/session", body)).json
         assert told["session_id"] == "my-own.session_1"
         assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "demo", "my-own.session_1")
+
+
+async def test_both_know_the_same_agents(account: Account, serve: Serve, http: aiohttp.ClientSession) -> None:
+    agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
+    function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
+    handler = asking_server(serve(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
+    for body in ({}, {"agent": "sales", "user": "zoe"}, {"agent": "demo"}):
+        by_function, by_handler = [await ask("POST", "/session", body) for ask in (function, handler)]
+        assert by_function.status == by_handler.status
+        for field in ("agent", "suggestions", "error"):
+            assert by_function.json.get(field) == by_handler.json.get(field)
+    assert by_function.error["code"] == "agent_not_found"
 
 
 @pytest.mark.parametrize(("tenant", "key"), [("acme", ACME_KEY), ("globex", GLOBEX_KEY)])

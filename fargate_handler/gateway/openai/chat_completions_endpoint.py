@@ -16,11 +16,12 @@ from fargate_handler.gateway.openai.request_body import read_body
 from fargate_handler.gateway.openai.sender import sender_of
 from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
 from fargate_handler.gateway.openai.whole_completion import WholeCompletion
+from stream_core.errors import EvenflowError, is_worth_repeating
 from stream_core.http_contract import whole_number
 from stream_core.response_stream import ResponseStream
 
 _REQUEST_ID = "x-request-id"
-# OpenAI's clients repeat what failed; who didn't want to wait any longer doesn't want that.
+# OpenAI's clients repeat what failed. Who didn't want to wait any longer doesn't want that, and some errors only stay.
 _NOT_AGAIN = {"x-should-retry": "false"}
 
 
@@ -46,8 +47,10 @@ class ChatCompletionsEndpoint:
             call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)
-        except TimedOut as late:
-            answer = error_answer(late)
+        except EvenflowError as error:
+            if is_worth_repeating(error) and not isinstance(error, TimedOut):
+                raise
+            answer = error_answer(error)
             answer.headers.update(_NOT_AGAIN)
             return answer
         finally:

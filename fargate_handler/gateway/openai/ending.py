@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stream_core.errors import (
     EvenflowError,
     Gone,
@@ -43,15 +45,15 @@ def check_completed(stream: ResponseStream) -> None:
         raise _error_of(stream.error)
 
 
-def _error_of(error: dict[str, object]) -> EvenflowError:
+def _error_of(error: dict[str, Any]) -> EvenflowError:
     # It may come from another task, as the object that stands in the log.
     kind = next((known for known in _CLASSES if known.type == error["type"]), InternalError)
     if error["code"] in _TIMEOUTS:
         kind = UpstreamTimeout
-    retry_after_ms, param = error.get("retry_after_ms"), error.get("param")
     return kind(
         str(error["message"]),
         code=str(error["code"]),
-        param=param if isinstance(param, str) else None,
-        retry_after_ms=retry_after_ms if isinstance(retry_after_ms, int) else None,
+        param=error.get("param"),
+        retry_after_ms=error.get("retry_after_ms"),
+        status=error.get("status"),
     )

@@ -1,4 +1,4 @@
-"""The clients of OpenAI's Realtime API are let in on either port, told that it isn't served, and let go."""
+"""Clients of OpenAI's Realtime API are let in on either port, told that it isn't served, let go."""
 
 from __future__ import annotations
 

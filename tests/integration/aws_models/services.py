@@ -69,7 +69,7 @@ BEDROCK = Service(
             "throttlingException": "upstream_throttled",
             "modelStreamErrorException": "upstream_failed",
             "internalServerException": "upstream_failed",
-            "serviceUnavailableException": "upstream_failed",
+            "serviceUnavailableException": "upstream_overloaded",
             "validationException": "model_refused",
             "exceptionOfTomorrow": "upstream_failed",
         }.items()

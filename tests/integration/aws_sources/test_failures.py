@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.errors import ModelRefused, UpstreamFailed, UpstreamRejected
+from stream_core.errors import ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
 from tests.integration.aws_models.events import bedrock_end, json_event, text_delta
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import Reply, refuses, sends
@@ -97,15 +97,15 @@ def _container(status: int, said: str) -> Reply:
 
 
 _ANSWERED = {
-    "throttled": (refuses(429, "ThrottlingException", "Too many"), UpstreamFailed, "upstream_throttled"),
-    "no such model": (refuses(404, "ResourceNotFoundException", "Not found."), UpstreamRejected, "upstream_failed"),
-    "no permission": (refuses(403, "AccessDeniedException", "User: arn:… is"), UpstreamRejected, "upstream_failed"),
-    "expired": (refuses(403, "ExpiredTokenException", "It has expired"), UpstreamRejected, "upstream_failed"),
-    "too long": (refuses(400, "ValidationException", "Input is too long"), ModelRefused, "model_refused"),
-    "overloaded": (refuses(503, "ServiceUnavailableException", "Later"), UpstreamFailed, "upstream_failed"),
+    "throttled": (refuses(429, "ThrottlingException", "Too many"), UpstreamAnswered, "upstream_throttled"),
+    "no such model": (refuses(404, "ResourceNotFoundException", "Not found."), UpstreamRejected, "model_not_set_up"),
+    "no permission": (refuses(403, "AccessDeniedException", "User: arn:… is"), UpstreamRejected, "model_not_set_up"),
+    "expired": (refuses(403, "ExpiredTokenException", "It has expired"), UpstreamRejected, "model_not_set_up"),
+    "too long": (refuses(400, "ValidationException", "Input is too long"), ModelRefused, "context_length_exceeded"),
+    "overloaded": (refuses(503, "ServiceUnavailableException", "Later"), UpstreamAnswered, "upstream_overloaded"),
     "an internal error": (refuses(500, "InternalServerException", "x"), UpstreamFailed, "upstream_failed"),
     "a slow model": (refuses(408, "ModelTimeoutException", "x"), UpstreamFailed, "upstream_failed"),
-    "a model that loads": (refuses(429, "ModelNotReadyException", "x"), UpstreamFailed, "upstream_throttled"),
+    "a model that loads": (refuses(429, "ModelNotReadyException", "x"), UpstreamAnswered, "upstream_throttled"),
     "a page": (Reply([(0, b"<html>x</html>")], 502), UpstreamFailed, "upstream_failed"),
     "bytes": (Reply([(0, b"\xff\xfe")], 503), UpstreamFailed, "upstream_failed"),
 }
@@ -113,11 +113,15 @@ _ANSWERED_BY_SAGEMAKER = {
     "no such endpoint": (
         refuses(400, "ValidationError", "Endpoint x of account 111111111111 not found."),
         UpstreamRejected,
-        "upstream_failed",
+        "model_not_set_up",
     ),
-    "a container's 400": (_container(400, '{"error": {"message": "too long"}}'), ModelRefused, "model_refused"),
-    "a container's 404": (_container(404, "no such model"), UpstreamRejected, "upstream_failed"),
-    "a container's 429": (_container(429, ""), UpstreamFailed, "upstream_throttled"),
+    "a container's 400": (
+        _container(400, '{"error": {"message": "too long"}}'),
+        ModelRefused,
+        "context_length_exceeded",
+    ),
+    "a container's 404": (_container(404, "no such model"), UpstreamRejected, "model_not_set_up"),
+    "a container's 429": (_container(429, ""), UpstreamAnswered, "upstream_throttled"),
     "a container's 500": (_container(500, "a traceback"), UpstreamFailed, "upstream_failed"),
 }
 

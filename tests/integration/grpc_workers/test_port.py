@@ -98,7 +98,7 @@ async def test_a_worker_that_cannot_continue_does_not_begin_again_behind_the_beg
     [
         (UpstreamFailed("it broke", code="upstream_failed"), UpstreamFailed, "upstream_failed"),
         (UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000), UpstreamFailed, "upstream_throttled"),
-        (UpstreamRejected("not you", code="upstream_failed"), UpstreamRejected, "upstream_failed"),
+        (UpstreamRejected("not you", code="model_not_set_up"), UpstreamRejected, "model_not_set_up"),
         (ModelRefused("not that", code="model_refused"), ModelRefused, "model_refused"),
     ],
     ids=str,
@@ -149,7 +149,12 @@ async def test_a_sink_that_wants_no_more_stops_the_model(serving: Serving, opene
     await model.until_running(0)
 
 
-_SHORT = {"first_token_deadline_seconds": 0.2, "model_deadline_seconds": 0.2, "pause_seconds": 0.1}
+_SHORT = {
+    "model_first_sign_seconds": 0.2,
+    "model_silence_seconds": 0.2,
+    "model_deadline_seconds": 0.2,
+    "pause_seconds": 0.1,
+}
 
 
 async def test_a_deadline_ends_the_call_on_both_sides(

@@ -116,7 +116,7 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
     serve: Serve, workers: Workers, opened: OpenSession
 ) -> None:
     silent, awake = workers(), workers()
-    server = _in_front_of(serve, [silent, awake], first_token_deadline_seconds=40)
+    server = _in_front_of(serve, [silent, awake], model_first_sign_seconds=60)
     session = await opened(server)
     async with session.connect() as connection:
         await connection.ask("m0", None, demo(tokens=1))
@@ -156,7 +156,14 @@ async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opene
 
 async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opened: OpenSession) -> None:
     worker = workers()
-    server = _in_front_of(serve, [worker], first_token_deadline_seconds=0.5, model_deadline_seconds=1, model_retries=0)
+    server = _in_front_of(
+        serve,
+        [worker],
+        model_first_sign_seconds=0.5,
+        model_silence_seconds=0.5,
+        model_deadline_seconds=1,
+        model_retries=0,
+    )
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(tokens=10, hang_after=3))

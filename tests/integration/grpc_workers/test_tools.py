@@ -28,7 +28,7 @@ _TURNS = (
     Turn("tool", "流", tool_call_id="c1"),
     Turn("tool", "", tool_call_id="c2"),
 )
-_ASKED = ModelRequest("demo", _TURNS, 1, options=ModelOptions(tools=tuple(TOOLS), tool_choice="auto"))
+_ASKED = ModelRequest("demo", _TURNS, 1, options=ModelOptions(tools=tuple(TOOLS), tool_choice="auto"), marked=True)
 
 
 class OldWorker(InferenceServicer):

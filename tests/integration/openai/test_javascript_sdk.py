@@ -91,7 +91,7 @@ async def test_the_models(ask: Ask) -> None:
     [
         (asking("x"), "sk-wrong", ("AuthenticationError", 401, "invalid_api_key")),
         (asking("x", model="gpt-x"), _KEY, ("NotFoundError", 404, "model_not_found")),
-        (asking("x", n=2), _KEY, ("BadRequestError", 400, "unsupported_value")),
+        (asking("x", n=0), _KEY, ("BadRequestError", 400, "invalid_field")),
         (asking(demo(refuse="true")), _KEY, ("UnprocessableEntityError", 422, "model_refused")),
         (asking(demo(fail_after=0, fail_attempts=3)), _KEY, ("InternalServerError", 502, "upstream_failed")),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -38,12 +39,12 @@ async def test_prompts_are_not_kept(at: At, serve: Serve, opened: OpenSession) -
     assert grown < _REQUESTS * _PROMPT_BYTES / 2, grown
 
 
-_VALUES = {"x": [[] for _ in range(_PROMPT_BYTES // 3)]}
+_VALUES: dict[str, Any] = {"x": [[] for _ in range(_PROMPT_BYTES // 3)]}
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("parameters", [{}, _VALUES], ids=["text", "values"])
-async def test_what_requests_hold_is_bounded(at: At, serve: Serve, parameters: dict[str, object]) -> None:
+async def test_what_requests_hold_is_bounded(at: At, serve: Serve, parameters: dict[str, Any]) -> None:
     bound = 64 * _PROMPT_BYTES
     server = serve(requests_held_bytes=bound, grace_seconds=60)
     completions, endless = at(server), demo(tokens=5_000, gap_ms=100)

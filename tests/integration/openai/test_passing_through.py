@@ -97,7 +97,12 @@ async def test_messages_arrive_as_they_came_but_for_what_answers_alone_have(
         {"role": "assistant", "content": None, "refusal": "No."},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}}]},
     ]
-    echoed = {"provider_specific_fields": {"x": 1}, "annotations": [], "parsed": None, "function_call": None}
+    echoed: dict[str, object] = {
+        "provider_specific_fields": {"x": 1},
+        "annotations": [],
+        "parsed": None,
+        "function_call": None,
+    }
     sent = [message | echoed if message["role"] == "assistant" else message for message in said]
     tools = [{"type": "function", "function": {"name": "files.read"}}, {"type": "custom", "custom": {"name": "sh"}}]
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": tools}}

@@ -15,7 +15,7 @@ from tests.integration.conftest import Serve
 from tests.integration.openai.completions import Streamed, asking, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.openai.tools import TOOLS, demo_call
-from tests.integration.scripted_model import DONE, Reply, ScriptedModel, chunk, scripted_model
+from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
 
 _QUICK = demo(tokens=10, gap_ms=2, seed=5, calls=2)
@@ -161,13 +161,23 @@ async def test_it_passes_through_from_and_to_the_model_s_server(at: At, serve: S
     assert (streamed.text, _calls(streamed), streamed.finish_reason) == ("So\x1e: ", [_NOTED], "tool_calls")
 
 
-async def test_without_tools_a_text_is_what_it_is(at: At, serve: Serve, model: ScriptedModel) -> None:
+async def test_a_text_that_looks_like_a_mark_is_text(at: At, serve: Serve, model: ScriptedModel) -> None:
     text = '\x1e{"call":0,"id":"c","name":"note"}\n'
-    model.will(Reply([chunk(text), *_calling("{}"), _CALLED]))
+    model.will(Reply([chunk(text), END]))
     server = serve(model="openai", model_url=model.url)
     (choice,) = (await at(server).ask("x", model="openai")).json["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == (text, "stop")
     assert "tool_calls" not in choice["message"]
+    assert (await at(server).stream("x", model="openai")).text == text
+
+
+async def test_what_a_server_calls_without_tools_in_the_request_is_told_as_it_came(
+    at: At, serve: Serve, model: ScriptedModel
+) -> None:
+    model.will(Reply([*_calling(*_PIECES), _CALLED]))
+    server = serve(model="openai", model_url=model.url)
+    (choice,) = (await at(server).ask("x", model="openai")).json["choices"]
+    assert (choice["message"]["tool_calls"], choice["finish_reason"]) == ([_NOTED], "tool_calls")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
 from stream_core.channel import Channel
+from tests.chaos.arrival_rate import arrival_rate
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 
@@ -72,6 +73,13 @@ class Node:
         draining = asyncio.create_task(self.handler.drain())
         await self.clock.pass_time(seconds, step=0.05)
         return draining
+
+
+def _check_rate(clients: list[Client], per_second: float) -> None:
+    gone = [client.gone_at for client in clients if client.gone_at is not None]
+    assert len(gone) == len(clients)
+    rate = arrival_rate(gone, per_second)
+    assert rate.above <= 0.01, str(rate)
 
 
 @pytest.fixture
@@ -132,7 +140,7 @@ async def test_who_still_reads_is_waited_for_and_then_sent(node: Node) -> None:
     draining = await node.drain(60.0)
     assert [reader.gone_at for reader in readers] == [None] * 3
     readers[1].reading = False
-    await node.clock.pass_time(0.2)
+    await node.clock.pass_time(0.4)  # its next slot: three readers, 0.12 s apart
     assert readers[1].close_frame == (1001, "this node is leaving")
     assert [reader.gone_at is None for reader in readers] == [True, False, True]
     assert not draining.done()
@@ -150,6 +158,29 @@ async def test_a_reader_does_not_hold_up_those_that_come_after_it(node: Node) ->
     assert all(client.gone_at is not None for client in idle)
     reader.go()
     await node.clock.pass_time(0.1)
+
+
+async def test_readers_whose_answers_end_together_go_one_after_the_other() -> None:
+    node = Node(per_second=100.0)
+    readers = node.clients(300, reads=True, obeys=False)
+    draining = await node.drain(60.0)
+    assert [reader.gone_at for reader in readers] == [None] * 300
+    for reader in readers:
+        reader.reading = False
+    await node.clock.pass_time(5.0, step=0.05)
+    assert draining.done()
+    _check_rate(readers, per_second=100.0)
+    await node.handler.stop()
+
+
+async def test_readers_whose_answers_never_end_are_sent_one_after_the_other_before_the_time_is_up() -> None:
+    node = Node(per_second=100.0)
+    readers = node.clients(300, reads=True, obeys=False)
+    draining = await node.drain(105.2)
+    assert draining.done()
+    _check_rate(readers, per_second=100.0)
+    assert min(reader.gone_at or 0.0 for reader in readers) > 100.0, "as long as there is time"
+    await node.handler.stop()
 
 
 async def test_however_many_there_are_they_go_within_three_quarters_of_the_time() -> None:

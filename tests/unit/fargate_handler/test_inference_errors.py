@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+
 import grpc
 import pytest
 
 from fargate_handler.inference_errors import error_of, status_of
+from fargate_handler.token_sources.operator_log import OperatorLog
 from stream_core.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
     UnsupportedByModel,
+    UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
 )
 
 Status = grpc.StatusCode
+
+
+OPERATOR = OperatorLog(logging.getLogger(__name__))
 
 
 def ended(status: grpc.StatusCode, said: str = "", *told: tuple[str, str]) -> grpc.aio.AioRpcError:
@@ -31,12 +38,29 @@ def ended(status: grpc.StatusCode, said: str = "", *told: tuple[str, str]) -> gr
         (UpstreamFailed("it failed", code="upstream_failed"), Status.ABORTED),
         (UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000), Status.RESOURCE_EXHAUSTED),
         (InternalError("ours", code="internal_error"), Status.INTERNAL),
+        (
+            ModelRefused(
+                "no", code="context_length_exceeded", param="messages", status=400, type="invalid_request_error"
+            ),
+            Status.INVALID_ARGUMENT,
+        ),
+        (
+            UpstreamAnswered(
+                "later", code="rate_limit_exceeded", status=429, type="rate_limit_error", retry_after_ms=7
+            ),
+            Status.RESOURCE_EXHAUSTED,
+        ),
+        (UpstreamAnswered("it failed", code="upstream_failed", status=502), Status.ABORTED),
+        (
+            UpstreamRejected("no quota", code="insufficient_quota", status=429, type="rate_limit_error"),
+            Status.FAILED_PRECONDITION,
+        ),
     ],
 )
 def test_an_error_comes_out_as_it_went_in(error: EvenflowError, status: grpc.StatusCode) -> None:
     code, message, metadata = status_of(error)
     assert code is status
-    came = error_of(ended(code, message, *metadata))
+    came = error_of(ended(code, message, *metadata), OPERATOR)
     assert type(came) is type(error)
     assert came.to_object() == error.to_object()
 
@@ -44,7 +68,9 @@ def test_an_error_comes_out_as_it_went_in(error: EvenflowError, status: grpc.Sta
 def test_a_worker_that_is_not_let_in_is_not_asked_again_and_its_reasons_are_not_for_users(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    came = error_of(ended(*status_of(UpstreamRejected("the key of the model is wrong", code="upstream_failed"))[:2]))
+    came = error_of(
+        ended(*status_of(UpstreamRejected("the key of the model is wrong", code="model_not_set_up"))[:2]), OPERATOR
+    )
     assert type(came) is UpstreamRejected
     assert "key" not in came.message
     assert "the key of the model is wrong" in caplog.text
@@ -52,13 +78,13 @@ def test_a_worker_that_is_not_let_in_is_not_asked_again_and_its_reasons_are_not_
 
 def test_a_deadline_of_the_worker_is_a_timeout() -> None:
     code, message, metadata = status_of(UpstreamTimeout("x", code="model_timeout"))
-    assert type(error_of(ended(code, message, *metadata))) is UpstreamTimeout
-    assert error_of(ended(Status.DEADLINE_EXCEEDED, "Deadline Exceeded")).code == "model_timeout"
+    assert type(error_of(ended(code, message, *metadata), OPERATOR)) is UpstreamTimeout
+    assert error_of(ended(Status.DEADLINE_EXCEEDED, "Deadline Exceeded"), OPERATOR).code == "model_timeout"
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
 def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(status: grpc.StatusCode) -> None:
-    came = error_of(ended(status, "10.0.0.7: stack trace"))
+    came = error_of(ended(status, "10.0.0.7: stack trace"), OPERATOR)
     refused = (Status.FAILED_PRECONDITION, Status.NOT_FOUND, Status.PERMISSION_DENIED, Status.UNAUTHENTICATED)
     kinds = {
         Status.INVALID_ARGUMENT: ModelRefused,
@@ -66,7 +92,7 @@ def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(
         Status.UNIMPLEMENTED: UpstreamRejected,
     } | dict.fromkeys(refused, UpstreamRejected)
     assert type(came) is kinds.get(status, UpstreamFailed)
-    assert came.code in ("model_refused", "model_timeout", "upstream_failed")
+    assert came.code in ("model_refused", "model_timeout", "upstream_failed", "model_not_set_up")
     assert "stack trace" not in came.message or status is Status.INVALID_ARGUMENT
 
 

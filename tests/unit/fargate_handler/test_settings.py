@@ -39,7 +39,7 @@ def test_without_any_variable_it_runs_on_this_machine_with_the_demo_model(enviro
     assert (settings.http_host, settings.http_port, settings.ws_port) == ("127.0.0.1", 8080, 8081)
     assert settings.model == "demo"
     assert (settings.docs / "protocol.md").is_file()
-    assert settings.fallback_text
+    assert settings.fallback_text == "", "an error is told as an error"
 
 
 def test_keys_made_at_the_start_are_long_and_never_the_same(environment: Environment) -> None:

@@ -94,12 +94,53 @@ def test_the_last_good_value_stays_in_use(
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=["denied", "unreachable", "short", "no JSON", "binary"])
-def test_without_an_earlier_value_the_call_is_refused_and_the_next_one_asks_again(
+def test_without_an_earlier_value_the_call_is_refused_and_a_little_later_asked_again(
     failure: Mapping[str, str] | Exception, log: io.StringIO, logger: Logger, clock: Clock
 ) -> None:
-    secret = cached(SecretsManager(failure, holds(OLD)), logger, clock)
-    with pytest.raises(Overloaded) as refusal:
-        secret.get()
+    manager = SecretsManager(failure, holds(OLD))
+    secret = cached(manager, logger, clock)
+    for _ in range(5):
+        with pytest.raises(Overloaded) as refusal:
+            secret.get()
     assert (refusal.value.status, refusal.value.code, refusal.value.retry_after_seconds) == (503, "keys_unavailable", 2)
+    assert manager.calls == 1, "no call waits for an outage that another has just seen"
+    assert len(log.getvalue().splitlines()) == 1
     assert "calls are refused" in log.getvalue()
+    clock.now += 1
     assert list(secret.get()) == ["k1"]
+
+
+def test_while_nothing_is_held_it_is_asked_for_ever_more_rarely_and_each_refusal_says_when(
+    logger: Logger, clock: Clock
+) -> None:
+    manager = SecretsManager(DENIED)
+    secret = cached(manager, logger, clock)
+    began, asked_at, told = clock.now, [], []
+    for _ in range(400):
+        calls = manager.calls
+        with pytest.raises(Overloaded) as refusal:
+            secret.get()
+        if manager.calls > calls:
+            asked_at.append(clock.now - began)
+            told.append(refusal.value.retry_after_seconds)
+        clock.now += 0.125
+    assert asked_at == [0, 1, 3, 7, 15, 25, 35, 45]
+    assert told == [2, 2, 4, 8, 10, 10, 10, 10]
+
+
+def test_an_outage_that_is_over_is_forgotten(logger: Logger, clock: Clock) -> None:
+    manager = SecretsManager(DENIED, DENIED, holds(OLD), DENIED, DENIED)
+    secret = cached(manager, logger, clock)
+    for _ in range(2):
+        with pytest.raises(Overloaded):
+            secret.get()
+        clock.now += 2
+    assert list(secret.get()) == ["k1"]
+    clock.now += MAX_AGE_SECONDS
+    secret.get()
+    clock.now += 9.9
+    secret.get()
+    assert manager.calls == 4
+    clock.now += 0.1
+    secret.get()
+    assert manager.calls == 5

@@ -18,6 +18,7 @@ PROTOCOL = {
     "Gone": (410, "not_found_error"),
     "TooLarge": (413, "invalid_request_error"),
     "ModelRefused": (422, "model_refusal_error"),
+    "UnsupportedByModel": (400, "invalid_request_error"),
     "UpgradeRequired": (426, "invalid_request_error"),
     "RateLimited": (429, "rate_limit_error"),
     "UpstreamFailed": (502, "upstream_error"),

@@ -53,9 +53,14 @@ def test_a_whole_number() -> None:
     assert whole_number("n", "0", 7) == 0
     assert whole_number("n", "12", 7) == 12
     assert whole_number("n", "-1", 7, lowest=-1) == -1
+    assert whole_number("n", "007", 7) == 7
+    assert whole_number("n", "9" * 18, 7) == 10**18 - 1
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1,2", "9" * 5000])
+_WRITTEN_OTHERWISE = ["+1", "1_0", " 7", "7 ", "7\n", "\u0661\u0662", "\uff17", "\u00b2", "--1", "-"]
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1,2", "9" * 19, "9" * 5000, *_WRITTEN_OTHERWISE])
 def test_what_is_no_whole_number_is_refused_and_named(text: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         whole_number("from_index", text, 0)

@@ -214,13 +214,16 @@ def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later
     assert all(answer.event is not None for answer in answers[:40])
     frame = only_frame(answers[40])
     assert (frame["type"], frame["message_id"], frame["error"]["code"]) == ("throttle", "m1", "rate_limited")
+    assert (answers[40].refused, answers[0].refused) == ("rate_limited", "")
     assert 0 < frame["retry_after_ms"] <= 51
     assert session.receive(MESSAGE, 1.0 + frame["retry_after_ms"] / 1000).event is not None
 
 
 def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
     session = new_session()
-    frame = only_frame([session.receive(ACK, 1.0) for _ in range(41)][40])
+    received = [session.receive(ACK, 1.0) for _ in range(41)][40]
+    frame = only_frame(received)
+    assert not received.refused  # no message
     assert (frame["type"], frame["response_id"], frame["error"]["code"]) == ("throttle", "rsp_1", "rate_limited")
 
 

@@ -50,14 +50,34 @@ export interface ClientEvents {
   readonly throttle: Throttle;
 }
 
+/** How an answer is to be made, by OpenAI's names; what is left out is the agent's, or the model's own. */
+export interface AnswerParams {
+  readonly temperature?: number;
+  readonly top_p?: number;
+  readonly max_tokens?: number;
+  readonly stop?: readonly string[];
+  readonly seed?: number;
+}
+
+/** What goes with a question. */
+export interface AskOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly params?: AnswerParams | undefined;
+  /** After so many milliseconds the model is stopped; its text stays. */
+  readonly timeoutMs?: number | undefined;
+  /** Goes on to the model's server: at most 16 names of 64 characters, with values of 512. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** The `messageId` of the last answer, if this is another try at it; the model sees only this one then. */
+  readonly replaces?: string | undefined;
+}
+
 /** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */
 export interface Client {
   /**
    * Asks a question. Lost connections, a busy server and an expired token are dealt with on the way. To abort `signal`
-   * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`. `replaces`: the
-   * `messageId` of the last question, if this is another try at it; the model sees only this one then.
+   * is to {@link Answer.stop}. While another answer is being delivered the new one fails with a `BusyError`.
    */
-  ask(text: string, options?: { readonly signal?: AbortSignal; readonly replaces?: string | undefined }): Answer;
+  ask(text: string, options?: AskOptions): Answer;
   /**
    * The answer that a reload of the page has interrupted, until it ends or something else is asked. It is read again
    * from its beginning, and only once it is used: iterated, listened to, awaited by `done` or stopped.
@@ -132,6 +152,8 @@ export type AnswerListeners = {
  * late it begins. It ends with `completed`, or throws the `EvenflowError` that ended the answer.
  */
 export interface Answer extends AsyncIterable<AnswerEvent> {
+  /** The client's own name for the question. */
+  readonly messageId: string;
   readonly question: string;
   /** `null` until the server has the question. */
   readonly responseId: string | null;

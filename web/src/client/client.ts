@@ -1,6 +1,7 @@
 import type {
   Answer,
   AnswerEvent,
+  AskOptions,
   Client,
   ClientEvents,
   ConnectionState,
@@ -49,7 +50,8 @@ export class EvenflowClient implements Client {
     );
     this.#choice = new TransportChoice(all, this.#memory);
     const { asked } = this.#memory.kept;
-    if (asked) this.resumable = this.#answerTo(asked);
+    // What another version kept may lack it.
+    if (asked?.payload) this.resumable = this.#answerTo(asked);
   }
 
   on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void {
@@ -71,12 +73,12 @@ export class EvenflowClient implements Client {
     return this.#memory.kept.credentials?.suggestions ?? [];
   }
 
-  ask(question: string, { signal, replaces }: Parameters<Client["ask"]>[1] = {}): Answer {
+  ask(text: string, { signal, replaces, timeoutMs, ...said }: AskOptions = {}): Answer {
     const asked = {
       messageId: newId(),
       previousMessageId: this.#memory.kept.lastMessageId ?? null,
-      question,
       replaces,
+      payload: { text, timeout_ms: timeoutMs, ...said },
     };
     const answer = this.#answerTo(asked);
     answer.begin();
@@ -95,7 +97,7 @@ export class EvenflowClient implements Client {
   #answerTo(asked: Asked): LiveAnswer {
     const inquiry = new Inquiry(asked);
     const delivery = new Delivery(inquiry, this.#session, this.#choice);
-    const answer: LiveAnswer = new LiveAnswer(asked.question, asked.responseId, {
+    const answer: LiveAnswer = new LiveAnswer(asked, {
       run: () => this.#deliver({ answer, inquiry }, asked, delivery),
       stop: () => delivery.stop(),
       hold: (paused) => delivery.hold(paused),

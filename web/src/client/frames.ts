@@ -1,5 +1,6 @@
 import type { FinishReason, Usage } from "./api.ts";
 import { errorBody } from "./error-body.ts";
+import type { Payload } from "./memory.ts";
 import { type Check, type Checked, flag, index, number, object, optional, shape, string } from "./shape.ts";
 
 /** Only passed on, so that a reason that is new with the server does no harm. */
@@ -71,7 +72,7 @@ export interface Message {
   readonly message_id: string;
   readonly previous_message_id: string | null;
   readonly replaces: string | undefined;
-  readonly payload: { readonly text: string };
+  readonly payload: Payload;
 }
 
 /** What the client sends. */

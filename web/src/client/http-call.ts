@@ -10,7 +10,7 @@ export interface HttpCall {
   readonly bearer: string | undefined;
   readonly body?: unknown;
   /** How long the call may take, in milliseconds; as long as it likes where that is not said. */
-  readonly timeoutMs?: number;
+  readonly timeLimit?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -27,7 +27,7 @@ const refused = shape({ error: errorBody });
  * a proxy's own 5xx page), {@link ProtocolError} for any other refusal; and the signal's reason when aborted.
  */
 export async function openCall(call: HttpCall): Promise<Response> {
-  const { method = "GET", url, bearer, body, timeoutMs = FOR_EVER_MS, signal } = call;
+  const { method = "GET", url, bearer, body, timeLimit = FOR_EVER_MS, signal } = call;
   const response = await reached(signal, () =>
     fetch(url, {
       method,
@@ -35,7 +35,7 @@ export async function openCall(call: HttpCall): Promise<Response> {
         "Content-Type": "application/json",
         ...(bearer ? { Authorization: `Bearer ${bearer}` } : {}),
       },
-      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), signal ?? []].flat()),
+      signal: AbortSignal.any([AbortSignal.timeout(timeLimit), signal ?? []].flat()),
       body: JSON.stringify(body),
     }),
   );

@@ -18,7 +18,7 @@ export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerato
   const call = {
     method: "POST",
     body,
-    timeoutMs: LIMITS.callTimeoutMs,
+    timeLimit: LIMITS.callTimeoutMs,
     signal: inquiry.abandoned,
   } as const;
   const { response_id: responseId } = await session.call("/chat/message", call, answer);
@@ -30,5 +30,5 @@ export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerato
 /** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.open}. */
 export async function cancel(session: Session, { responseId }: Inquiry): Promise<void> {
   if (!responseId) return;
-  await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeoutMs: LIMITS.stopMs });
+  await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeLimit: LIMITS.stopMs });
 }

@@ -1,12 +1,12 @@
 import type { Message } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
-import type { Asked } from "./memory.ts";
+import type { Asked, Payload } from "./memory.ts";
 import { ResponseText } from "./response-text.ts";
 
 /** One question and what has come of it so far: all that a transport needs to carry on where another left off. */
 export class Inquiry {
   readonly messageId: string;
-  readonly question: string;
+  readonly payload: Payload;
   previousMessageId: string | null;
   /** The message before this one, where this is another try at it. */
   replaces: string | undefined;
@@ -19,10 +19,10 @@ export class Inquiry {
   readonly #stop = new AbortController();
   readonly #abandon = new AbortController();
 
-  constructor({ messageId, previousMessageId, question, replaces, responseId }: Asked) {
+  constructor({ messageId, previousMessageId, payload, replaces, responseId }: Asked) {
     this.messageId = messageId;
     this.previousMessageId = previousMessageId;
-    this.question = question;
+    this.payload = payload;
     this.replaces = replaces;
     this.responseId = responseId;
   }
@@ -33,7 +33,7 @@ export class Inquiry {
       message_id: this.messageId,
       previous_message_id: this.previousMessageId,
       replaces: this.replaces,
-      payload: { text: this.question },
+      payload: this.payload,
     };
   }
 

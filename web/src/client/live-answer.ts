@@ -1,6 +1,7 @@
 import type { Answer, AnswerEvent, AnswerListeners, AnswerResult, AnswerState } from "./api.ts";
 import { Emitter } from "./emitter.ts";
 import type { EvenflowError } from "./errors.ts";
+import type { Asked } from "./memory.ts";
 
 /** Where an answer comes from. */
 export interface Source {
@@ -11,6 +12,7 @@ export interface Source {
 
 /** An answer as the application sees it: a log of what has happened, over which every iteration is a cursor. */
 export class LiveAnswer implements Answer {
+  readonly messageId: string;
   readonly question: string;
   readonly #source: Source;
   readonly #emitter = new Emitter<AnswerListeners>();
@@ -27,8 +29,9 @@ export class LiveAnswer implements Answer {
   responseId: string | null;
   text = "";
 
-  constructor(question: string, responseId: string | undefined, source: Source) {
-    this.question = question;
+  constructor({ messageId, payload, responseId }: Asked, source: Source) {
+    this.messageId = messageId;
+    this.question = payload.text;
     this.responseId = responseId ?? null;
     this.#source = source;
     this.#done = new Promise((resolve, reject) => {

@@ -1,13 +1,21 @@
-import type { ClientStorage, TransportName } from "./api.ts";
+import type { AnswerParams, ClientStorage, TransportName } from "./api.ts";
 import type { Credentials } from "./session.ts";
 
 /** A question that was asked, as much of it as its answer can be had again by. */
 export interface Asked {
   readonly messageId: string;
   readonly previousMessageId: string | null;
-  readonly question: string;
+  readonly payload: Payload;
   readonly replaces?: string | undefined;
   readonly responseId?: string | undefined;
+}
+
+/** The question, and the {@link AskOptions}, as they go over the wire. */
+export interface Payload {
+  readonly text: string;
+  readonly params?: AnswerParams | undefined;
+  readonly timeout_ms?: number | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 /** What outlives a reload. */

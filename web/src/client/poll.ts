@@ -32,7 +32,7 @@ export async function poll(
   patienceMs: number,
 ): Promise<Poll> {
   const query = `?from_index=${text.lastIndex + 1}&epoch=${text.epoch}&timeout_ms=${patienceMs}`;
-  const call = { timeoutMs: patienceMs + LIMITS.callTimeoutMs, signal: abandoned };
+  const call = { timeLimit: patienceMs + LIMITS.callTimeoutMs, signal: abandoned };
   return await session.call(pathOf(responseId) + query, call, answer);
 }
 

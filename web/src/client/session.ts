@@ -87,7 +87,7 @@ export class Session {
       url: sessionUrl ?? `${this.#url}/session`,
       bearer: typeof key === "function" ? await key() : key,
       body: { tenant, agent, session_id: this.#memory.kept.credentials?.sessionId },
-      timeoutMs: LIMITS.callTimeoutMs,
+      timeLimit: LIMITS.callTimeoutMs,
     };
     const made = await readJson(call, await openCall(call), answer);
     const credentials: Credentials = {

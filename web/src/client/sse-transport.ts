@@ -67,7 +67,7 @@ export class SseTransport extends HttpTransport {
       if (inquiry.text.lastIndex > begun) break;
       throw new HeldBackError("held back");
     }
-    throw new ConnectionError("the connection is silent");
+    throw new ConnectionError("the connection is lost");
   }
 }
 

@@ -42,7 +42,7 @@ export class WebSocketConnection {
   static open(url: string, protocols: string[], onLost: () => void): Promise<WebSocketConnection> {
     return new Promise((resolve, reject) => {
       const connection = new WebSocketConnection(openSocket(url, protocols));
-      const timer = setTimeout(() => connection.close("the connection does not open"), LIMITS.openAttemptMs);
+      const timer = setTimeout(() => connection.close("the connection is not open"), LIMITS.openAttemptMs);
       connection.listen({
         onArrival(arrival) {
           if (arrival.type !== "session.ready") return;

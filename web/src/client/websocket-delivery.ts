@@ -152,7 +152,7 @@ export class WebSocketDelivery {
     this.#line.reading.request();
     const reply = await this.#mailbox.take(LIMITS.probeMs);
     if (reply) return reply;
-    const reason = "the connection is silent";
+    const reason = "the connection is lost";
     this.#line.connection.close(reason);
     throw new ConnectionError(reason);
   }

@@ -43,7 +43,7 @@ export class WebSocketTransport implements Transport {
       this.#opening = undefined;
     });
     const late = new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new ConnectionError("the connection does not open")), patienceMs);
+      setTimeout(() => reject(new ConnectionError("the connection is not open")), patienceMs);
     });
     return await Promise.race([this.#opening, late]);
   }

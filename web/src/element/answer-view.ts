@@ -4,6 +4,7 @@ import { copyBy } from "./copying.ts";
 import { button, made } from "./made.ts";
 import { COPY_CODE } from "./markdown/code-block.ts";
 import { StreamingMarkdown } from "./markdown/streaming-markdown.ts";
+import type { Offers } from "./offers.ts";
 
 /** One answer in the conversation: its Markdown, drawn evenly, and below it how it ended and what can be done with it. */
 export class AnswerView {
@@ -18,6 +19,7 @@ export class AnswerView {
   });
   readonly #note = made("p", { class: "note" });
   readonly #copy = button({ class: "quiet", text: "Copy", testId: "copy" }, () => void copyBy(this.#copy, this.text));
+  readonly #goOn: HTMLButtonElement;
   readonly #retry: HTMLButtonElement;
   readonly #foot: HTMLElement;
   readonly #markdown = new StreamingMarkdown(this.#body);
@@ -25,10 +27,12 @@ export class AnswerView {
   #steps = 0;
   #ended: Promise<void> | undefined;
 
-  /** `onDrawn` is called whenever the answer has grown on the screen, `onRetry` when it is to be asked for again. */
-  constructor(onDrawn: () => void, onRetry: () => void) {
-    this.#retry = button({ class: "quiet", text: "Retry", testId: "retry" }, onRetry);
-    this.#foot = made("footer", { class: "answer-foot", hidden: true }, this.#note, this.#copy, this.#retry);
+  /** `onDrawn` is called whenever the answer has grown on the screen; `offers` may be taken when it has ended. */
+  constructor(onDrawn: () => void, offers: Offers) {
+    this.#goOn = button({ class: "quiet", text: "Go on", testId: "go-on", hidden: true }, () => offers.goOn());
+    this.#retry = button({ class: "quiet", text: "Retry", testId: "retry", hidden: true }, () => offers.again());
+    const parts = [this.#note, this.#copy, this.#goOn, this.#retry];
+    this.#foot = made("footer", { class: "answer-foot", hidden: true }, ...parts);
     this.element = made("article", { class: "answer", attributes: { "aria-label": "Answer" } }, this.#body, this.#foot);
     this.#body.addEventListener("click", copyCode);
     this.#smooth = new SmoothText(browserScreen, (text) => {
@@ -61,15 +65,17 @@ export class AnswerView {
     return this.#ended;
   }
 
-  /** Says below the answer how it ended. */
-  note(note: string): void {
+  /** Says below the answer how it ended, and offers these. */
+  note(note: string, { retry = false, goOn = false }: { readonly retry?: boolean; readonly goOn?: boolean }): void {
     this.#note.textContent = note;
     this.#foot.hidden = false;
+    this.#retry.hidden = !retry;
+    this.#goOn.hidden = !goOn;
   }
 
-  /** Only the last answer can be asked for again. */
-  setRetry(possible: boolean): void {
-    this.#retry.hidden = !possible;
+  /** Another answer follows: only the last one can be asked for again. */
+  endOffers(): void {
+    this.#retry.hidden = this.#goOn.hidden = true;
   }
 
   async #drawToEnd(): Promise<void> {

@@ -1,6 +1,7 @@
 /** What the element needs of a client; `connect()` of `@evenflow/client` gives one. */
 export interface ChatClient {
-  ask(question: string): ChatAnswer;
+  /** `replaces`: the `messageId` of the last answer, if this is another try at it. */
+  ask(question: string, options?: { readonly replaces?: string | undefined }): ChatAnswer;
   /** The answer that a reload of the page has interrupted. */
   readonly resumable: ChatAnswer | null;
   readonly transport: ChatTransport | null;
@@ -12,6 +13,7 @@ export interface ChatClient {
 /** One answer: an iteration ends with `completed`, or throws what ended the answer. */
 export interface ChatAnswer extends AsyncIterable<ChatEvent> {
   readonly question: string;
+  readonly messageId?: string;
   /** `null` until the server has the question. */
   readonly responseId: string | null;
   stop(): unknown;
@@ -40,9 +42,3 @@ export type ChatEvent =
       readonly usage: { readonly completion_tokens: number } | null;
       readonly degraded: boolean;
     };
-
-export const TRANSPORT_NAMES: Readonly<Record<ChatTransport, string>> = {
-  websocket: "WebSocket",
-  sse: "Event stream",
-  "long-poll": "Long-poll",
-};

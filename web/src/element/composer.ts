@@ -36,7 +36,7 @@ export class Composer {
   }
 
   focus(): void {
-    this.#question.focus();
+    this.#question.focus({ preventScroll: true });
   }
 
   /** Shows Stop in the place of Ask while an answer is on its way. A focus in this element moves along: what had it may go. */
@@ -46,8 +46,9 @@ export class Composer {
     comes.hidden = false;
     goes.hidden = true;
     if (focused === null || focused === this.#question) return;
-    if (busy) this.#stop.focus({ preventScroll: true });
-    else if (focused === goes) this.#question.focus({ preventScroll: true });
+    // Where there is a keyboard the next question can be typed at once; elsewhere a focus there would bring one up.
+    if (busy && !matchMedia("(hover: hover)").matches) this.#stop.focus({ preventScroll: true });
+    else if (busy || focused === goes) this.#question.focus({ preventScroll: true });
   }
 
   /** What has the focus in this element. What is slotted into it, such as a suggestion, is the page's and counts too. */

@@ -1,6 +1,7 @@
 import { connect } from "../client/index.ts";
 import type { ChatClient } from "./chat-client.ts";
 import { EvenflowChat } from "./evenflow-chat.ts";
+import { places, storageOf, takePlace } from "./storage-place.ts";
 
 /**
  * An {@link EvenflowChat} that connects by itself, unless it was given a client by the time the page's scripts have run: to the
@@ -21,20 +22,32 @@ export class ConnectedChat extends EvenflowChat {
     this.#own = undefined;
   }
 
+  /** What the element has of its own in the tab's storage. */
+  #place: string | undefined;
+
   async connectedCallback(): Promise<void> {
     this.#takeEarlyClient();
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
-    const url = this.getAttribute("url") ?? new URL(import.meta.url).origin;
+    const url = super.serverUrl ?? new URL(import.meta.url).origin;
     const sessionUrl = this.getAttribute("session-url") ?? undefined;
-    this.#own = connect({ url: url.replace(/\/$/, ""), sessionUrl });
+    this.#place ??= takePlace(this.id);
+    this.#own = connect({ url, sessionUrl, storage: storageOf(this.#place) });
     this.client = this.#own;
   }
 
-  async disconnectedCallback(): Promise<void> {
+  override async disconnectedCallback(): Promise<void> {
     await null; // who moves it puts it back at once
-    if (!this.isConnected) this.#own?.close();
+    if (this.isConnected) return;
+    super.disconnectedCallback();
+    this.#own?.close();
+    if (this.#place !== undefined) places.delete(this.#place);
+    this.#place = undefined;
+  }
+
+  protected override get serverUrl(): string | undefined {
+    return super.serverUrl ?? (this.#own === undefined ? undefined : new URL(import.meta.url).origin);
   }
 
   /** What a page has set before this module was there is a plain property, which hides the accessor. */

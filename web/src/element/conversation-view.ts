@@ -1,5 +1,6 @@
 import { AnswerView } from "./answer-view.ts";
 import { button, made } from "./made.ts";
+import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
 
 /** How near to the end the reader must be, in pixels, for the conversation to follow the answer as it grows. */
@@ -10,7 +11,14 @@ export class ConversationView {
   readonly #scroller: HTMLElement;
   readonly #log: HTMLElement;
   readonly #noticed = new Set<string>();
+  /** Brings the reader back to the end; shown while they are elsewhere. */
+  readonly toEnd = button(
+    { class: "quiet to-end", text: "↓ Latest", testId: "to-end", hidden: true, attributes: { title: "Go to the end" } },
+    () => this.scrollToEnd(),
+  );
   #last: AnswerView | undefined;
+  #error: HTMLElement | undefined;
+  #errorOffers: HTMLElement | undefined;
   #follows = true;
 
   /** `scroller` is what scrolls, and has the `log` in it. */
@@ -19,7 +27,7 @@ export class ConversationView {
     this.#log = log;
     // Whoever scrolls up wants to read, and is not to be torn away.
     scroller.addEventListener("scroll", () => {
-      this.#follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < FOLLOW_WITHIN;
+      this.#setFollows(scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < FOLLOW_WITHIN);
     });
     new ResizeObserver(() => this.follow()).observe(scroller);
   }
@@ -37,9 +45,10 @@ export class ConversationView {
     return element;
   }
 
-  addAnswer(onRetry: () => void): AnswerView {
-    this.#last?.setRetry(false);
-    this.#last = new AnswerView(() => this.follow(), onRetry);
+  addAnswer(offers: Offers): AnswerView {
+    this.#last?.endOffers();
+    this.#errorOffers?.remove();
+    this.#last = new AnswerView(() => this.follow(), offers);
     this.#log.append(this.#last.element);
     this.scrollToEnd();
     return this.#last;
@@ -52,22 +61,25 @@ export class ConversationView {
     element.before(made("p", { class: "notice", text }));
   }
 
-  /** Shows an error; `onAskAgain` is called when the reader chooses to, and returns whether that could be done. */
-  addError(explanation: Explanation, onAskAgain: () => boolean): void {
-    const element = made(
+  /** Shows an error, with those of the offers that may help. */
+  addError({ what, remedy, askAgain, goOn = false }: Explanation, offers?: Offers): void {
+    this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn) });
+    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: "Go on" }, () => offers?.goOn()));
+    if (askAgain) this.#errorOffers.append(button({ class: "quiet", text: "Try again" }, () => offers?.again()));
+    this.#error = made(
       "section",
       { class: "error", testId: "error", attributes: { "aria-label": "Problem" } },
-      made("strong", { text: explanation.what }),
-      made("p", { text: explanation.remedy }),
+      made("strong", { text: what }),
+      made("p", { text: remedy }),
+      this.#errorOffers,
     );
-    if (explanation.askAgain) {
-      const again = button({ class: "quiet", text: "Ask again" }, () => {
-        if (onAskAgain()) again.remove();
-      });
-      element.append(again);
-    }
-    this.#log.append(element);
+    this.#log.append(this.#error);
     this.scrollToEnd();
+  }
+
+  /** Takes the last error away: what failed is tried again. */
+  removeError(): void {
+    this.#error?.remove();
   }
 
   /** Goes to the end, if the reader is there to see what comes next. */
@@ -76,7 +88,12 @@ export class ConversationView {
   }
 
   scrollToEnd(): void {
-    this.#follows = true;
+    this.#setFollows(true);
     this.follow();
+  }
+
+  #setFollows(follows: boolean): void {
+    this.#follows = follows;
+    this.toEnd.hidden = follows;
   }
 }

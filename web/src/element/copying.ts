@@ -17,7 +17,31 @@ async function copied(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Not over plain HTTP, and not without the reader's permission.
-    return false;
+    // There is no clipboard over plain HTTP, and not without the reader's permission.
+    return copiedAsSelection(text);
   }
+}
+
+/** As a reader copies who has marked the text; the focus comes back to where it was. */
+function copiedAsSelection(text: string): boolean {
+  const focused = deepestFocus();
+  const box = document.createElement("textarea");
+  box.value = text;
+  box.readOnly = true;
+  box.style.position = "fixed";
+  box.style.opacity = "0";
+  document.body.append(box);
+  box.select();
+  try {
+    return document.execCommand("copy");
+  } finally {
+    box.remove();
+    focused?.focus({ preventScroll: true });
+  }
+}
+
+function deepestFocus(): HTMLElement | null {
+  let focused = document.activeElement;
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+  return focused instanceof HTMLElement ? focused : null;
 }

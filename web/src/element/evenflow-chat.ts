@@ -3,9 +3,11 @@ import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-c
 import { Composer } from "./composer.ts";
 import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
-import { Exchange } from "./exchange.ts";
+import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
+import { Exchange, UNREACHABLE } from "./exchange.ts";
 import { made } from "./made.ts";
-import { explain } from "./plain-language.ts";
+import type { Offers } from "./offers.ts";
+import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
 import { type State, StatusView } from "./status-view.ts";
 import { styleSheet } from "./style-sheet.ts";
 import type { Views } from "./views.ts";
@@ -29,16 +31,17 @@ interface Current {
 const CONNECTION_STATES: Readonly<Record<ChatConnection, readonly [State, string?]>> = {
   connecting: ["connecting"],
   open: ["idle"],
-  // Of an answer under way its own events tell that it is tried again; without one nothing is.
+  // Of an answer under way its own events tell that it is tried again; without one the next question does.
   waiting: ["idle", "Connects when you ask"],
   closed: ["error", "Closed"],
 };
 const PLACEHOLDER = "Ask a question";
+const GO_ON = "Please continue your answer where it stopped.";
 
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attribute: `placeholder`. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
 export class EvenflowChat extends HTMLElement {
   static readonly observedAttributes = ["placeholder"];
@@ -49,8 +52,12 @@ export class EvenflowChat extends HTMLElement {
     stop: () => this.stop(),
   });
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
+  readonly #watch = new ServerWatch((reach) => this.#showReach(reach));
   #client: ChatClient | undefined;
   #current: Current | undefined;
+  #wasReached = false;
+  #isForbidden = false;
+  #isAdvised = false;
   #unsubscribe: (() => void)[] = [];
 
   constructor() {
@@ -66,9 +73,11 @@ export class EvenflowChat extends HTMLElement {
     const hint = made("p", { class: "hint", text: "Enter asks, Shift + Enter breaks the line, Esc stops" });
     const below = made("div", { class: "below" }, status.element, hint);
     const details = made("slot", { attributes: { name: "details" } });
+    const conversation = new ConversationView(scroller, log);
     const dock = made(
       "div",
       { class: "dock" },
+      conversation.toEnd,
       made("div", { class: "column" }, details, this.#composer.element, below),
     );
     const root = this.attachShadow({ mode: "open" });
@@ -77,13 +86,17 @@ export class EvenflowChat extends HTMLElement {
     this.#composer.placeholder = PLACEHOLDER;
     this.#views = {
       announcer: new Announcer(announcements),
-      conversation: new ConversationView(scroller, log),
+      conversation,
       status,
     };
     status.show("connecting");
     this.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !event.defaultPrevented && !isOfComposition(event)) this.stop();
     });
+  }
+
+  disconnectedCallback(): void {
+    this.#watch.stop();
   }
 
   attributeChangedCallback(_name: string, _before: string | null, value: string | null): void {
@@ -102,12 +115,9 @@ export class EvenflowChat extends HTMLElement {
     if (client === this.#client) return;
     for (const end of this.#unsubscribe) end();
     this.#client = client;
-    this.#unsubscribe = [
-      client.on("connection", (state) => this.#showConnection(state)),
-      client.on("transport", (transport) => this.#views.status.showTransport(transport)),
-    ];
+    this.#unsubscribe = [client.on("connection", (state) => this.#showConnection(state))];
+    this.#wasReached = this.#isForbidden = false;
     this.#leave(client.resumable);
-    if (client.transport !== null) this.#views.status.showTransport(client.transport);
     this.#showConnection(client.connection);
     if (client.resumable !== null) void this.#show(client.resumable);
   }
@@ -140,32 +150,77 @@ export class EvenflowChat extends HTMLElement {
     this.#current?.answer.stop();
   }
 
-  #showConnection(state: ChatConnection): void {
-    // While there is an answer, its own events say it better.
-    if (!this.isBusy) this.#views.status.show(...CONNECTION_STATES[state]);
+  /** Where the client's server is, as far as that is known. */
+  protected get serverUrl(): string | undefined {
+    return this.getAttribute("url")?.replace(/\/$/, "");
   }
 
-  async #show(answer: ChatAnswer): Promise<void> {
+  #showConnection(state: ChatConnection): void {
+    this.#watch.stop();
+    // While there is an answer, its own events say it better.
+    if (this.isBusy || this.#isForbidden) return;
+    this.#views.status.show(...CONNECTION_STATES[state]);
+    if (state === "waiting" && this.serverUrl !== undefined) this.#watch.start(this.serverUrl);
+  }
+
+  /** What a look at the server has found, while nothing is asked. */
+  #showReach(reach: Reach): void {
+    if (reach === "forbidden") this.#forbid();
+    else if (reach === "unreachable") this.#views.status.show("connecting", UNREACHABLE);
+    else this.#views.status.show(...CONNECTION_STATES.waiting);
+  }
+
+  /** Ends what would be tried in vain for a long time: this page's origin is not let in. */
+  #forbid(): void {
+    if (this.#current !== undefined) {
+      const { answer, exchange } = this.#current;
+      answer.stop();
+      exchange.forbid();
+      this.#end();
+    } else this.#views.conversation.addError(ORIGIN_NOT_ALLOWED);
+    this.#views.status.show("error", "Not allowed");
+    if (!this.#isAdvised && this.serverUrl !== undefined) advise(this.serverUrl);
+    this.#isAdvised = this.#isForbidden = true;
+  }
+
+  /** Where an answer has never been reached, finds out whether it ever can be. */
+  async #doubt(current: Current): Promise<void> {
+    const url = this.serverUrl;
+    if (this.#wasReached || url === undefined || (await reachOf(url)) !== "forbidden") return;
+    if (this.#current === current) this.#forbid();
+  }
+
+  #askAgain(before: Exchange): boolean {
+    if (this.#client === undefined || this.isBusy) return false;
+    const { question, messageId } = before;
+    before.pass();
+    void this.#show(this.#client.ask(question, { replaces: messageId }), before);
+    return true;
+  }
+
+  /** Shows an answer; `before` is the last exchange, if this is another try at it. */
+  async #show(answer: ChatAnswer, before?: Exchange): Promise<void> {
     const { question } = answer;
-    const again = (): boolean => this.ask(question);
+    this.#watch.stop();
+    this.#isForbidden = false;
     this.#composer.setBusy(true); // first: what has the focus may go
     this.#welcome.hidden = true;
-    const exchange = new Exchange(this.#views, question, again);
+    const offers: Offers = { again: () => this.#askAgain(exchange), goOn: () => this.ask(GO_ON) };
+    const exchange = new Exchange(this.#views, answer, offers, before);
     const current = { answer, exchange };
     this.#current = current;
     this.#tell("evenflow-ask", { question });
-    if (answer.responseId !== null) exchange.identify(answer.responseId);
     try {
       for await (const event of answer) {
         if (this.#current !== current) return;
         this.#tell("evenflow-event", event);
         await exchange.show(event);
+        this.#wasReached ||= exchange.wasReached;
+        if (event.type === "reconnecting") void this.#doubt(current);
       }
     } catch (error) {
       if (this.#current !== current) return;
-      const explanation = explain(error);
-      await exchange.fail(explanation.what);
-      if (this.#current === current) this.#views.conversation.addError(explanation, again);
+      await exchange.fail(error);
     }
     if (this.#current === current) this.#end();
   }

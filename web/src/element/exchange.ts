@@ -1,31 +1,59 @@
 import type { AnswerView } from "./answer-view.ts";
-import type { ChatEvent } from "./chat-client.ts";
+import type { ChatAnswer, ChatEvent } from "./chat-client.ts";
+import { endingOf } from "./ending.ts";
+import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
+import type { Offers } from "./offers.ts";
+import { explain } from "./plain-language.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
 
 const FALLBACK =
   "No WebSocket could be opened, so this answer comes by another way: the same text, in fewer and larger pieces.";
+const LOST = "Connection lost, reconnecting…";
+const OFFLINE = "You are offline. It goes on when the network is back.";
+export const UNREACHABLE = "The server can't be reached. Trying again…";
 
 /** One question, from the asking to the end of its answer: turns events into what the reader sees and hears. */
 export class Exchange {
   readonly #views: Views;
+  readonly #source: ChatAnswer;
+  readonly #offers: Offers;
   readonly #question: HTMLElement;
   readonly #answer: AnswerView;
+  /** The try before this one, the answer of which stands until this one has something to show. */
+  #before: Exchange | undefined;
   #isLeft = false;
+  #wasReached = false;
+  /** How often in a row the server was not reached. */
+  #misses = 0;
+  #isFallback = false;
   readonly #askedAt = performance.now();
 
-  /** `onRetry` is called when the reader wants another answer to the same question. */
-  constructor(views: Views, question: string, onRetry: () => void) {
+  /** `offers`: what the reader may choose at the end. `before`: the last exchange, if this is another try at it. */
+  constructor(views: Views, source: ChatAnswer, offers: Offers, before?: Exchange) {
     this.#views = views;
-    this.#question = views.conversation.addQuestion(question);
-    this.#answer = views.conversation.addAnswer(onRetry);
+    this.#source = source;
+    this.#offers = offers;
+    this.#before = before;
+    this.#question = before ? before.#question : views.conversation.addQuestion(source.question);
+    this.#answer = views.conversation.addAnswer(offers);
+    if (source.responseId !== null) this.#answer.identify(source.responseId);
     views.status.show("connecting");
   }
 
-  /** The server's name for the answer, where it was known before. */
-  identify(responseId: string): void {
-    this.#answer.identify(responseId);
+  get question(): string {
+    return this.#source.question;
+  }
+
+  /** What another try at this question replaces: the last one that the server has; `undefined` for none. */
+  get messageId(): string | undefined {
+    return this.#source.responseId === null ? this.#before?.messageId : this.#source.messageId;
+  }
+
+  /** Whether the server has been heard of. */
+  get wasReached(): boolean {
+    return this.#wasReached;
   }
 
   /** Shows an event. Resolves at once, but for the last one: then when all is on the screen. */
@@ -35,45 +63,75 @@ export class Exchange {
     else this.#showProgress(event);
   }
 
-  /** Ends an exchange that failed: `what` says how, in a few words. */
-  async fail(what: string): Promise<void> {
+  /** Ends an exchange that `error` has ended. What has arrived stays, and the error is told below it. */
+  async fail(error: unknown): Promise<void> {
     await this.#answer.end();
     if (this.#isLeft) return;
-    this.#views.announcer.finish(what);
-    this.#answer.setRetry(false);
-    if (this.#answer.text === "") this.#answer.element.remove();
-    else this.#answer.note("Incomplete");
-    this.#views.status.show("error");
+    const { conversation, announcer, status } = this.#views;
+    const hasText = this.#answer.text !== "";
+    const explanation = explain(error, hasText);
+    announcer.finish(explanation.what);
+    if (hasText) this.#answer.note("Incomplete", {});
+    else this.#answer.element.remove();
+    if (this.#before) this.#before.#setPassing(false);
+    status.show("error", hasText ? "Incomplete" : undefined);
+    conversation.addError(explanation, this.#offers);
+  }
+
+  /** Ends an exchange whose page the server does not let in. */
+  forbid(): void {
+    this.#isLeft = true;
+    void this.#answer.end();
+    this.#answer.element.remove();
+    this.#views.announcer.finish(ORIGIN_NOT_ALLOWED.what);
+    this.#views.conversation.addError(ORIGIN_NOT_ALLOWED, this.#offers);
   }
 
   /** No more of the answer will be shown: what has come of it stays. */
   leave(): void {
     this.#isLeft = true;
     void this.#answer.end();
-    this.#answer.note("Incomplete");
+    this.#answer.note("Incomplete", {});
     this.#views.announcer.finish("Answer incomplete.");
   }
 
   /** Takes the question and its answer away. */
   remove(): void {
-    this.#isLeft = true;
-    void this.#answer.end();
     this.#question.remove();
-    this.#answer.element.remove();
+    this.#removeAnswer();
     this.#views.announcer.restart("");
   }
 
+  /** Another try at this question begins, and the error of this one is of no interest any more. */
+  pass(): void {
+    this.#views.conversation.removeError();
+    this.#setPassing(true);
+  }
+
+  /** Shows the answer as one that another is about to replace, or no more. */
+  #setPassing(passing: boolean): void {
+    this.#answer.element.classList.toggle("passing", passing);
+    if (this.#before) this.#before.#setPassing(passing);
+  }
+
+  #removeAnswer(): void {
+    this.#isLeft = true;
+    void this.#answer.end();
+    this.#answer.element.remove();
+    if (this.#before) this.#before.#removeAnswer();
+  }
+
   #showProgress(event: Exclude<ChatEvent, { type: "completed" | "delta" }>): void {
-    const { conversation, status, announcer } = this.#views;
+    const { status, announcer } = this.#views;
     const underWay = this.#answer.text === "" ? "waiting" : "streaming";
     switch (event.type) {
       case "transport":
-        status.showTransport(event.transport);
-        if (event.fallback) conversation.noticeOnce(FALLBACK, this.#answer.element);
-        status.show(underWay, underWay === "waiting" ? "Sending…" : undefined);
+        this.#isFallback = event.fallback;
+        if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? "Sending…" : undefined);
         break;
       case "accepted":
         this.#answer.identify(event.responseId);
+        this.#reached();
         status.show(underWay);
         break;
       case "restarted":
@@ -84,43 +142,58 @@ export class Exchange {
         status.show("streaming", "Catching up");
         break;
       case "waiting":
+        this.#reached();
         status.show("waiting", `Busy, trying again in ${seconds(event.delayMs)}`);
         break;
       case "reconnecting":
-        status.show("connecting", "Connection lost, reconnecting…");
+        this.#misses += 1;
+        status.show("connecting", this.#missed());
         break;
       case "resumed":
-        status.show(underWay);
-        break;
       case "polled":
+        this.#reached();
+        status.show(underWay);
         break;
     }
   }
 
+  /** How the server was missed. */
+  #missed(): string {
+    if (navigator.onLine === false) return OFFLINE;
+    return this.#wasReached && this.#misses === 1 ? LOST : UNREACHABLE;
+  }
+
+  /** The server was heard of. Only now it is known that another way than a WebSocket leads there. */
+  #reached(): void {
+    this.#wasReached = true;
+    this.#misses = 0;
+    if (this.#isFallback) this.#views.conversation.noticeOnce(FALLBACK, this.#answer.element);
+  }
+
   #showText(text: string): void {
+    this.#reached();
+    this.#takeOver();
     this.#answer.append(text);
     this.#views.announcer.addText(text);
     this.#views.status.show("streaming");
   }
 
-  async #complete(event: Completed): Promise<void> {
-    const cancelled = event.finishReason === "cancelled";
-    const note = this.#note(event);
-    await this.#answer.end();
-    this.#answer.note(note);
-    if (this.#isLeft) return;
-    this.#views.announcer.finish(cancelled ? "Answer stopped." : "Answer complete.");
-    this.#views.conversation.follow();
-    this.#views.status.show(cancelled ? "cancelled" : "done");
+  /** There is something to show: the answer of the try before this one may go. */
+  #takeOver(): void {
+    if (this.#before) this.#before.#removeAnswer();
+    this.#before = undefined;
   }
 
-  #note({ finishReason, usage, degraded }: Completed): string {
-    const parts = [seconds(performance.now() - this.#askedAt)];
-    if (usage !== null) parts.push(`${usage.completion_tokens} tokens`);
-    if (finishReason === "cancelled") parts.unshift("Stopped");
-    if (finishReason === "length") parts.push("cut at the model's length limit");
-    if (degraded) parts.push("from the fallback model");
-    return parts.join(" · ");
+  async #complete(event: Completed): Promise<void> {
+    const took = seconds(performance.now() - this.#askedAt);
+    const { state, label, note, announcement, canGoOn } = endingOf(event, took);
+    this.#takeOver();
+    await this.#answer.end();
+    if (this.#isLeft) return;
+    this.#answer.note(note, { retry: true, goOn: canGoOn && this.#answer.text !== "" });
+    this.#views.announcer.finish(announcement);
+    this.#views.conversation.follow();
+    this.#views.status.show(state, label);
   }
 }
 

@@ -1,4 +1,3 @@
-import { type ChatTransport, TRANSPORT_NAMES } from "./chat-client.ts";
 import { made } from "./made.ts";
 
 export type State = "idle" | "connecting" | "waiting" | "streaming" | "done" | "cancelled" | "error";
@@ -6,30 +5,25 @@ export type State = "idle" | "connecting" | "waiting" | "streaming" | "done" | "
 const LABELS: Readonly<Record<State, string>> = {
   idle: "Ready",
   connecting: "Connecting…",
-  waiting: "Waiting for the first token…",
+  waiting: "Waiting for the first word…",
   streaming: "Streaming",
   done: "Complete",
   cancelled: "Stopped",
   error: "Not delivered",
 };
 
-/** The one place that says what is going on, and by what way. */
+/** The one place that says what is going on. */
 export class StatusView {
   readonly element: HTMLElement;
   readonly #label = made("span");
-  readonly #transport = made("span", { class: "route", testId: "route" });
 
   constructor() {
-    this.element = made("p", { class: "status", testId: "status" }, this.#label, this.#transport);
+    this.element = made("p", { class: "status", testId: "status" }, this.#label);
   }
 
   /** Shows a state, in its usual words or in `label`. */
   show(state: State, label: string = LABELS[state]): void {
     this.element.dataset.state = state;
     this.#label.textContent = label;
-  }
-
-  showTransport(transport: ChatTransport): void {
-    this.#transport.textContent = TRANSPORT_NAMES[transport];
   }
 }

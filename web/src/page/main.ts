@@ -20,5 +20,12 @@ chat.addEventListener("evenflow-ask", ({ detail }) => {
 });
 chat.addEventListener("evenflow-event", ({ detail }) => delivery.show(detail));
 chat.addEventListener("evenflow-end", () => suggestions.setVisible(true));
-client.on("transport", (transport) => stats.showTransport(transport));
+client.on("transport", (transport) => {
+  // Of an answer its delivery tells: by what is tried nothing may come.
+  if (!chat.isBusy) stats.showTransport(transport);
+});
+client.on("connection", () => suggestions.offer(client.suggestions));
+suggestions.offer(client.suggestions);
+chat.setAttribute("url", location.origin);
 chat.client = client;
+chat.focus();

@@ -5,7 +5,7 @@ import { Session } from "../../src/client/session.ts";
 import { flag, shape } from "../../src/client/shape.ts";
 import { FakeNetwork, json, refusal } from "./fake-network.ts";
 
-const CALL = { timeoutMs: 1_000 };
+const CALL = { timeLimit: 1_000 };
 const THING = shape({ ok: flag });
 
 let network: FakeNetwork;

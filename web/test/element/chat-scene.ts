@@ -53,8 +53,14 @@ export class ChatScene {
     return found;
   }
 
-  button(text: string): HTMLButtonElement | undefined {
-    return [...this.#root.querySelectorAll("button")].find(({ textContent }) => textContent === text);
+  /** What is said beside the answers. */
+  get notices(): (string | null)[] {
+    return [...this.#root.querySelectorAll(".notice")].map(({ textContent }) => textContent);
+  }
+
+  button(text: string, within = ""): HTMLButtonElement | undefined {
+    const buttons = this.#root.querySelectorAll<HTMLButtonElement>(`${within} button`);
+    return [...buttons].find(({ textContent, hidden }) => textContent === text && !hidden);
   }
 
   type(question: string, key: KeyboardEventInit = { key: "Enter" }): void {

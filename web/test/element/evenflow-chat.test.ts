@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { ChatScene, settle } from "./chat-scene.ts";
 import { ScriptedAnswer, ScriptedClient } from "./scripted-client.ts";
 
@@ -10,6 +10,12 @@ beforeEach(() => {
   scene = new ChatScene();
   client = new ScriptedClient();
 });
+
+/** What ends an answer that has begun. */
+function failed(code: string): Error {
+  const body = { type: "upstream_error", code, message: "in the server's words" };
+  return Object.assign(new Error(code), { kind: "answer", body });
+}
 
 function failure(): Error {
   return Object.assign(new Error("no route"), { kind: "connection" });
@@ -25,19 +31,97 @@ describe("a question", () => {
     expect(scene.box.value).toBe("");
   });
 
-  it("that failed can still be asked again after another one that was under way", async () => {
+  it("that failed can be tried again until another one is asked, behind which it could replace nothing", async () => {
     scene.chat.client = client;
     scene.chat.ask("First?");
     client.last.tell(failure());
     await settle();
+    expect(scene.button("Try again")).toBeDefined();
     scene.chat.ask("Second?");
-    scene.button("Ask again")?.click();
-    expect(client.asked).toHaveLength(2);
+    expect(scene.button("Try again")).toBeUndefined();
+  });
+});
+
+describe("an error behind text", () => {
+  beforeEach(async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.accept();
+    client.last.say("So far");
+    client.last.tell(failed("upstream_failed"));
+    await settle();
+  });
+
+  it("leaves the text, and is told below it, with two offers", () => {
+    expect(scene.conversation).toEqual(["Well?", "So far", "Incomplete", expect.stringContaining("model failed")]);
+    expect([scene.button("Go on"), scene.button("Try again")]).not.toContain(undefined);
+  });
+
+  it("has the model go on, if the reader wishes so", () => {
+    scene.button("Go on", ".error")?.click();
+    expect(client.last.question).toBe("Please continue your answer where it stopped.");
+    expect(client.last.replaces).toBeUndefined();
+    expect(scene.conversation.slice(0, 3)).toEqual(["Well?", "So far", "Incomplete"]);
+  });
+
+  it("lets another try take the place of the text only when that has something to show", async () => {
+    scene.button("Try again")?.click();
+    expect([client.last.question, client.last.replaces]).toEqual(["Well?", "m1"]);
+    expect(scene.conversation).toEqual(["Well?", "So far", "Incomplete", "", ""]);
+    client.last.accept();
+    client.last.say("Anew");
+    await settle();
+    expect(scene.conversation).toEqual(["Well?", "Anew", ""]);
+  });
+
+  it("keeps the text when another try brings none, and can be tried again after that", async () => {
+    scene.button("Try again")?.click();
+    client.last.tell(failure());
+    await settle();
+    expect(scene.conversation).toEqual(["Well?", "So far", "Incomplete", "The server cannot be reached."]);
+    scene.button("Try again")?.click();
+    expect(client.last.replaces, "the one between them never got there").toBe("m1");
+    client.last.accept();
+    client.last.tell(failed("model_timeout"));
+    await settle();
+    scene.button("Try again")?.click();
+    expect(client.last.replaces).toBe("m3");
+    client.last.say("At last");
     client.last.complete();
     await settle();
-    scene.button("Ask again")?.click();
-    expect(client.last.question).toBe("First?");
-    expect(scene.button("Ask again")).toBeUndefined();
+    expect(scene.conversation).toEqual(["Well?", "At last", expect.any(String)]);
+  });
+});
+
+describe("the end of an answer", () => {
+  it.each([
+    ["length", "The answer was cut at its length limit", true],
+    ["content_filter", "The answer was stopped by the content filter", false],
+    ["stop", /^\d/, false],
+    ["constructor", /^\d/, false],
+  ])("by %s is said in words", async (reason, note, canGoOn) => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.say("Text");
+    client.last.complete(reason);
+    await settle();
+    expect(scene.conversation.at(-1)).toMatch(note);
+    expect(scene.find("go-on", HTMLButtonElement).hidden).toBe(!canGoOn);
+  });
+
+  it("lets Retry replace the answer", async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.accept();
+    client.last.say("One");
+    client.last.complete();
+    await settle();
+    scene.find("retry", HTMLButtonElement).click();
+    expect(client.last.replaces).toBe("m1");
+    client.last.say("Two");
+    client.last.complete();
+    await settle();
+    expect(scene.conversation).toEqual(["Well?", "Two", expect.any(String)]);
   });
 });
 
@@ -51,10 +135,93 @@ describe("the status", () => {
   it("says that it tries again while an answer is under way", async () => {
     scene.chat.client = client;
     scene.chat.ask("Well?");
+    client.last.accept();
     client.last.tell({ type: "reconnecting", delayMs: 500 });
     await settle();
     client.enter("waiting");
     expect(scene.status).toBe("Connection lost, reconnecting…");
+    client.last.tell({ type: "reconnecting", delayMs: 500 });
+    await settle();
+    expect(scene.status).toBe("The server can't be reached. Trying again…");
+    client.last.tell({ type: "resumed" });
+    await settle();
+    expect(scene.status).toBe("Waiting for the first word…");
+  });
+
+  it("says at once that a server which was never reached can't be", async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.tell({ type: "reconnecting", delayMs: 500 });
+    await settle();
+    expect(scene.status).toBe("The server can't be reached. Trying again…");
+  });
+
+  it("speaks of another way than a WebSocket only once something has come by it", async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.tell({ type: "reconnecting", delayMs: 500 }, { type: "transport", transport: "sse", fallback: true });
+    await settle();
+    expect(scene.find("status", HTMLElement).dataset.state).toBe("connecting");
+    expect(scene.notices).toEqual([]);
+    client.last.accept();
+    await settle();
+    expect(scene.notices).toEqual([expect.stringContaining("No WebSocket could be opened")]);
+  });
+
+  it("says while nothing is asked that the server can't be reached, until it can", async () => {
+    vi.useFakeTimers();
+    let isThere = false;
+    vi.stubGlobal("fetch", async () => {
+      if (!isThere) throw new TypeError("Failed to fetch");
+      return new Response();
+    });
+    scene.chat.setAttribute("url", location.origin);
+    scene.chat.client = client;
+    client.enter("waiting");
+    await vi.advanceTimersByTimeAsync(10);
+    expect(scene.status).toBe("The server can't be reached. Trying again…");
+    isThere = true;
+    await vi.advanceTimersByTimeAsync(4_000);
+    expect(scene.status).toBe("Connects when you ask");
+    vi.useRealTimers();
+  });
+});
+
+describe("a page of an origin that the server does not let in", () => {
+  let told: string[];
+
+  beforeEach(() => {
+    told = [];
+    vi.stubGlobal("fetch", async (_url: string, { mode }: RequestInit) => {
+      if (mode === "cors") throw new TypeError("Failed to fetch");
+      return new Response();
+    });
+    vi.spyOn(console, "error").mockImplementation((line: string) => void told.push(line));
+    scene.chat.setAttribute("url", "https://chat.example.com/");
+    scene.chat.client = client;
+  });
+
+  it("is told so at once, and its maker is told once how to be let in", async () => {
+    client.enter("waiting");
+    await settle();
+    expect(scene.conversation).toEqual(["This page may not use this server."]);
+    expect(scene.find("status", HTMLElement).dataset.state).toBe("error");
+    scene.chat.ask("Well?");
+    client.last.tell({ type: "reconnecting", delayMs: 500 });
+    await settle();
+    expect([client.last.isStopped, scene.chat.isBusy]).toEqual([true, false]);
+    client.enter("open"); // what was stopped has ended
+    expect(scene.status).toBe("Not allowed");
+    expect(told).toEqual([expect.stringContaining(`EVENFLOW_ALLOWED_ORIGINS=${location.origin}`)]);
+    expect(told[0]).toContain("https://chat.example.com does not");
+  });
+
+  it("does not lose an answer that has begun to a server that only blinks", async () => {
+    scene.chat.ask("Well?");
+    client.last.accept();
+    client.last.tell({ type: "reconnecting", delayMs: 500 });
+    await settle();
+    expect([client.last.isStopped, scene.chat.isBusy, told]).toEqual([false, true, []]);
   });
 });
 
@@ -99,26 +266,35 @@ describe("the focus", () => {
     expect([scene.isStoppable, scene.focused]).toEqual([false, undefined]);
   });
 
-  it("moves from Ask to Stop, and from Stop to the text box", async () => {
+  it("moves from Ask and from Stop to the text box", async () => {
     scene.chat.client = client;
     scene.box.value = "Well?";
     const ask = scene.find("ask", HTMLButtonElement);
     ask.focus();
     ask.click();
-    expect(scene.focused).toBe("stop");
+    expect(scene.focused).toBe("question");
+    scene.find("stop", HTMLButtonElement).focus();
     client.last.complete();
     await settle();
     expect(scene.focused).toBe("question");
   });
 
-  it("moves from a suggestion, which may go, to Stop", () => {
+  it("moves to Stop where a text box would bring a keyboard up", () => {
+    vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => {} }));
+    scene.chat.client = client;
+    scene.find("ask", HTMLButtonElement).focus();
+    scene.chat.ask("Well?");
+    expect(scene.focused).toBe("stop");
+  });
+
+  it("moves from a suggestion, which may go, to the text box", () => {
     scene.chat.client = client;
     const suggestion = document.createElement("button");
     suggestion.slot = "suggestions";
     scene.chat.append(suggestion);
     suggestion.focus();
     scene.chat.ask("Suggested?");
-    expect(scene.focused).toBe("stop");
+    expect(scene.focused).toBe("question");
   });
 });
 

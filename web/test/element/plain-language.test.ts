@@ -13,6 +13,10 @@ function refused(type: string, code: string): RefusedError {
   return new RefusedError({ type, code, message: "E_INTERNAL 0x7f" });
 }
 
+function failed(code: string): AnswerError {
+  return new AnswerError({ type: "upstream_error", code, message: "x" });
+}
+
 describe("explain", () => {
   it.each([
     [new ConnectionError("fetch failed"), "cannot be reached", true],
@@ -28,6 +32,12 @@ describe("explain", () => {
     [refused("invalid_request_error", "invalid_field"), "do not understand", false],
     [refused("conflict_error", "causal_violation"), "somewhere else", true],
     [refused("not_found_error", "response_expired"), "no longer has", true],
+    [failed("model_not_set_up"), "not set up", false],
+    [failed("insufficient_quota"), "quota", false],
+    [failed("upstream_throttled"), "asked too much", true],
+    [failed("queue_timeout"), "waiting for the model", true],
+    [failed("context_length_exceeded"), "too long for the model", false],
+    [failed("content_policy_violation"), "content policy", false],
     [new AnswerError({ type: "model_refusal_error", code: "model_refused", message: "x" }), "declined", false],
     [new AnswerError({ type: "upstream_error", code: "model_timeout", message: "x" }), "too long", true],
     [new AnswerError({ type: "upstream_error", code: "upstream_failed", message: "x" }), "model failed", true],
@@ -42,6 +52,34 @@ describe("explain", () => {
     expect(explanation.askAgain).toBe(askAgain);
   });
 
+  it("does not promise that a server which is not set up answers in a minute", () => {
+    const { remedy } = explain(new AnswerError({ type: "upstream_error", code: "model_not_set_up", message: "x" }));
+    expect(remedy).toContain("operator has been told");
+    expect(remedy).not.toMatch(/again|minute/);
+  });
+
+  it("gives the server's words for a code that is new with it", () => {
+    const body = { type: "upstream_error", code: "toString", message: "The model is on holiday until Monday." };
+    expect(explain(new AnswerError(body)).remedy).toBe(body.message);
+    expect(explain(new RefusedError({ ...body, type: "quota_error" })).remedy).toBe(body.message);
+  });
+
+  it("says of an answer that a server has lost what has become of its text", () => {
+    const lost = refused("not_found_error", "response_not_found");
+    expect(explain(lost, true)).toMatchObject({ what: "The rest of this answer is lost.", askAgain: true });
+    expect(explain(lost, true).remedy).toContain("stays above");
+    expect(explain(lost, false).what).toContain("no longer has");
+  });
+
+  it("offers to go on only where there is a text, and the model remembers it", () => {
+    const offers = (code: string, hasText: boolean): boolean | undefined =>
+      explain(new AnswerError({ type: "upstream_error", code, message: "x" }), hasText).goOn;
+    expect(offers("upstream_failed", true)).toBe(true);
+    expect(offers("upstream_failed", false)).toBe(false);
+    expect(offers("attempts_exhausted", true)).toBe(false);
+    expect(explain(new ConnectionError("lost"), true).goOn).toBeUndefined();
+  });
+
   it("says that the message of an answer that was given up is kept, and can be sent again", () => {
     const { remedy } = explain(new AnswerError({ type: "upstream_error", code: "attempts_exhausted", message: "x" }));
     expect(remedy).toMatch(/message is kept, and can be sent again/);
@@ -54,7 +92,8 @@ describe("explain", () => {
       refused("authentication_error", "token_invalid"),
       Object.assign(new Error("closed"), { kind: "closed" }),
     ];
-    for (const { remedy } of errors.map(explain)) expect(remedy).not.toMatch(/reload[^,.]*(?:start|new)/i);
+    for (const { remedy } of errors.map((error) => explain(error)))
+      expect(remedy).not.toMatch(/reload[^,.]*(?:start|new)/i);
   });
 
   it("does not show the words of a machine", () => {

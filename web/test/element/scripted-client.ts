@@ -3,13 +3,17 @@ import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "../../sr
 /** An answer of which a test says what happens to it, and when. */
 export class ScriptedAnswer implements ChatAnswer {
   readonly question: string;
-  readonly responseId = null;
+  readonly messageId: string;
+  readonly replaces: string | undefined;
+  responseId: string | null = null;
   isStopped = false;
   readonly #events: (ChatEvent | Error)[] = [];
   #wake: () => void = () => {};
 
-  constructor(question: string) {
+  constructor(question: string, messageId = "m1", replaces?: string) {
     this.question = question;
+    this.messageId = messageId;
+    this.replaces = replaces;
   }
 
   stop(): void {
@@ -21,12 +25,18 @@ export class ScriptedAnswer implements ChatAnswer {
     this.#wake();
   }
 
+  /** The server has the question. */
+  accept(): void {
+    this.responseId = `r-${this.messageId}`;
+    this.tell({ type: "accepted", responseId: this.responseId });
+  }
+
   say(text: string): void {
     this.tell({ type: "delta", text, from: 0, index: 0 });
   }
 
-  complete(): void {
-    this.tell({ type: "completed", finishReason: "stop", usage: null, degraded: false });
+  complete(finishReason = "stop"): void {
+    this.tell({ type: "completed", finishReason, usage: null, degraded: false });
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<ChatEvent, void, void> {
@@ -52,8 +62,8 @@ export class ScriptedClient implements ChatClient {
     this.resumable = resumable;
   }
 
-  ask(question: string): ScriptedAnswer {
-    const answer = new ScriptedAnswer(question);
+  ask(question: string, { replaces }: { readonly replaces?: string | undefined } = {}): ScriptedAnswer {
+    const answer = new ScriptedAnswer(question, `m${this.asked.length + 1}`, replaces);
     this.asked.push(answer);
     return answer;
   }

@@ -146,6 +146,15 @@ class Client:
         return code
 
 
+async def test_a_message_that_the_connection_refuses_is_counted_by_its_code() -> None:
+    gateway = Gateway()
+    client = gateway.connect()
+    client.connection.session.drain()
+    await client.say()
+    assert client.last_code() == "draining"
+    assert gateway.metrics.labelled(catalogue.MESSAGES_REFUSED).by_label == {"draining": 1}
+
+
 # -- opening ---------------------------------------------------------------------------------------------------------
 
 

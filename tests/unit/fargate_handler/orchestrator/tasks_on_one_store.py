@@ -10,6 +10,7 @@ import pytest
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.kept_texts import KeptTexts
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.lease_view import LeaseView
 from fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -20,6 +21,7 @@ from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError, Overloaded
+from stream_core.large_texts import LargeTexts
 from stream_core.limits import Limits
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.metric_catalogue import Metric
@@ -51,6 +53,7 @@ class Shared:
         self.sessions = ScriptedSessionStore(self._sessions)
         self.peers = PeerNetwork()
         self.letters = ToldLetters()
+        self.large_texts: LargeTexts | None = None
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
@@ -107,6 +110,7 @@ class Task:
             wall_time=monotonic,
             on_lost=self.recorder.lose_everything,
         )
+        texts = KeptTexts(shared.large_texts)
         refused = self.metrics.counter(catalogue.STORE_REFUSED)
         self.orchestrator = Orchestrator(
             source=source or self.source,
@@ -115,7 +119,7 @@ class Task:
             metrics=self.metrics,
             fallback_text="",
             monotonic=monotonic,
-            ledger=MessageLedger(self.sessions, self.recorder, self.keeper, monotonic, refused),
+            ledger=MessageLedger(self.sessions, self.recorder, self.keeper, monotonic, refused, texts),
             in_force=lambda: self.keeper.in_force,
         )
         leases = LeaseView(self.responses, monotonic)
@@ -124,6 +128,7 @@ class Task:
             sessions=self.sessions,
             keeper=self.keeper,
             leases=leases,
+            texts=texts,
             dead_letters=shared.letters,
             clock=clock,
             limits=limits,

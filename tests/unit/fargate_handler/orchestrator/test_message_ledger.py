@@ -4,6 +4,7 @@ import pytest
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.kept_texts import KeptTexts
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
@@ -57,7 +58,9 @@ class Node:
             on_lost=self.recorder.lose_everything,
         )
         refused = self.metrics.counter(catalogue.STORE_REFUSED)
-        self.ledger = MessageLedger(self.sessions, self.recorder, self.keeper, self.clock.monotonic, refused)
+        self.ledger = MessageLedger(
+            self.sessions, self.recorder, self.keeper, self.clock.monotonic, refused, KeptTexts()
+        )
 
     def stream(self, message_id: str = "m1") -> ResponseStream:
         return ResponseStream(

@@ -18,7 +18,8 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from fargate_handler.token_sources.aws_failures import failure_of
-from stream_core.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected
+from fargate_handler.token_sources.operator_log import OperatorLog
+from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
 
 
 def answered(name: str, status: int | None, message: str = "of AWS' own", **members: object) -> ClientError:
@@ -30,7 +31,7 @@ def answered(name: str, status: int | None, message: str = "of AWS' own", **memb
 
 
 def failure(error: Exception) -> EvenflowError:
-    return failure_of(error, "a-service", "the settings")
+    return failure_of(error, "a-service", "the settings", OperatorLog(logging.getLogger(__name__)))
 
 
 THROTTLED = [
@@ -40,6 +41,11 @@ THROTTLED = [
     answered("ServiceQuotaExceededException", 400),
     answered("429", 429),
     answered("ModelError", 424, OriginalStatusCode=429, OriginalMessage="too many"),
+]
+UNAVAILABLE = [
+    answered("ServiceUnavailableException", 503),
+    answered("serviceUnavailableException", None),
+    answered("ModelError", 424, OriginalStatusCode=503, OriginalMessage="loading"),
 ]
 REJECTED = [
     answered("AccessDeniedException", 403),
@@ -72,8 +78,6 @@ REFUSED = [
 FAILED = [
     answered("InternalServerException", 500),
     answered("internalServerException", None),
-    answered("ServiceUnavailableException", 503),
-    answered("serviceUnavailableException", None),
     answered("ModelTimeoutException", 408),
     answered("ModelErrorException", 424),
     answered("modelStreamErrorException", None),
@@ -97,8 +101,16 @@ FAILED = [
 @pytest.mark.parametrize("error", THROTTLED, ids=str)
 def test_throttling_says_when_to_ask_again(error: Exception) -> None:
     met = failure(error)
-    assert type(met) is UpstreamFailed
+    assert type(met) is UpstreamAnswered
+    assert (met.status, met.type) == (429, "rate_limit_error")
     assert (met.code, met.retry_after_ms) == ("upstream_throttled", 5000)
+
+
+@pytest.mark.parametrize("error", UNAVAILABLE, ids=str)
+def test_a_model_that_is_not_available_is_told_as_that(error: Exception) -> None:
+    met = failure(error)
+    assert type(met) is UpstreamAnswered
+    assert (met.status, met.type, met.code) == (503, "overloaded_error", "upstream_overloaded")
 
 
 @pytest.mark.parametrize("error", REJECTED, ids=str)
@@ -107,7 +119,8 @@ def test_what_is_ours_to_mend_is_logged_and_the_user_is_told_nothing_of_it(
 ) -> None:
     met = failure(error)
     assert type(met) is UpstreamRejected
-    assert met.message == "the model cannot be reached; what was delivered was kept"
+    assert met.code == "model_not_set_up"
+    assert met.message.startswith("the model is not set up on this server")
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
     assert record.message.startswith("a-service will not have us (")
@@ -118,7 +131,8 @@ def test_what_is_ours_to_mend_is_logged_and_the_user_is_told_nothing_of_it(
 def test_a_message_that_the_model_will_not_take_is_refused(error: Exception) -> None:
     met = failure(error)
     assert type(met) is ModelRefused
-    assert met.code == "model_refused"
+    assert (met.status, met.type) == (400, "invalid_request_error")
+    assert met.code == ("context_length_exceeded" if "too long" in met.message else "model_refused")
     assert met.message.removeprefix("the model refused the message: ") in {
         "Input is too long for requested model.", "too long", "unprocessable",
     }  # fmt: skip
@@ -138,3 +152,12 @@ def test_the_signed_headers_of_a_wrong_signature_are_not_logged(caplog: pytest.L
     failure(answered("InvalidSignatureException", 403, "It does not match.\n\nx-amz-security-token:the-token"))
     assert "It does not match." in caplog.text
     assert "the-token" not in caplog.text
+
+
+def test_a_refusal_tells_no_arn_and_no_account() -> None:
+    told = (
+        "Malformed input for arn:aws:bedrock:us-east-1:123456789012:inference-profile/x.y-1:0 of 123456789012, 4 tokens"
+    )
+    refused = failure(answered("ValidationException", 400, told))
+    assert isinstance(refused, ModelRefused)
+    assert refused.message == "the model refused the message: Malformed input for … of …, 4 tokens"

@@ -6,7 +6,7 @@ import pytest
 
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
-from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.errors import UpstreamFailed
 from stream_core.marked_text import AnswerPart, CallPart
 from stream_core.marked_text_reader import MarkedTextReader
 from stream_core.messages import Usage
@@ -148,10 +148,9 @@ def test_a_call_that_cannot_be_one_fails(events: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered"])
-def test_a_stopped_answer_is_a_refusal(reason: str) -> None:
-    with pytest.raises(ModelRefused) as refused:
-        finished(delta(text="x"), stop(reason), USAGE)
-    assert refused.value.code == "model_refused"
+def test_a_stopped_answer_keeps_its_text_and_says_why_it_ended(reason: str) -> None:
+    tokens, finish = finished(delta(text="x"), stop(reason), USAGE)
+    assert (tokens, finish.finish_reason) == (["x"], "content_filter")
 
 
 @pytest.mark.parametrize(

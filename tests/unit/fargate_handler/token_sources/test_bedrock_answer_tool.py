@@ -55,7 +55,7 @@ def test_the_arguments_are_the_answer() -> None:
 
 def test_another_tool_is_called_as_ever() -> None:
     said, finish = answered(begin(0, "add"), arguments(0, "{}"), end(0), STOP, tools=True)
-    assert MarkedTextReader().read(said) == AnswerPart("", (CallPart(0, "{}", "t1", "add"),))
+    assert MarkedTextReader().read(said) == (AnswerPart("", (CallPart(0, "{}", "t1", "add"),)),)
     assert finish.finish_reason == "tool_calls"
 
 

@@ -237,6 +237,7 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
     for details, cached, reasoning in (
         ({"prompt_tokens_details": {"cached_tokens": 2}, "completion_tokens_details": {"reasoning_tokens": 1}}, 2, 1),
         ({"prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}}, None, None),
+        ({"prompt_tokens_details": [2], "completion_tokens_details": {"reasoning_tokens": -1}}, None, None),
     ):
         answer = OpenAIAnswer(RecordingSink())
         answer.take(orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, **details}}))

@@ -82,3 +82,11 @@ def test_a_large_event_below_the_limit_is_taken_and_the_next_one_begins_anew() -
     for _ in range(3):
         assert decoder.feed(event) == []
         assert decoder.feed(b"\n\n") == [b"x" * (MIB - 100)]
+
+
+@given(st.integers(0, 5), st.lists(st.integers(0, 10_000), max_size=12))
+def test_comments_are_counted_however_the_bytes_are_split(comments: int, cuts: list[int]) -> None:
+    decoder = SseDecoder()
+    for chunk in split(b": keep-alive\n\n" * comments + b"data: x: y\n\n", cuts):
+        decoder.feed(chunk)
+    assert decoder.comments == comments

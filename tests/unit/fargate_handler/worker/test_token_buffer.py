@@ -15,8 +15,8 @@ async def test_tokens_come_out_as_they_went_in_and_the_end_behind_them() -> None
         buffer.push(token)
     buffer.end()
     assert await buffer.take() == ["a", "b", "Größe"]
-    assert await buffer.take() == []
-    assert await buffer.take() == [], "the end stays"
+    assert await buffer.take() is None
+    assert await buffer.take() is None, "the end stays"
 
 
 async def test_who_takes_waits_for_a_token() -> None:
@@ -33,7 +33,7 @@ async def test_who_takes_is_woken_by_the_end() -> None:
     taking = asyncio.ensure_future(buffer.take())
     await settle()
     buffer.end()
-    assert await taking == []
+    assert await taking is None
 
 
 async def test_the_model_is_held_while_as_many_wait_as_may() -> None:
@@ -56,3 +56,29 @@ async def test_a_model_that_gives_all_at_once_is_stopped_at_the_longest_answer()
     await buffer.take()
     buffer.push("word")
     assert buffer.taken == 4
+
+
+async def test_signs_of_life_are_told_at_most_once_a_second_and_tokens_at_once() -> None:
+    now = 100.0
+    buffer = TokenBuffer(10, 1000, lambda: now)
+    buffer.alive()
+    assert await buffer.take() == []
+    taking = asyncio.ensure_future(buffer.take())
+    for _ in range(9):
+        now += 0.1
+        buffer.alive()
+    await settle()
+    assert not taking.done()
+    now += 0.2
+    buffer.alive()
+    assert await taking == []
+    taking = asyncio.ensure_future(buffer.take())
+    buffer.alive()
+    buffer.push("a")
+    assert await taking == ["a"]
+
+
+async def test_a_sign_of_life_is_no_token() -> None:
+    buffer = TokenBuffer(1, 1000, lambda: 100.0)
+    buffer.alive()
+    assert (len(buffer), buffer.taken, buffer.held) == (0, 0, False)

@@ -1,0 +1,135 @@
+"""What the statuses of an OpenAI-compatible server mean by the contract. What it says reaches the client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple, get_args
+
+import orjson
+
+from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
+from stream_core.error_body import ErrorType
+from stream_core.errors import (
+    EvenflowError,
+    InvalidRequest,
+    ModelRefused,
+    Overloaded,
+    RateLimited,
+    UpstreamAnswered,
+    UpstreamRejected,
+)
+
+_logger = logging.getLogger(__name__)
+
+_CHECK = "check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY"
+_QUOTA = "insufficient_quota"
+_REFUSED = (400, 413, 422)
+# Everything else from 300 to 499 is for us to mend: a wrong key, model, path or method.
+_PASSING = (408, 409, 425, 429)
+_BUSY = {429: ("upstream_throttled", RateLimited.type), 503: ("upstream_overloaded", Overloaded.type)}
+_MOST_MESSAGE = 1_000
+_MOST_WORD = 64
+_LONGEST_RETRY_AFTER_MS = 86_400_000
+
+
+class Failures:
+    """The errors of one server. What is for whoever runs this to mend is logged."""
+
+    def __init__(self) -> None:
+        self._operator = OperatorLog(_logger)
+
+    def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> EvenflowError:
+        """The error for an answer with this status."""
+        said = _said(body)
+        if status in _REFUSED:
+            return ModelRefused(
+                f"the model refused the message: {said.message}",
+                code=said.code or "model_refused",
+                param=said.param,
+                status=status,
+                type=said.type if said.type in get_args(ErrorType) else InvalidRequest.type,
+            )
+        if status == 402 or (status == 429 and _QUOTA in (said.code, said.type)):
+            return self._out_of_quota(said.message)
+        if 300 <= status < 500 and status not in _PASSING:
+            return self.not_set_up(f"the model's server answered {status}")
+        message = f"the model's server answered {status}: {said.message}; ask again later"
+        retry_after_ms = _retry_after_ms(headers)
+        if status not in _BUSY:
+            return UpstreamAnswered(message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms)
+        code, kind = _BUSY[status]
+        return UpstreamAnswered(
+            message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms
+        )
+
+    def not_set_up(self, what: str) -> UpstreamRejected:
+        """The error for a server that will not have us as we are configured."""
+        self._operator.error(f"{what}: {_CHECK}")
+        return not_set_up()
+
+    def unreachable(self, error: Exception) -> None:
+        """No connection could be made."""
+        self._operator.error(f"the model's server cannot be reached ({type(error).__name__}): check EVENFLOW_MODEL_URL")
+
+    def _out_of_quota(self, message: str) -> UpstreamRejected:
+        self._operator.error(
+            f"the model's server says that there is no quota left ({message[:200]}): check its account"
+        )
+        return UpstreamRejected(
+            "the quota that this server has at its model is used up; nothing was generated",
+            code=_QUOTA,
+            status=429,
+            type=RateLimited.type,
+        )
+
+
+class _Said(NamedTuple):
+    message: str
+    code: str | None = None
+    type: str | None = None
+    param: str | None = None
+
+
+def _said(body: bytes) -> _Said:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        answer = body[:200].decode("utf-8", "replace")
+    error: Any = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if not isinstance(error, dict):
+        return _Said(str(error)[:_MOST_MESSAGE])
+    return _Said(
+        message=str(error.get("message", error))[:_MOST_MESSAGE],
+        code=_word(error.get("code")),
+        type=_word(error.get("type")),
+        param=_word(error.get("param")),
+    )
+
+
+def _word(value: object) -> str | None:
+    """A word that a program may decide by; servers also give numbers, and sentences."""
+    if isinstance(value, str) and 0 < len(value) <= _MOST_WORD and value.isascii() and value.isprintable():
+        return value
+    return None
+
+
+def _retry_after_ms(headers: Mapping[str, str]) -> int | None:
+    """When to ask again: in milliseconds, in seconds, or at a date."""
+    seconds = _seconds(headers.get("retry-after-ms"), 1000) or _seconds(headers.get("retry-after"), 1)
+    if seconds is None and (date := headers.get("retry-after")):
+        try:
+            seconds = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):
+            return None
+    return None if seconds is None else int(min(max(0.0, seconds * 1000), _LONGEST_RETRY_AFTER_MS))
+
+
+def _seconds(text: str | None, parts: int) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value / parts if 0 <= value < float("inf") else None

@@ -1,0 +1,86 @@
+// Takes a real Firefox through the page's main path, by WebDriver BiDi, and says on standard output what it saw: one line of JSON.
+// Arguments: Firefox's path, the page's address, a folder for its profile.
+import { createRequire } from "node:module";
+
+const require = createRequire(new URL("../../web/package.json", import.meta.url));
+const puppeteer = require("puppeteer-core");
+const [, , executablePath, url, userDataDir] = process.argv;
+const PATIENCE_MS = 60_000;
+
+const browser = await puppeteer.launch({ browser: "firefox", executablePath, userDataDir, headless: true });
+try {
+  const page = await browser.newPage();
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+  await page.goto(url);
+  await page.waitForFunction(() => document.querySelector("evenflow-chat")?.client !== undefined);
+  const seen = { version: await browser.version(), focused: await isFocused(page) };
+
+  await ask(page, "#demo tokens=60 gap_ms=20 seed=21");
+  await waitFor(page, "streaming");
+  await waitFor(page, "done");
+  seen.first = await state(page);
+
+  await ask(page, "#demo tokens=3000 gap_ms=30 seed=22");
+  await waitForText(page, 200);
+  await page.keyboard.press("Escape");
+  await waitFor(page, "cancelled");
+  seen.stopped = await state(page);
+
+  await ask(page, "#demo tokens=120 gap_ms=40 seed=23");
+  await waitForText(page, 100);
+  await page.reload();
+  await waitFor(page, "done");
+  seen.reloaded = await state(page);
+
+  await ask(page, "#demo tokens=30 gap_ms=20 seed=24");
+  await waitFor(page, "streaming");
+  await waitFor(page, "done");
+  seen.last = await state(page);
+  console.log(JSON.stringify({ ...seen, errors }));
+} finally {
+  await browser.close();
+}
+
+/** Types into the text box, which has the focus, and presses Enter. */
+async function ask(page, question) {
+  await page.evaluate(() => document.querySelector("evenflow-chat").focus());
+  await page.keyboard.type(question);
+  await page.keyboard.press("Enter");
+}
+
+async function waitFor(page, wanted) {
+  const isSo = (state) => {
+    const root = document.querySelector("evenflow-chat")?.shadowRoot;
+    return root?.querySelector('[data-testid="status"]').dataset.state === state;
+  };
+  await page.waitForFunction(isSo, { timeout: PATIENCE_MS, polling: 10 }, wanted);
+}
+
+async function waitForText(page, length) {
+  const isSo = (least) => {
+    const chat = document.querySelector("evenflow-chat");
+    return chat.isBusy && chat.lastText.length >= least;
+  };
+  await page.waitForFunction(isSo, { timeout: PATIENCE_MS, polling: 10 }, length);
+}
+
+async function isFocused(page) {
+  return await page.evaluate(() => document.querySelector("evenflow-chat").shadowRoot.activeElement?.id === "question");
+}
+
+/** What the page shows of the last answer. */
+async function state(page) {
+  return await page.evaluate(() => {
+    const chat = document.querySelector("evenflow-chat");
+    const answers = [...chat.shadowRoot.querySelectorAll('[data-testid="answer"]')];
+    return {
+      text: chat.lastText,
+      shown: answers.at(-1)?.textContent,
+      answers: answers.length,
+      transport: chat.client.transport,
+      figure: document.querySelector('[data-testid="transport"]').dataset.value,
+      error: chat.shadowRoot.querySelector('[data-testid="error"]')?.textContent ?? null,
+    };
+  });
+}

@@ -1,0 +1,59 @@
+"""A thousand answers at once under default settings and of one tenant: none is refused, and each comes whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+
+from tests.integration.chat_client import demo, open_session
+from tests.integration.conftest import Serve
+from tests.integration.server_process import ServerProcess
+
+_ANSWERS, _PER_SESSION = 1_000, 4
+# The first token waits until all have asked.
+_QUESTION = demo(tokens=5, gap_ms=20, first_token_ms=8_000)
+_PATIENCE = aiohttp.ClientTimeout(total=50)
+
+
+async def _none_was_refused(server: ServerProcess) -> None:
+    refused = {name: count for name, count in (await server.metrics()).items() if "messages_refused" in name}
+    assert refused == {}
+    assert await server.metric("responses_completed_total") == _ANSWERS
+
+
+async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> None:
+    server = serve()
+
+    async def ask() -> None:
+        session = await open_session(http, server.http_url)
+        async with session.connect() as connection:
+            starts, previous = [], None
+            for number in range(_PER_SESSION):
+                starts.append(await connection.message(f"m{number}", previous, _QUESTION))
+                previous = f"m{number}"
+            for start in starts:
+                await connection.whole(start["response_id"], 40)
+
+    asking = [asyncio.ensure_future(ask()) for _ in range(_ANSWERS // _PER_SESSION)]
+    await server.until_metric("generations_running", _ANSWERS)
+    await asyncio.gather(*asking)
+    await _none_was_refused(server)
+
+
+async def test_over_openai_s_api(http: aiohttp.ClientSession, serve: Serve) -> None:
+    server = serve()
+    body = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": _QUESTION}]}
+
+    async def ask() -> None:
+        url = f"{server.http_url}/v1/chat/completions"
+        async with http.post(url, json=body, timeout=_PATIENCE) as answer:
+            assert answer.status == 200, await answer.text()
+            text = (await answer.read()).decode()
+        assert text.endswith("data: [DONE]\n\n")
+        assert '"finish_reason":"stop"' in text
+
+    asking = [asyncio.ensure_future(ask()) for _ in range(_ANSWERS)]
+    await server.until_metric("generations_running", _ANSWERS)
+    await asyncio.gather(*asking)
+    await _none_was_refused(server)

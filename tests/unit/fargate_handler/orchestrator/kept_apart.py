@@ -1,0 +1,29 @@
+"""A place for large texts in memory, which can be out of reach and forgets when it is told to."""
+
+from __future__ import annotations
+
+from stream_core.response_store import StoreUnavailable
+
+
+class KeptApart:
+    """See `stream_core.large_texts.LargeTexts`."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.reachable = True
+        self.read: list[str] = []
+
+    async def put(self, name: str, text: str) -> None:
+        """See the port."""
+        self._check()
+        self.texts[name] = text
+
+    async def get(self, name: str) -> str | None:
+        """See the port."""
+        self._check()
+        self.read.append(name)
+        return self.texts.get(name)
+
+    def _check(self) -> None:
+        if not self.reachable:
+            raise StoreUnavailable("the texts are out of reach")

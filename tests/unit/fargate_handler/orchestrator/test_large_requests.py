@@ -1,0 +1,123 @@
+"""Requests that are too large for an item of the ledger: kept beside it, so that another task can ask the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
+from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED
+from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from stream_core.conversation import Turn
+from stream_core.errors import Overloaded, TooLarge
+from stream_core.response_state import ResponseState
+from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+from tests.unit.settle import settle
+
+_CHANNEL = repeatable_channel("t", "key")
+_LARGE = WholeRequest((Turn("system", "ä" * 500_000), Turn("user", "x")))
+
+
+async def _node(texts: KeptApart | None) -> tuple[Shared, Task]:
+    shared = Shared()
+    shared.large_texts = texts
+    return shared, await Task.join(shared, "a")
+
+
+async def _successor(shared: Shared, task: Task) -> Task:
+    """The task is lost, and this one finds what it left."""
+    task.cut_off()
+    await task.clock.pass_time(10.1, step=0.05)
+    return await Task.join(shared, "b")
+
+
+async def test_it_stands_beside_the_ledger() -> None:
+    shared, task = await _node(texts := KeptApart())
+    stream = (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).stream
+    (entry,) = await shared.ledger(_CHANNEL)
+    assert (entry.text, entry.text_name) == ("", stream.response_id)
+    assert texts.texts == {stream.response_id: _LARGE.to_text()}
+    await settle()
+    assert task.source.calls[0].request.turns == _LARGE.turns
+    await task.leave()
+
+
+async def test_what_is_small_enough_stands_in_it() -> None:
+    shared, task = await _node(texts := KeptApart())
+    room = LARGEST_ITEM_TEXT - len(WholeRequest((Turn("user", ""),)).to_text())
+    text = WholeRequest((Turn("user", "x" * room),)).to_text()
+    assert len(text) == LARGEST_ITEM_TEXT
+    await task.send("m1", text=text, channel=_CHANNEL)
+    (entry,) = await shared.ledger(_CHANNEL)
+    assert (entry.text, entry.text_name, texts.texts) == (text, None, {})
+    await task.leave()
+
+
+async def test_another_task_goes_on_with_all_of_it() -> None:
+    shared, lost = await _node(texts := KeptApart())
+    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).stream
+    await settle()
+    task = await _successor(shared, lost)
+    await task.clock.pass_time(1.0)
+    assert task.source.calls[0].request.turns == _LARGE.turns
+    assert texts.read == [stream.response_id]
+    await task.leave()
+
+
+async def test_another_task_that_knows_the_session_already_goes_on_with_all_of_it() -> None:
+    shared, lost = await _node(KeptApart())
+    task = await Task.join(shared, "b")
+    await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+    await settle()
+    assert (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).duplicate
+    lost.cut_off()
+    await task.clock.pass_time(12.0, step=0.05)
+    assert task.source.calls[0].request.turns == _LARGE.turns
+    await task.leave()
+
+
+async def test_while_it_cannot_be_read_the_answer_waits() -> None:
+    shared, lost = await _node(texts := KeptApart())
+    await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+    await settle()
+    texts.reachable = False
+    task = await _successor(shared, lost)
+    await task.clock.pass_time(2.0)
+    assert not task.source.calls
+    texts.reachable = True
+    await task.clock.pass_time(2.0)
+    assert task.source.calls[0].request.turns == _LARGE.turns
+    await task.leave()
+
+
+async def test_when_it_is_no_longer_kept_the_answer_ends() -> None:
+    shared, lost = await _node(texts := KeptApart())
+    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).stream
+    await settle()
+    texts.texts.clear()
+    task = await _successor(shared, lost)
+    await task.clock.pass_time(2.0)
+    ending = (await shared.head(stream.response_id)).ending
+    assert ending is not None
+    assert ending.state is ResponseState.ERROR
+    assert ending.error is not None
+    assert ending.error["code"] == ATTEMPTS_EXHAUSTED
+    await task.leave()
+
+
+async def test_where_it_cannot_be_kept_it_is_not_accepted() -> None:
+    shared, task = await _node(texts := KeptApart())
+    texts.reachable = False
+    with pytest.raises(Overloaded) as refused:
+        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+    assert refused.value.code == "store_unavailable"
+    assert await shared.ledger(_CHANNEL) == []
+    await task.leave()
+
+
+async def test_without_a_place_it_is_refused_by_its_size() -> None:
+    shared, task = await _node(None)
+    with pytest.raises(TooLarge, match="EVENFLOW_REQUESTS_BUCKET"):
+        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+    assert await shared.ledger(_CHANNEL) == []
+    await task.leave()

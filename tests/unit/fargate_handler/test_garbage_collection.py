@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from fargate_handler.garbage_collection import GarbageCollection, resident_bytes
+
+MIB = 1_048_576
+
+
+class Memory:
+    """What is in use, as a test says, and how often all of it was looked through."""
+
+    def __init__(self) -> None:
+        self.used = 100 * MIB
+        self.collections = 0
+
+    def collect(self) -> int:
+        """Instead of `gc.collect`."""
+        self.collections += 1
+        return 0
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    memory = Memory()
+    monkeypatch.setattr(gc, "collect", memory.collect)
+    return memory
+
+
+def test_a_quiet_node_collects_once_a_minute(memory: Memory) -> None:
+    garbage = GarbageCollection(0.0, lambda: memory.used)
+    for second in range(1, 125):
+        garbage.look(float(second), connections=200, busy=False)
+    assert memory.collections == 2
+
+
+@pytest.mark.parametrize(("connections", "busy"), [(0, True), (201, False)])
+def test_a_busy_node_collects_when_its_memory_has_grown_and_only_then(
+    memory: Memory, connections: int, busy: bool
+) -> None:
+    garbage = GarbageCollection(0.0, lambda: memory.used)
+    seen = []
+    for second in range(1, 9):
+        memory.used += 32 * MIB
+        garbage.look(float(second), connections, busy)
+        seen.append(memory.collections)
+    assert seen == [0, 0, 0, 1, 1, 1, 1, 2], "each 128 MB"
+
+
+def test_what_stays_grown_is_not_looked_through_again(memory: Memory) -> None:
+    garbage = GarbageCollection(0.0, lambda: memory.used)
+    memory.used += 500 * MIB
+    for second in range(1, 600):
+        garbage.look(float(second), connections=5_000, busy=True)
+    assert memory.collections == 1
+
+
+def test_the_memory_in_use_is_read() -> None:
+    before = resident_bytes()
+    held = bytearray(64 * MIB)
+    held[::4096] = b"x" * len(held[::4096])
+    assert resident_bytes() - before > 48 * MIB

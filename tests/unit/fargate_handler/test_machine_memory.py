@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fargate_handler.machine_memory import memory_bytes, warn_of_too_little_memory
+from stream_core.limits import Limits
+from stream_core.memory_bound import MEBIBYTE, limits_bound
+
+
+def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:
+    machine = memory_bytes(tmp_path)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_bytes(tmp_path) == machine > 64 * MEBIBYTE
+    (tmp_path / "memory.max").write_text(f"{64 * MEBIBYTE}\n")
+    assert memory_bytes(tmp_path) == 64 * MEBIBYTE
+
+
+def test_the_first_version_of_control_groups(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text(f"{32 * MEBIBYTE}\n")
+    assert memory_bytes(tmp_path) == 32 * MEBIBYTE
+
+
+def test_limits_that_need_more_than_there_is_are_warned_of_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    limits = Limits(connections_per_node=1_000, requests_per_node=100)
+    warn_of_too_little_memory(limits, limits_bound(limits))
+    assert not caplog.records
+    warn_of_too_little_memory(limits, limits_bound(limits) - 1)
+    (record,) = caplog.records
+    assert "EVENFLOW_CONNECTIONS_PER_NODE" in record.getMessage()

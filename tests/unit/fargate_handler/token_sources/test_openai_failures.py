@@ -1,0 +1,127 @@
+"""What a server's statuses become, and what of them reaches the client."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from fargate_handler.token_sources.openai_failures import Failures
+from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamRejected, is_worth_repeating
+
+
+def answered(status: int, body: object = None, **headers: str) -> EvenflowError:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Failures().answered(status, {name.replace("_", "-"): value for name, value in headers.items()}, data)
+
+
+def said(**error: object) -> dict[str, object]:
+    return {"error": {"message": "Their words."} | error}
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize("code", ["context_length_exceeded", "content_policy_violation"])
+def test_a_refusal_keeps_its_status_its_code_and_its_words(status: int, code: str) -> None:
+    error = answered(status, said(code=code, type="invalid_request_error", param="messages"))
+    assert type(error) is ModelRefused
+    assert (error.status, error.code, error.type, error.param) == (status, code, "invalid_request_error", "messages")
+    assert "Their words." in error.message
+    assert error.to_object()["status"] == status
+
+
+@pytest.mark.parametrize(
+    "code", [None, 400, "", "a sentence that is much too long to be a word for a program to use", "ü"]
+)
+def test_a_code_that_is_no_word_is_ours(code: object) -> None:
+    error = answered(400, said(code=code, type="BadRequestError", param=["x"]))
+    assert (error.code, error.type, error.param) == ("model_refused", "invalid_request_error", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"no JSON \xff", "no JSON"),
+        (b"", ""),
+        ({"object": "error", "message": "vLLM's", "code": 400}, "vLLM's"),
+        ({"error": "Ollama's"}, "Ollama's"),
+        ({"detail": "FastAPI's"}, "FastAPI's"),
+        ([1], "[1]"),
+        (said(message="x" * 5000), "x" * 1000),
+    ],
+)
+def test_whatever_shape_an_error_has(body: object, words: str) -> None:
+    error = answered(400, body)
+    assert words in error.message
+    assert len(error.message) < 1100
+
+
+@pytest.mark.parametrize(
+    ("headers", "milliseconds"),
+    [
+        ({}, None),
+        ({"retry_after": "7"}, 7000),
+        ({"retry_after": "0.5"}, 500),
+        ({"retry_after_ms": "1500", "retry_after": "2"}, 1500),
+        ({"retry_after": "soon"}, None),
+        ({"retry_after": "nan"}, None),
+        ({"retry_after": "-3"}, None),
+        ({"retry_after": "1e300"}, 86_400_000),
+        ({"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+    ],
+)
+def test_too_many_requests_say_when_to_ask_again(headers: dict[str, str], milliseconds: int | None) -> None:
+    error = answered(429, said(code="rate_limit_exceeded", type="requests"), **headers)
+    assert type(error) is UpstreamAnswered
+    assert (error.status, error.type, error.code) == (429, "rate_limit_error", "rate_limit_exceeded")
+    assert error.retry_after_ms == milliseconds
+    assert is_worth_repeating(error)
+
+
+def test_a_date_says_when_to_ask_again() -> None:
+    at = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert answered(429, retry_after=at).retry_after_ms == pytest.approx(99_000, abs=2_000)
+
+
+@pytest.mark.parametrize(
+    ("status", "passed_on", "code"),
+    [(429, 429, "upstream_throttled"), (503, 503, "upstream_overloaded"), (500, 502, "upstream_failed"),
+     (502, 502, "upstream_failed"), (504, 502, "upstream_failed"), (408, 502, "upstream_failed")],
+)  # fmt: skip
+def test_what_passes_has_a_status_that_clients_repeat(status: int, passed_on: int, code: str) -> None:
+    error = answered(status, b"<html>")
+    assert type(error) is UpstreamAnswered
+    assert (error.status, error.code) == (passed_on, code)
+    assert str(status) in error.message
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(429, said(code="insufficient_quota")), (429, said(type="insufficient_quota")), (402, said())],
+)
+def test_without_quota_nobody_should_ask_again(status: int, body: object, caplog: pytest.LogCaptureFixture) -> None:
+    error = answered(status, body)
+    assert type(error) is UpstreamRejected
+    assert (error.status, error.code, error.type) == (429, "insufficient_quota", "rate_limit_error")
+    assert not is_worth_repeating(error)
+    assert "Their words." not in error.message, "whose account it is is not for readers"
+    assert "no quota left (Their words.)" in caplog.text
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 405])
+def test_a_wrong_setting_is_told_to_who_can_mend_it(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    error = answered(status, said(message="Incorrect API key provided: sk-secret"))
+    assert type(error) is UpstreamRejected
+    assert (error.status, error.code) == (502, "model_not_set_up")
+    assert "not set up" in error.message
+    assert not is_worth_repeating(error)
+    assert "secret" not in caplog.text + error.message
+    assert f"answered {status}: check EVENFLOW_MODEL_URL" in caplog.text
+
+
+def test_a_wrong_setting_is_one_line_however_many_ask(caplog: pytest.LogCaptureFixture) -> None:
+    failures = Failures()
+    for _ in range(100):
+        failures.answered(401, {}, b"")
+    assert len(caplog.records) == 1
