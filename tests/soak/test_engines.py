@@ -1,4 +1,8 @@
-"""Two real engines behind Evenflow, with a tiny model that is made here: text, counts and errors are those of the engine."""
+"""Two real engines behind Evenflow, with a tiny model that is made here: text, counts and errors are those of the engine.
+
+What is compared with is the engine's stream, since that is what Evenflow reads for a whole answer too: llama.cpp's Python server
+streams no counts, and drops characters of several tokens there.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ from tests.integration.server_process import ROOT, ServerProcess, clean_environm
 _PYTHON = ROOT / ".build" / "engines" / "bin" / "python"
 _START_SECONDS = 100.0
 _QUESTIONS = ("hello", "Ein Zug fährt ein", "🚆🚇 поезд")
-_LONG = "rails " * 300  # the model has room for 512 tokens
+# Neither takes it: one has no such parameter, the other wants a number.
+_REFUSED = {"extra_body": {"min_p": "much"}}
 
 Message = list[dict[str, str]]
 
@@ -41,7 +46,7 @@ def _engine(name: str, folder: Path) -> Iterator[tuple[str, str]]:
         environment = clean_environment({"HF_HUB_OFFLINE": "1"})
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
-        _wait_for(f"http://127.0.0.1:{port}/v1/models", process, folder / f"{name}.log")
+        _wait_for(f"http://127.0.0.1:{port}/openapi.json", process, folder / f"{name}.log")
         yield f"http://127.0.0.1:{port}/v1", model
     finally:
         process.terminate()
@@ -117,23 +122,23 @@ def both(
             server.stop()
 
 
-_COUNTED = {"stream": True, "stream_options": {"include_usage": True}}
+_STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("question", _QUESTIONS)
-@pytest.mark.parametrize("options", [{}, _COUNTED, {"stop": ["\n"]}, {"max_tokens": 1}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"stop": ["\n"]}, {"max_tokens": 1}], ids=str)
 def test_an_answer(both: dict[str, Side], question: str, options: dict[str, Any]) -> None:
-    direct, through = both["direct"].ask(question, **options), both["through"].ask(question, **options)
-    assert through == direct
+    direct = both["direct"].ask(question, **_STREAM, **options)
     assert len(direct) == 3, f"the engine itself refuses: {direct}"
+    assert both["through"].ask(question, **_STREAM, **options) == direct
+    assert both["through"].ask(question, **options) == direct
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("stream", [False, True])
-def test_errors(both: dict[str, Side], stream: bool) -> None:
-    refusals = [
-        (side.ask(_LONG, stream=stream), side.ask("x", stream=stream, temperature="hot"))
-        for side in (both["direct"], both["through"])
-    ]
-    assert refusals[1] == refusals[0]
+def test_an_error(both: dict[str, Side], stream: bool) -> None:
+    status, code = both["direct"].ask("x", stream=stream, **_REFUSED)
+    told_status, told_code = both["through"].ask("x", stream=stream, **_REFUSED)
+    assert told_status == (502 if status >= 500 else status)  # a failure behind a gateway is the gateway's 502
+    assert code in (None, told_code)
