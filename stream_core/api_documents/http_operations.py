@@ -71,7 +71,9 @@ _SESSION = Operation(
             429, "In AWS: more calls than the API's throttle lets through. The body is the API's own.", content_type=""
         ),
     ),
-    refusals=refusals(_ANY, _BODY, {401: ("tenant_key_invalid",), 503: ("keys_unavailable",)}),
+    refusals=refusals(
+        _ANY, _BODY, {401: ("tenant_key_invalid",), 404: ("agent_not_found",), 503: ("keys_unavailable",)}
+    ),
     body=SessionRequest,
     body_required=False,
     security=("", "tenantKey"),
@@ -82,7 +84,7 @@ _MESSAGE = Operation(
     "sendMessage",
     "Send a message. The same `message_id` again gives the same `response_id`, and nothing is generated twice.",
     answers=(Answer(202, "The message is kept.", MessageAccepted, headers=("Set-Cookie",)),),
-    refusals=refusals(_ANY, _BODY, _TOKEN, _ACCEPTING),
+    refusals=refusals(_ANY, _BODY, _TOKEN, _ACCEPTING, {404: ("agent_not_found",)}),
     body=PostedMessage,
 )
 _POLL = Operation(
