@@ -91,5 +91,5 @@ async def test_a_long_answer_is_whole_over_every_transport(
             _streamed(patient, server, name),
             _whole(patient, server, name),
         )
-    assert texts == [_WHOLE] * 5
+    assert list(texts) == [_WHOLE] * 5
     assert len(model.requests) == 5, "each was asked for once"
