@@ -35,14 +35,21 @@ _ACCEPTING = {
 }
 _KEY = {401: ("invalid_api_key", "token_expired")}
 _COMPLETING = {
-    400: ("unsupported_parameter", "unsupported_value", "idempotency_key_reused"),
+    400: (
+        "unsupported_parameter",
+        "unsupported_value",
+        "idempotency_key_reused",
+        "context_length_exceeded",
+        "content_policy_violation",
+    ),
     404: ("model_not_found", "response_not_found"),
     410: ("response_expired", "response_cancelled", "response_restarted"),
+    413: ("model_refused",),
     422: ("model_refused",),
-    429: (*_ACCEPTING[429], *_READING[429]),
+    429: (*_ACCEPTING[429], *_READING[429], "upstream_throttled", "insufficient_quota"),
     500: ("attempts_exhausted",),
-    502: ("upstream_failed", "upstream_throttled", "response_restarted"),
-    503: (*_ACCEPTING[503], "node_memory"),
+    502: ("upstream_failed", "model_not_set_up", "response_restarted"),
+    503: (*_ACCEPTING[503], "node_memory", "queue_timeout", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
 _HANDSHAKE = {
