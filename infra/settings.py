@@ -440,7 +440,8 @@ class EnvironmentSettings(_Settings):
         if needed > self.handler.memory_mib * MEBIBYTE:
             raise ValueError(
                 f"the limits need {needed // MEBIBYTE} MiB and a handler has {self.handler.memory_mib}: lower "
-                "connections_per_node, requests_per_node, responses_held_bytes or requests_held_bytes, or raise handler.memory_mib"
+                "connections_per_node, requests_per_node, responses_held_bytes or requests_held_bytes, "
+                "or raise handler.memory_mib"
             )
         return self
 
