@@ -29,7 +29,7 @@ async def test_a_session(http: aiohttp.ClientSession, shared_server: ServerProce
         answer = await call(http, "POST", f"{shared_server.http_url}/session", body)
         assert answer.status == 201
         told = answer.json
-        assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url"}
+        assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url", "agent", "suggestions"}
         assert told["session_id"].startswith("ses_")
         assert len(told["session_id"]) >= 4 + 22
         assert told["ws_url"] == shared_server.ws_url
