@@ -28,7 +28,7 @@ def warn_of_too_little_memory(limits: Limits, memory: int) -> None:
     if bound > memory:
         _logger.warning(
             "the limits allow readers and answers that need %d MiB, and there are %d MiB: lower EVENFLOW_CONNECTIONS_PER_NODE, "
-            "EVENFLOW_REQUESTS_PER_NODE or EVENFLOW_RESPONSES_HELD_BYTES, or give it more memory",
+            "EVENFLOW_REQUESTS_PER_NODE, EVENFLOW_RESPONSES_HELD_BYTES or EVENFLOW_REQUESTS_HELD_BYTES, or give it more memory",
             bound // MEBIBYTE, memory // MEBIBYTE,
         )  # fmt: skip
 

@@ -44,9 +44,10 @@ _DEV = EnvironmentSettings(
     limits=Limits(
         poll_timeout_max_ms=25_000,
         drain_seconds=105,
-        connections_per_node=4_500,
+        connections_per_node=4_000,
         requests_per_node=1_000,
         responses_held_bytes=128 * MEBIBYTE,
+        requests_held_bytes=64 * MEBIBYTE,
     ),
     alarms=AlarmSettings(quiet_frames_per_second=200),
 )

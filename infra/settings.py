@@ -369,8 +369,9 @@ class EnvironmentSettings(_Settings):
         poll_timeout_max_ms=25_000,
         drain_seconds=105,
         connections_per_node=10_500,
-        requests_per_node=2_000,
+        requests_per_node=1_500,
         responses_held_bytes=192 * MEBIBYTE,
+        requests_held_bytes=128 * MEBIBYTE,
     )
 
     @property
@@ -439,7 +440,7 @@ class EnvironmentSettings(_Settings):
         if needed > self.handler.memory_mib * MEBIBYTE:
             raise ValueError(
                 f"the limits need {needed // MEBIBYTE} MiB and a handler has {self.handler.memory_mib}: lower "
-                "connections_per_node, requests_per_node or responses_held_bytes, or raise handler.memory_mib"
+                "connections_per_node, requests_per_node, responses_held_bytes or requests_held_bytes, or raise handler.memory_mib"
             )
         return self
 

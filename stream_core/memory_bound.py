@@ -39,12 +39,14 @@ def memory_bound(
 
 
 def limits_bound(limits: Limits) -> int:
-    """Bytes that a handler has with all the readers that its limits allow, none of which reads, and the text of ended answers.
+    """Bytes of a handler with all the readers and requests that its limits allow, and the text of ended answers.
+
+    No reader reads.
 
     A byte of text is taken as one: text with emoji in each delta takes up to `TEXT_FACTOR`.
     """
     readers = memory_bound(limits, websockets=limits.connections_per_node, event_streams=limits.requests_per_node)
-    return readers + limits.responses_held_bytes
+    return readers + limits.responses_held_bytes + limits.requests_held_bytes
 
 
 def websocket_bound(limits: Limits) -> int:

@@ -35,14 +35,21 @@ _ACCEPTING = {
 }
 _KEY = {401: ("invalid_api_key", "token_expired")}
 _COMPLETING = {
-    400: ("unsupported_parameter", "unsupported_value", "idempotency_key_reused"),
+    400: (
+        "unsupported_parameter",
+        "unsupported_value",
+        "idempotency_key_reused",
+        "context_length_exceeded",
+        "content_policy_violation",
+    ),
     404: ("model_not_found", "response_not_found"),
     410: ("response_expired", "response_cancelled", "response_restarted"),
+    413: ("model_refused",),
     422: ("model_refused",),
-    429: (*_ACCEPTING[429], *_READING[429]),
+    429: (*_ACCEPTING[429], *_READING[429], "upstream_throttled", "insufficient_quota"),
     500: ("attempts_exhausted",),
-    502: ("upstream_failed", "upstream_throttled", "response_restarted"),
-    503: (*_ACCEPTING[503], "node_memory"),
+    502: ("upstream_failed", "model_not_set_up", "response_restarted"),
+    503: (*_ACCEPTING[503], "node_memory", "queue_timeout", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
 _HANDSHAKE = {
@@ -71,7 +78,9 @@ _SESSION = Operation(
             429, "In AWS: more calls than the API's throttle lets through. The body is the API's own.", content_type=""
         ),
     ),
-    refusals=refusals(_ANY, _BODY, {401: ("tenant_key_invalid",), 503: ("keys_unavailable",)}),
+    refusals=refusals(
+        _ANY, _BODY, {401: ("tenant_key_invalid",), 404: ("agent_not_found",), 503: ("keys_unavailable",)}
+    ),
     body=SessionRequest,
     body_required=False,
     security=("", "tenantKey"),
@@ -82,7 +91,7 @@ _MESSAGE = Operation(
     "sendMessage",
     "Send a message. The same `message_id` again gives the same `response_id`, and nothing is generated twice.",
     answers=(Answer(202, "The message is kept.", MessageAccepted, headers=("Set-Cookie",)),),
-    refusals=refusals(_ANY, _BODY, _TOKEN, _ACCEPTING),
+    refusals=refusals(_ANY, _BODY, _TOKEN, _ACCEPTING, {404: ("agent_not_found",)}),
     body=PostedMessage,
 )
 _POLL = Operation(

@@ -6,6 +6,8 @@ const require = createRequire(new URL("../../web/package.json", import.meta.url)
 const puppeteer = require("puppeteer-core");
 const [, , executablePath, url, userDataDir] = process.argv;
 const PATIENCE_MS = 60_000;
+// Leaving takes Firefox along; to be killed would not.
+setTimeout(() => process.exit(3), 180_000).unref();
 
 const browser = await puppeteer.launch({ browser: "firefox", executablePath, userDataDir, headless: true });
 try {

@@ -144,9 +144,15 @@ async def test_a_break_in_the_middle_is_restarted(opened: OpenSession, server: S
 
 
 @pytest.mark.parametrize(
-    ("question", "attempts"), [("always 429", 2), ("always 500", 2), ("always 401", 1), ("always break off", 2)]
+    ("question", "attempts", "kind", "code"),
+    [
+        ("always 429", 2, "rate_limit_error", None),
+        ("always 500", 2, "upstream_error", "upstream_failed"),
+        ("always 401", 1, "upstream_error", "model_not_set_up"),
+        ("always break off", 2, "upstream_error", "upstream_failed"),
+    ],
 )
-async def test_what_stays_wrong_ends_in_the_fallback_or_an_error(
+async def test_what_stays_wrong_ends_in_the_fallback_or_behind_text_in_an_error(
     opened: OpenSession,
     server: ServerProcess,
     strict_server: ServerProcess,
@@ -154,21 +160,26 @@ async def test_what_stays_wrong_ends_in_the_fallback_or_an_error(
     http: aiohttp.ClientSession,
     question: str,
     attempts: int,
+    kind: str,
+    code: str | None,
 ) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, question)
         assert answer.end is not None
-        assert (answer.text, answer.end["degraded"]) == (_FALLBACK, True)
+        if question == "always break off":
+            assert _FALLBACK not in answer.text
+            assert checked_error(answer.end)["code"] == code
+        else:
+            assert (answer.text, answer.end["degraded"]) == (_FALLBACK, True)
     assert len(await _asked(http, model_port, question)) == attempts
     session = await opened(strict_server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, question)
         assert answer.end is not None
         error = checked_error(answer.end)
-        assert error["type"] == "upstream_error"
-        # The contract names one code for a model that fails.
-        assert error["code"] == "upstream_failed"
+        assert error["type"] == kind
+        assert code is None or error["code"] == code
         assert "sk-secret" not in json.dumps(answer.end), "what the model's server says of our key is not for clients"
         assert "EVENFLOW_" not in error["message"], "how to set up the server is not for clients"
 
@@ -180,7 +191,8 @@ async def test_what_the_model_will_not_answer_is_refused(
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, "always 400")
         assert answer.end is not None
-        assert checked_error(answer.end)["code"] == "model_refused"
+        error = checked_error(answer.end)
+        assert (error["type"], error["status"]) == ("invalid_request_error", 400)
     assert len(await _asked(http, model_port, "always 400")) == 1
 
 

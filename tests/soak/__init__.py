@@ -1,0 +1,1 @@
+"""What takes minutes of real time: `make soak`."""

@@ -50,7 +50,7 @@ def _served(service: Service, serve_module: Serve, port: int, tmp: pytest.TempPa
             patch.setenv(name, str(tmp.getbasetemp() / "none"))
         for name, value in Credentials().environment(f"http://127.0.0.1:{port}").items():
             patch.setenv(name, value)
-        return serve_module(model=service.model, model_name="a-model", model_aliases="m")
+        return serve_module(model=service.model, model_name="a-model", models="m=")
 
 
 @pytest.fixture(scope="module")
