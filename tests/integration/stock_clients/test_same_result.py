@@ -12,6 +12,8 @@ pytestmark = pytest.mark.parametrize(
 )
 # The words of an error are each server's own.
 _OWN_WORDS = {"message"}
+# Evenflow tells OpenAI's clients not to ask again, where OpenAI's own API lets them ask three times for nothing.
+_NOT_AGAIN = {"no_quota"}
 
 
 def _compared(saw: object) -> object:
@@ -30,4 +32,4 @@ def test_the_client_sees_the_same(runs: Runs, client: str, scenario: str) -> Non
 def test_the_model_is_asked_the_same(runs: Runs, client: str, scenario: str) -> None:
     direct, through = (runs(client)[side].asked_for(scenario) for side in ("direct", "through"))
     assert direct or scenario == "models", "the upstream was not asked"
-    assert through == direct
+    assert through == (direct[:1] if scenario in _NOT_AGAIN else direct)
