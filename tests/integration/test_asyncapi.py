@@ -20,7 +20,7 @@ def server(serve_module: Serve) -> ServerProcess:
     """It takes little, so that everything that it can say is said."""
     return serve_module(
         fallback_text="",
-        model_retries=1,
+        model_retries=2,
         messages_in_flight_per_session=2,
         generations_per_node=3,
         queue_depth=0,
@@ -71,7 +71,7 @@ async def test_restarts_failures_and_cancelling(
     server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames, protocol: str
 ) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
-        await ask(talk, "m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5))
+        await ask(talk, "m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2))
         await talk.hear("chat.response.restarted")
         await talk.hear("chat.response.completed")
         await ask(talk, "m2", "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9))

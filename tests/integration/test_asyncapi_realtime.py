@@ -19,7 +19,7 @@ def server(serve_module: Serve) -> ServerProcess:
     """It takes little, so that everything that it can say is said."""
     return serve_module(
         fallback_text="",
-        model_retries=1,
+        model_retries=2,
         messages_in_flight_per_session=1,
         write_buffer_bytes=4_096,
         lag_notice_seconds=0.2,
@@ -63,7 +63,7 @@ async def test_restarts_failures_and_cancelling(
     server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames
 ) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
-        await start(talk, "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5))
+        await start(talk, "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2))
         await talk.hear("restarted")
         assert (await talk.hear("final"))["finish_reason"] == "stop"
         await start(talk, "m2", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9), previous="m1")

@@ -64,13 +64,16 @@ async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, ser
         assert frame == json.dumps(exact, ensure_ascii=False, separators=(",", ":"))
 
 
-async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSession, server: ServerProcess) -> None:
-    session = await opened(server)
+async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSession, serve: Serve) -> None:
+    """Asked to go on behind eight tokens, the model fails again; then it begins anew."""
+    session = await opened(serve(model_retries=2))
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=20, gap_ms=10, seed=6, fail_after=8))
+        response_id = await connection.start(
+            "m1", None, demo(tokens=20, gap_ms=10, seed=6, fail_after=8, fail_attempts=2)
+        )
         spoken = await connection.whole(response_id)
     (restarted,) = spoken.restarts
-    assert {"from_index": -1, "attempt": 2}.items() <= restarted.items()
+    assert {"from_index": -1, "attempt": 3}.items() <= restarted.items()
     assert spoken.text == text_of(6, 20)
 
 
@@ -78,7 +81,9 @@ async def test_an_answer_that_fails_ends_with_a_final_that_says_why(opened: Open
     server = serve(model_retries=0, fallback_text="")
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=20, gap_ms=5, seed=6, fail_after=8))
+        response_id = await connection.start(
+            "m1", None, demo(tokens=20, gap_ms=5, seed=6, fail_after=8, fail_attempts=2)
+        )
         spoken = await connection.whole(response_id)
     assert spoken.final is not None
     assert (spoken.final["finish_reason"], spoken.final["usage"]) == ("error", None)

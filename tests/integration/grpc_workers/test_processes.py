@@ -89,7 +89,7 @@ async def test_a_worker_killed_in_the_middle_is_replaced(serve: Serve, workers: 
     lost.kill()
     answers = await asyncio.gather(*asked)
     assert [answer.text for answer in answers] == [_text(seed, 60) for seed in range(20)]
-    assert sum(len(answer.restarts) for answer in answers) == 10, "those of the lost worker, once each"
+    assert [answer.restarts for answer in answers] == [[]] * len(answers), "the other worker went on with the text"
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(6):
@@ -161,7 +161,7 @@ async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opene
         [worker],
         model_first_sign_seconds=0.5,
         model_silence_seconds=0.5,
-        model_deadline_seconds=1,
+        model_deadline_seconds=30,
         model_retries=0,
     )
     session = await opened(server)

@@ -235,5 +235,5 @@ async def test_a_model_without_tools_is_told_in_its_own_words(at: At, serve: Ser
     error = {"error": {"message": "this model has no tool parser", "type": "BadRequestError"}}
     model.will(Reply([json.dumps(error).encode()], status=400, content_type="application/json"))
     refused = await at(server).ask("x", model="openai", tools=TOOLS)
-    assert (refused.status, refused.error["code"]) == (422, "model_refused")
+    assert (refused.status, refused.error["code"]) == (400, "model_refused")
     assert "this model has no tool parser" in refused.error["message"]
