@@ -75,7 +75,7 @@ class Side:
     """A client of one address."""
 
     def __init__(self, url: str, model: str) -> None:
-        self._completions = openai.OpenAI(base_url=url, api_key="sk-anything", max_retries=0).chat.completions
+        self.client = openai.OpenAI(base_url=url, api_key="sk-anything", max_retries=0)
         self._model = model
 
     def ask(self, question: str, **options: Any) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ class Side:
         messages: Any = [{"role": "user", "content": question}]
         asked = {"model": self._model, "messages": messages, "max_tokens": 60, "temperature": 0} | options
         try:
-            told = self._completions.create(**asked)
+            told = self.client.chat.completions.create(**asked)
             return self._streamed(told) if asked.get("stream") else self._whole(told)
         except openai.APIStatusError as refusal:
             return refusal.status_code, refusal.code
@@ -116,9 +116,12 @@ def both(
     with _engine(request.param, models) as (url, model):
         variables = {"EVENFLOW_MODEL": "openai", "EVENFLOW_MODEL_URL": url, "EVENFLOW_MODEL_NAME": model}
         server = ServerProcess(tmp_path_factory.mktemp("server") / "server.log", variables).wait_until_serving()
+        sides = {"direct": Side(url, model), "through": Side(f"{server.http_url}/v1", model)}
         try:
-            yield {"direct": Side(url, model), "through": Side(f"{server.http_url}/v1", model)}
+            yield sides
         finally:
+            for side in sides.values():
+                side.client.close()
             server.stop()
 
 
