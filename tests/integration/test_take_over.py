@@ -165,7 +165,9 @@ async def test_what_another_owner_makes_of_the_beginning(
         ),
     )
     assert set(model.calls.values()) == {1}
-    (restart,) = beginning_again.restarts
+    kept, restart = beginning_again.restarts
+    # The text stands until the new one comes.
+    assert (kept["from_index"], kept["epoch"], kept["attempt"]) == (kept["index"] - 1, 2, 2)
     assert (restart["from_index"], restart["epoch"], restart["attempt"]) == (-1, 2, 2)
     assert words_of(beginning_again.text) == [(2, 2, number) for number in range(_WORDS)]
 

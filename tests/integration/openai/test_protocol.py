@@ -213,4 +213,4 @@ async def test_hostile_bodies(completions: Completions, body: bytes) -> None:
 async def test_a_timeout_beyond_all_bounds_is_none(completions: Completions) -> None:
     body = b'{"model":"demo","messages":[{"role":"user","content":"#demo tokens=2"}],"timeout_ms":1%b}' % (b"0" * 400)
     assert (await completions.post(body)).status == 200
-    assert (await completions.post(asking("#demo tokens=2"), Evenflow_Timeout_Ms="9" * 400)).status == 200
+    assert (await completions.post(asking("#demo tokens=2"), Evenflow_Timeout_Ms="9" * 18)).status == 200
