@@ -54,6 +54,9 @@ async def errors_in_shape(request: web.Request, handler: Handler) -> web.StreamR
         if refused.status < 400:
             raise
         return _refused_by_http(request, refused)
+    except web.RequestPayloadError:
+        # What was sent isn't what its headers say that it is.
+        return _refused_by_http(request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted"))
     except Exception:
         _logger.exception("%s %s failed", request.method, request.path)
         return error_answer(internal_error())

@@ -182,7 +182,9 @@ class Generation:
             return False
         if isinstance(error, UpstreamAnswered) and self._sender_repeats and not self.stream.log.text:
             return False
-        return not self._is_late and (error.retry_after_ms or 0) <= _LONGEST_RETRY_PAUSE_SECONDS * 1000
+        pause = (error.retry_after_ms or 0) / 1000
+        # Behind the deadline an attempt would only be paid for.
+        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._watch.is_over(self._monotonic() + pause)
 
     @property
     def _is_late(self) -> bool:

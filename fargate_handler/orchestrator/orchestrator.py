@@ -246,7 +246,7 @@ class Orchestrator:
             grace_seconds=grace_seconds,
             # A program would take a ready-made answer for the model's.
             fallback_text="" if brings_conversation(channel) else self._fallback_text,
-            continues=lambda: self._source.continues and can_go_on(channel, stream.log.entries),
+            continues=lambda: self._source.continues and can_go_on(channel, asked, stream.log.entries),
             # Whoever sent a key would only be given the same error again.
             sender_repeats=comes_once(channel),
             monotonic=self._monotonic,

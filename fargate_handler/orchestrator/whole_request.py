@@ -80,9 +80,14 @@ def brings_conversation(channel: Channel) -> bool:
     return channel.agent == AGENT
 
 
-def can_go_on(channel: Channel, begun: Sequence[LogEntry]) -> bool:
-    """Whether a model that continues answers can continue the one that has `begun`: only from what it says, and nothing else."""
-    return channel.agent != AGENT or not has_marks(slice_of(begun, 0).text)
+def can_go_on(channel: Channel, asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+    """Whether a model that continues answers can continue the one that has `begun`: only from what it says, and nothing else.
+
+    Of several answers it would begin each with what the first one said.
+    """
+    if channel.agent != AGENT:
+        return True
+    return asked.options.passed.get("n", 1) == 1 and not has_marks(slice_of(begun, 0).text)
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:

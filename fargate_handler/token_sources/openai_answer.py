@@ -87,11 +87,12 @@ class OpenAIAnswer:
 
 
 def _usage(counted: dict[str, Any]) -> Usage | None:
-    if not {"prompt_tokens", "completion_tokens"} <= counted.keys():
+    prompt, completion = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
+    if prompt is None or completion is None:
         return None
     return Usage(
-        prompt_tokens=counted["prompt_tokens"],
-        completion_tokens=counted["completion_tokens"],
+        prompt_tokens=prompt,
+        completion_tokens=completion,
         cached_tokens=_detail(counted, "prompt_tokens_details", "cached_tokens"),
         reasoning_tokens=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
     )
@@ -99,7 +100,12 @@ def _usage(counted: dict[str, Any]) -> Usage | None:
 
 def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
     found = counted.get(details)
-    number = found.get(name) if isinstance(found, dict) else None
+    return _count(found, name) if isinstance(found, dict) else None
+
+
+def _count(counted: dict[str, Any], name: str) -> int | None:
+    """None where it is no count: the answer is worth more than its figures."""
+    number = counted.get(name)
     return number if isinstance(number, int) and number >= 0 else None
 
 

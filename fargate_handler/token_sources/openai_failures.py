@@ -102,11 +102,21 @@ def _said(body: bytes) -> _Said:
     if not isinstance(error, dict):
         return _Said(str(error)[:_MOST_MESSAGE])
     return _Said(
-        message=str(error.get("message", error))[:_MOST_MESSAGE],
+        message=_words(error)[:_MOST_MESSAGE],
         code=_word(error.get("code")),
         type=_word(error.get("type")),
         param=_word(error.get("param")),
     )
+
+
+def _words(error: dict[str, Any]) -> str:
+    """What it says; by FastAPI it is the `detail`, or the `msg` in the first of several."""
+    found = error.get("message") or error.get("detail") or error.get("msg")
+    first = found[0] if isinstance(found, list) and found else found
+    if isinstance(first, dict):
+        return _words(first)
+    # What else stands there may repeat the request, and with it an agent's instructions.
+    return first if isinstance(first, str) else "it doesn't say why"
 
 
 def _word(value: object) -> str | None:

@@ -25,7 +25,8 @@ class OperatorLog:
         self._told: dict[str, tuple[float, int]] = {}  # line → when it was logged last, and how often it was met since
 
     def error(self, line: str) -> None:
-        """It was met once more."""
+        """It was met once more. What a server said may be in it, which must not end the line."""
+        line = " ".join(line.split())
         now = self._monotonic()
         logged_at, met = self._told.get(line, (None, 0))
         if logged_at is not None and now - logged_at < _EVERY_SECONDS:

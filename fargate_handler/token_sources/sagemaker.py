@@ -58,9 +58,13 @@ class SageMakerModel:
         reply, decoder = OpenAIAnswer(sink, marked=request.marked), _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
-                for data in decoder.feed(_part_of(event)):
+                given = decoder.feed(_part_of(event))
+                for data in given:
                     if data != DONE:
                         reply.take(data)
+                if not given:
+                    # A comment, an empty line, or a piece of a chunk.
+                    sink.alive()
                 await while_held(sink)
         return reply.finish()
 

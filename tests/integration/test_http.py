@@ -295,11 +295,13 @@ _NO_HTTP = [
     b"GET /" + b"y" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
     b"POST /session HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
 ]
 
 
 async def test_what_is_no_http_is_refused_without_a_traceback_in_the_log(serve: Serve) -> None:
-    """The HTTP library refuses these in its own words; a scanner must not be able to fill the log with tracebacks."""
+    """The HTTP library refuses most of these in its own words; a scanner must not be able to fill the log with tracebacks."""
     server = serve()
     for request_head in _NO_HTTP:
         async with await RawWebSocket.connect(server.http_port) as raw:

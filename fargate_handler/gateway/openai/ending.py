@@ -56,4 +56,5 @@ def _error_of(error: dict[str, Any]) -> EvenflowError:
         param=error.get("param"),
         retry_after_ms=error.get("retry_after_ms"),
         status=error.get("status"),
+        type=error["type"],
     )

@@ -7,7 +7,7 @@ import pytest
 from fargate_handler.token_sources.bedrock import BedrockModel
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from stream_core.conversation import Turn
-from tests.integration.aws_models.events import json_event
+from tests.integration.aws_models.events import json_event, payload_part
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import sends
 from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_VLLM, Service
@@ -32,6 +32,21 @@ async def test_an_answer_in_whatever_pieces(service: Service, model: ModelServer
     sink = RecordingSink()
     assert await opened(service).generate(asks("a question"), sink) == FINISH
     assert sink.text == WHOLE
+
+
+async def test_a_container_that_says_that_it_still_works_gives_a_sign_of_life(
+    model: ModelServer, opened: Opened
+) -> None:
+    first, *rest = SAGEMAKER_VLLM.answer(TEXTS)
+    still_here = payload_part(b": still here\n\n")
+    model.will(sends(still_here, first, *rest, headers=SAGEMAKER_VLLM.headers))
+    sink = RecordingSink()
+    await opened(SAGEMAKER_VLLM).generate(asks("a question"), sink)
+    without = RecordingSink()
+    model.will(sends(first, *rest, headers=SAGEMAKER_VLLM.headers))
+    await opened(SAGEMAKER_VLLM).generate(asks("a question"), without)
+    assert sink.text == without.text == WHOLE
+    assert sink.signs_of_life == without.signs_of_life + 1
 
 
 async def test_bedrock_is_asked_in_its_own_way(model: ModelServer, opened: Opened) -> None:

@@ -349,6 +349,16 @@ async def test_who_is_throttled_for_long_is_told_for_how_long() -> None:
     assert bench.stream.error["retry_after_ms"] == 60_000
 
 
+async def test_no_attempt_is_waited_for_that_would_begin_behind_the_deadline() -> None:
+    limits = Limits(model_deadline_seconds=2, model_first_sign_seconds=2, model_silence_seconds=2)
+    bench = Bench(limits=limits)
+    call = await bench.start()
+    call.fail(TOO_MANY)
+    await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.stream.error == TOO_MANY.to_object()
+
+
 async def test_an_unknown_failure_is_tried_again_and_its_details_stay_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -110,11 +110,11 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
     ],
 )
 def test_an_answer_goes_on_from_what_it_says_and_nothing_else(begun: list[LogEntry], expected: bool) -> None:
-    assert can_go_on(single_channel("acme", "u"), begun) is expected
+    assert can_go_on(single_channel("acme", "u"), WholeRequest(()), begun) is expected
 
 
 def test_an_answer_in_a_session_goes_on_whatever_it_says() -> None:
-    assert can_go_on(Channel("public", "demo", "s"), ["\x1e"])
+    assert can_go_on(Channel("public", "demo", "s"), WholeRequest(()), ["\x1e"])
 
 
 def test_a_message_of_such_a_channel_is_what_the_model_is_asked() -> None:
@@ -163,3 +163,10 @@ def test_whoever_sent_it_a_request_is_a_request(names: tuple[str, str, str]) -> 
         channel = make(session.tenant, "1", session)
         assert (brings_conversation(channel), comes_once(channel), limited_as(channel)) == (True, once, session)
         assert Channel(*str(channel).split(":")) == channel
+
+
+@pytest.mark.parametrize(("n", "expected"), [(None, True), (1, True), (2, False)])
+def test_only_one_answer_can_be_gone_on_with(n: int | None, expected: bool) -> None:
+    """Of several only the first has begun without a mark: a model that goes on would begin the others in its middle."""
+    asked = WholeRequest((), ModelOptions(passed={} if n is None else {"n": n}))
+    assert can_go_on(single_channel("acme", "u"), asked, ["Once upon"]) is expected

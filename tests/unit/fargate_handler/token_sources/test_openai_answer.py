@@ -244,3 +244,11 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
         answer.take(chat_chunk(finish_reason="stop").encode())
         usage = Usage(prompt_tokens=3, completion_tokens=4, cached_tokens=cached, reasoning_tokens=reasoning)
         assert answer.finish().usage == usage
+
+
+@pytest.mark.parametrize("count", [None, -1, 2.5, "3"])
+def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(count: object) -> None:
+    answer = OpenAIAnswer(RecordingSink())
+    answer.take(chat_chunk("x", finish_reason="stop").encode())
+    answer.take(orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": count}}))
+    assert answer.finish() == ModelFinish("stop", None)

@@ -57,6 +57,17 @@ def test_whatever_shape_an_error_has(body: object, words: str) -> None:
     assert len(error.message) < 1100
 
 
+@pytest.mark.parametrize("status", [422, 500])
+def test_a_request_that_an_error_repeats_does_not_reach_the_reader(status: int) -> None:
+    """FastAPI does so by default, and an agent's instructions stand in the request."""
+    request = {"messages": [{"role": "system", "content": "a secret instruction"}]}
+    wrong = {"type": "missing", "loc": ["body", "prompt"], "msg": "Field required", "input": request}
+    error = answered(status, {"detail": [wrong]})
+    assert "secret" not in error.message
+    assert "Field required" in error.message
+    assert "secret" not in answered(status, {"request": request}).message
+
+
 @pytest.mark.parametrize(
     ("headers", "milliseconds"),
     [

@@ -42,6 +42,13 @@ def test_another_line_is_told_at_once_too(operator: OperatorLog, caplog: pytest.
     assert caplog.messages == ["a wrong key", "a wrong model"]
 
 
+def test_it_is_one_line_whatever_the_model_s_server_said(
+    operator: OperatorLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    operator.error("no quota left (pay\r\n2026-11-22 ERROR evenflow: a line of its own)")
+    assert caplog.messages == ["no quota left (pay 2026-11-22 ERROR evenflow: a line of its own)"]
+
+
 def test_what_is_remembered_is_bounded(operator: OperatorLog) -> None:
     for number in range(1000):
         operator.error(f"line {number}")

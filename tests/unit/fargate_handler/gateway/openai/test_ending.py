@@ -50,6 +50,8 @@ def stream() -> ResponseStream:
         InternalError("m", code="attempts_exhausted"),
         ModelRefused("m", code="context_length_exceeded", param="messages", status=400, type="invalid_request_error"),
         ModelRefused("m", code="model_refused", status=422, type="invalid_request_error"),
+        ModelRefused("m", code="model_refused", status=400, type="authentication_error"),
+        ModelRefused("m", code="model_refused", status=400, type="not_found_error"),
         UpstreamAnswered("m", code="rate_limit_exceeded", status=429, type="rate_limit_error", retry_after_ms=7000),
         UpstreamAnswered("m", code="upstream_overloaded", status=503, type="overloaded_error"),
         UpstreamAnswered("m", code="upstream_failed", status=502),
