@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
 from infra.costs import Row, Traffic, costs
 from infra.environments import ENVIRONMENTS, environment
 
@@ -62,7 +63,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
         f"- An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. With",
         f"  `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} instead of {often_usd:,.2f}, and",
         "  readers of long-polls wait up to a second for text.",
-        "- Not counted: logs, traces, KMS requests, dead letters, Container Insights, data between zones, storage, taxes.",
+        f"- Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written to S3), logs, traces, KMS",
+        "  requests, dead letters, Container Insights, data between zones, storage, taxes.",
     ]
 
 

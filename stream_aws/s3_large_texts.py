@@ -10,7 +10,13 @@ from botocore.exceptions import ClientError
 from stream_aws.dynamodb import UNREACHABLE, error_code
 from stream_core.response_store import StoreUnavailable
 
-CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+# By its regional address in us-east-1 too: tasks reach S3 only through the gateway endpoint of their own region.
+CLIENT_CONFIG = AioConfig(
+    connect_timeout=2,
+    read_timeout=5,
+    retries={"mode": "standard", "total_max_attempts": 3},
+    s3={"us_east_1_regional_endpoint": "regional"},
+)
 """For `create_client("s3", …)`."""
 
 PREFIX = "requests/"
@@ -43,6 +49,7 @@ class S3LargeTexts:
             async with answer["Body"] as body:
                 text: bytes = await body.read()
         except ClientError as error:
+            # A role that may not list is told AccessDenied instead. The ledger forgets a message before its text goes.
             if error_code(error) == "NoSuchKey":
                 return None
             raise StoreUnavailable(f"S3 did not give the text of a message: {error}") from error

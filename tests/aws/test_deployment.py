@@ -10,6 +10,8 @@ import aiohttp
 import pytest
 from botocore.exceptions import ClientError
 
+from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
+from stream_aws.s3_large_texts import PREFIX
 from tests.aws.emulator_gaps import as_json, find_gaps, reviewed_gaps
 from tests.aws.refused_resources import REFUSED_TYPES
 from tests.aws.running_system import RunningSystem
@@ -97,3 +99,18 @@ async def test_an_answer_is_in_the_tables_that_were_created(system: RunningSyste
     assert session.session_id in scanned["EVENFLOW_SESSIONS_TABLE"]
     assert response_id in scanned["EVENFLOW_LEDGER_TABLE"]
     assert response_id in scanned["EVENFLOW_RESPONSES_TABLE"]
+
+
+async def test_a_large_request_is_in_the_bucket_that_was_created(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    session = await open_session(http, system.url)
+    large = {"role": "system", "content": "x" * LARGEST_ITEM_TEXT}
+    asked = {"role": "user", "content": demo(tokens=3, gap_ms=1)}
+    body = {"model": system.handler_environment["EVENFLOW_MODEL"], "messages": [large, asked]}
+    answer = await session.call("POST", "/v1/chat/completions", body)
+    assert answer.status == 200, answer.body
+    bucket = system.deployment.container_environment()["EVENFLOW_REQUESTS_BUCKET"]
+    (kept,) = system.aws.client("s3").list_objects_v2(Bucket=bucket)["Contents"]
+    assert kept["Key"].startswith(f"{PREFIX}rsp_")
+    assert kept["Size"] > LARGEST_ITEM_TEXT

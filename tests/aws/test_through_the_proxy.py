@@ -19,6 +19,7 @@ from tests.aws.both_transports import AnswerReadTwice, ask_and_read_twice
 from tests.aws.running_system import RunningSystem
 from tests.integration.answer import Answer
 from tests.integration.chat_client import Connection, call, checked_error, demo, open_session
+from tests.integration.realtime_client import OTHER_PATH, PATH, realtime
 from tests.integration.transports import over_events
 
 # The first test starts the system, on a machine that others may be using.
@@ -182,6 +183,16 @@ async def _ask_by_openai_s_client(system: RunningSystem, api_key: str) -> None:
             )
             text = [choice.delta.content or "" async for chunk in stream for choice in chunk.choices]
             assert "".join(text) == "".join(demo_tokens(turn, 9))
+
+
+@pytest.mark.parametrize("path", [PATH, OTHER_PATH])
+async def test_realtime_is_reached_by_both_its_paths(
+    system: RunningSystem, http: aiohttp.ClientSession, path: str
+) -> None:
+    session = await open_session(http, system.url)
+    async with realtime(session, path=path) as connection:
+        spoken = await connection.whole(await connection.start("m1", None, demo(tokens=9, gap_ms=1, seed=3)))
+    assert spoken.text == "".join(demo_tokens(3, 9))
 
 
 async def test_the_page_loads(system: RunningSystem, http: aiohttp.ClientSession) -> None:

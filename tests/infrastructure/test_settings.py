@@ -58,7 +58,7 @@ def test_settings_are_frozen(name: str) -> None:
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),
         ("agents", {"a": {"suggestions": ["x" * 200] * 8}}, "more than 1000 bytes of names and suggestions"),
         ("agents", {"a b": {}}, "should match pattern"),
-        ("handler.memory_mib", 512, r"the limits need 1017 MiB and a handler has 512: lower connections_per_node"),
+        ("handler.memory_mib", 512, r"the limits need 1023 MiB and a handler has 512: lower connections_per_node"),
         ("allowed_origins", tuple(f"https://app{n}.example.com" for n in range(100)), "more than 2000 characters"),
     ],
 )

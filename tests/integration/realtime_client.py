@@ -133,11 +133,13 @@ class RealtimeConnection(FrameReader):
 
 
 @asynccontextmanager
-async def realtime(session: ChatSession, query: str = "", **options: Any) -> AsyncIterator[RealtimeConnection]:
+async def realtime(
+    session: ChatSession, query: str = "", path: str = PATH, **options: Any
+) -> AsyncIterator[RealtimeConnection]:
     """Open a connection and read its `session.ready`."""
     names = [Subprotocol(REALTIME), Subprotocol(f"bearer.{session.token}")]
     settings = {"subprotocols": names, "proxy": None, "ping_interval": None, "close_timeout": 2} | options
-    async with connect(realtime_url(session) + query, **settings) as websocket:
+    async with connect(realtime_url(session, path) + query, **settings) as websocket:
         connection = RealtimeConnection(websocket)
         connection.ready = await connection.next_of("session.ready")
         yield connection
