@@ -72,7 +72,8 @@ class OpenAIModel:
         try:
             # As a file it is sent piece by piece: it may be megabytes.
             body = io.BytesIO(orjson.dumps(self._body(request)))
-            async with self._http.post(self._url, data=body, headers=headers) as answer:
+            # A prompt and a key go where the settings say, and nowhere else.
+            async with self._http.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 del body
                 if answer.status != 200:
                     said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)

@@ -56,6 +56,7 @@ _PASSED_ON = {
     "no quota": (_says(429, "insufficient_quota", "insufficient_quota"), 429, "insufficient_quota"),
     "broken": (_says(500, None, "server_error"), 502, "upstream_failed"),
     "a wrong key": (_says(401, "invalid_api_key"), 502, "model_not_set_up"),
+    "moved": (_says(307, None, Location="/v1/chat/completions"), 502, "model_not_set_up"),
     "a wrong model": (_says(404, "model_not_found"), 502, "model_not_set_up"),
 }
 
