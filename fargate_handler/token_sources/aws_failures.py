@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
-from fargate_handler.token_sources.openai_answer import error_message
+from fargate_handler.token_sources.openai_failures import told_in
 from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from stream_core.errors import (
     EvenflowError,
@@ -146,6 +146,6 @@ def _rejected(service: str, told: str, check: str, operator: OperatorLog) -> Ups
 def _said(original: object) -> str:
     """What the model's container said: an OpenAI-style error, or any text."""
     try:
-        return error_message(orjson.loads(str(original))["error"])
+        return told_in(orjson.loads(str(original))["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return str(original or "")

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from fargate_handler.token_sources.marked_answer import MarkedAnswer, asides, text_of
+from fargate_handler.token_sources.openai_failures import failed_in_stream
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from stream_core.errors import UpstreamFailed
 from stream_core.messages import Usage
@@ -32,7 +33,8 @@ class OpenAIAnswer:
         """One chunk.
 
         Raises:
-            UpstreamFailed: it is an error, or no chunk at all.
+            UpstreamFailed: it is no chunk, or says that the server failed.
+            ModelRefused: it says that the server would not take the message.
         """
         try:
             chunk = orjson.loads(data)
@@ -42,10 +44,7 @@ class OpenAIAnswer:
                 "the model's server sent something that is no chunk; what came before was kept", code="upstream_failed"
             ) from wrong
         if chunk.get("error"):
-            raise UpstreamFailed(
-                f"the model's server ended with an error: {error_message(chunk['error'])}; what came before was kept",
-                code="upstream_failed",
-            )
+            raise failed_in_stream(chunk["error"])
         if text:
             self._sink.push(text)
         else:
@@ -107,8 +106,3 @@ def _count(counted: dict[str, Any], name: str) -> int | None:
     """None where it is no count: the answer is worth more than its figures."""
     number = counted.get(name)
     return number if isinstance(number, int) and number >= 0 else None
-
-
-def error_message(error: object) -> str:
-    """What an OpenAI-style error says, at most 200 characters of it."""
-    return str(error.get("message", error))[:200] if isinstance(error, dict) else str(error)[:200]

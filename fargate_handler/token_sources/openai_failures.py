@@ -1,4 +1,4 @@
-"""What the statuses of an OpenAI-compatible server mean by the contract. What it says reaches the client."""
+"""What an OpenAI-compatible server says when it fails, by the contract: it reaches the client."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stream_core.errors import (
     Overloaded,
     RateLimited,
     UpstreamAnswered,
+    UpstreamFailed,
     UpstreamRejected,
 )
 
@@ -27,6 +28,7 @@ _logger = logging.getLogger(__name__)
 _CHECK = "check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY"
 _QUOTA = "insufficient_quota"
 _REFUSED = (400, 413, 422)
+_REFUSING = ("context_length_exceeded", "content_policy_violation")
 # Everything else from 300 to 499 is for us to mend: a wrong key, model, path or method.
 _PASSING = (408, 409, 425, 429)
 _BUSY = {429: ("upstream_throttled", RateLimited.type), 503: ("upstream_overloaded", Overloaded.type)}
@@ -45,25 +47,13 @@ class Failures:
         """The error for an answer with this status."""
         said = _said(body)
         if status in _REFUSED:
-            return ModelRefused(
-                f"the model refused the message: {said.message}",
-                code=said.code or "model_refused",
-                param=said.param,
-                status=status,
-                type=said.type if said.type in get_args(ErrorType) else InvalidRequest.type,
-            )
+            return _refused(said, status)
         if status == 402 or (status == 429 and _QUOTA in (said.code, said.type)):
             return self._out_of_quota(said.message)
         if 300 <= status < 500 and status not in _PASSING:
             return self.not_set_up(f"the model's server answered {status}")
         message = f"the model's server answered {status}: {said.message}; ask again later"
-        retry_after_ms = _retry_after_ms(headers)
-        if status not in _BUSY:
-            return UpstreamAnswered(message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms)
-        code, kind = _BUSY[status]
-        return UpstreamAnswered(
-            message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms
-        )
+        return _busy(said, status, message, _retry_after_ms(headers))
 
     def not_set_up(self, what: str) -> UpstreamRejected:
         """The error for a server that will not have us as we are configured."""
@@ -78,12 +68,57 @@ class Failures:
         self._operator.error(
             f"the model's server says that there is no quota left ({message[:200]}): check its account"
         )
-        return UpstreamRejected(
-            "the quota that this server has at its model is used up; nothing was generated",
-            code=_QUOTA,
-            status=429,
-            type=RateLimited.type,
-        )
+        return out_of_quota()
+
+
+def failed_in_stream(error: object) -> EvenflowError:
+    """The error for what stands in the place of a chunk.
+
+    The HTTP status was 200 by then: a status in its `code`, its type, or its code itself say what it is.
+    """
+    said = _said_in(error)
+    told = error.get("code") if isinstance(error, dict) else None
+    if told in _REFUSED or said.type == InvalidRequest.type or said.code in _REFUSING:
+        return _refused(said, told if told in _REFUSED else InvalidRequest.status)
+    if _QUOTA in (said.code, said.type):
+        return out_of_quota()
+    message = f"the model's server ended with an error: {said.message}; what came before was kept"
+    for status, (_, kind) in _BUSY.items():
+        if told == status or said.type == kind:
+            return _busy(said, status, message, None)
+    return UpstreamFailed(message, code="upstream_failed")
+
+
+def told_in(error: object) -> str:
+    """What an OpenAI-style error says to its reader."""
+    return _said_in(error).message
+
+
+def out_of_quota() -> UpstreamRejected:
+    """The error for a server whose account has none left."""
+    return UpstreamRejected(
+        "the quota that this server has at its model is used up; nothing was generated",
+        code=_QUOTA,
+        status=429,
+        type=RateLimited.type,
+    )
+
+
+def _refused(said: _Said, status: int) -> ModelRefused:
+    return ModelRefused(
+        f"the model refused the message: {said.message}",
+        code=said.code or "model_refused",
+        param=said.param,
+        status=status,
+        type=said.type if said.type in get_args(ErrorType) else InvalidRequest.type,
+    )
+
+
+def _busy(said: _Said, status: int, message: str, retry_after_ms: int | None) -> UpstreamAnswered:
+    if status not in _BUSY:
+        return UpstreamAnswered(message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms)
+    code, kind = _BUSY[status]
+    return UpstreamAnswered(message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms)
 
 
 class _Said(NamedTuple):
@@ -98,7 +133,10 @@ def _said(body: bytes) -> _Said:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         answer = body[:200].decode("utf-8", "replace")
-    error: Any = answer.get("error", answer) if isinstance(answer, dict) else answer
+    return _said_in(answer.get("error", answer) if isinstance(answer, dict) else answer)
+
+
+def _said_in(error: object) -> _Said:
     if not isinstance(error, dict):
         return _Said(str(error)[:_MOST_MESSAGE])
     return _Said(

@@ -12,7 +12,7 @@ from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.sse_decoder import SseDecoder
-from stream_core.errors import UpstreamFailed
+from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
 from stream_core.marked_text import AnswerPart, CallPart
 from stream_core.marked_text_reader import MarkedTextReader
 from stream_core.messages import Usage
@@ -55,6 +55,29 @@ def test_what_is_no_chunk_fails(data: bytes) -> None:
     with pytest.raises(UpstreamFailed):
         OpenAIAnswer(sink).take(data)
     assert sink.tokens == []
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"message": "no", "code": "context_length_exceeded"}, (ModelRefused, 400, "context_length_exceeded")),
+        ({"message": "no", "type": "invalid_request_error"}, (ModelRefused, 400, "model_refused")),
+        ({"message": "no", "code": 413}, (ModelRefused, 413, "model_refused")),
+        ({"message": "no", "code": 429}, (UpstreamAnswered, 429, "upstream_throttled")),
+        ({"message": "no", "type": "rate_limit_error", "code": "slow"}, (UpstreamAnswered, 429, "slow")),
+        ({"message": "no", "code": "insufficient_quota"}, (UpstreamRejected, 429, "insufficient_quota")),
+        ({"message": "no", "code": 503}, (UpstreamAnswered, 503, "upstream_overloaded")),
+        ({"message": "no", "code": "server_error"}, (UpstreamFailed, 502, "upstream_failed")),
+        ({"input": "secret"}, (UpstreamFailed, 502, "upstream_failed")),
+    ],
+)
+def test_an_error_in_the_place_of_a_chunk_keeps_what_it_says(
+    error: dict[str, Any], expected: tuple[type[EvenflowError], int, str]
+) -> None:
+    with pytest.raises(EvenflowError) as failed:
+        OpenAIAnswer(RecordingSink()).take(orjson.dumps({"error": error}))
+    assert (type(failed.value), failed.value.status, failed.value.code) == expected
+    assert "secret" not in failed.value.message
 
 
 def fragment(**members: Any) -> str:
