@@ -105,7 +105,7 @@ class Sessions:
 
     def open(self, session_id: str) -> ChaosSession:
         """A new session."""
-        token, _ = self._tokens.issue(Channel("public", "chaos", session_id), time.time(), TOKEN_SECONDS)
+        token, _ = self._tokens.issue(Channel("public", "demo", session_id), time.time(), TOKEN_SECONDS)
         return ChaosSession(self._http, self._url, session_id, token)
 
 

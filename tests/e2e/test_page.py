@@ -183,4 +183,4 @@ def test_the_page_fits_a_phone_and_works_by_keyboard(open_page: OpenPage, server
     page.keyboard.type("What is Evenflow?")
     page.keyboard.press("Enter")
     expect(page.get_by_test_id("status")).to_have_attribute("data-state", "done", timeout=_ANSWER_MS)
-    assert "delivers the tokens" in (page.get_by_test_id("answer").last.text_content() or "")
+    assert "delivers a language model's answers" in (page.get_by_test_id("answer").last.text_content() or "")
