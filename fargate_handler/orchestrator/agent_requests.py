@@ -57,6 +57,8 @@ class AgentRequests:
         deadlines = {"model_deadline_seconds": min(whole)}
         if agent.silence_seconds is not None:
             deadlines |= dict.fromkeys(("model_first_sign_seconds", "model_silence_seconds"), agent.silence_seconds)
+        if all(getattr(limits, name) == seconds for name, seconds in deadlines.items()):
+            return limits  # shared by most answers: a copy has sixty fields
         return limits.model_copy(update=deadlines)
 
     def _agent_of(self, channel: Channel) -> Agent:

@@ -52,7 +52,8 @@ def test_the_shorter_deadline_is_in_force() -> None:
     assert (limits.model_first_sign_seconds, limits.model_silence_seconds, limits.model_deadline_seconds) == (5, 5, 40)
     assert REQUESTS.limits(SESSION, MessageTerms(timeout_ms=1_500), Limits()).model_deadline_seconds == 1.5
     assert REQUESTS.limits(SESSION, MessageTerms(timeout_ms=90_000), Limits()).model_deadline_seconds == 40
-    assert AgentRequests().limits(SESSION, MessageTerms(), Limits()) == Limits()
+    own = Limits()
+    assert AgentRequests().limits(SESSION, MessageTerms(), own) is own
 
 
 def test_an_agent_that_is_gone_answers_nothing() -> None:
