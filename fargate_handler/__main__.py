@@ -23,6 +23,8 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings, load_s
 
 _logger = logging.getLogger("evenflow")
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 
 class _Serving(Protocol):
     """A `Handler` or a `Worker`."""
@@ -101,6 +103,7 @@ async def _run(settings: HandlerSettings, handler: _Serving, leave: _Leave) -> N
     finally:
         leave.stop()
         await handler.stop()
+        leave.ignore_signals()
 
 
 class _Leave:
@@ -115,7 +118,7 @@ class _Leave:
         self._loop = loop
         self._signalled = False
         self._watching: asyncio.Task[None] | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _SIGNALS:
             loop.add_signal_handler(number, self._received)
 
     def ask(self) -> None:
@@ -130,6 +133,12 @@ class _Leave:
         """Wait for no other reason any more."""
         if self._watching is not None:
             self._watching.cancel()
+
+    def ignore_signals(self) -> None:
+        """All is done. A signal that comes while the process ends would otherwise kill it: its exit status would be wrong."""
+        for number in _SIGNALS:
+            self._loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
     async def _ask_after(self, reason: Coroutine[Any, Any, None]) -> None:
         await reason

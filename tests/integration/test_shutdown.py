@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
 import time
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -123,6 +126,17 @@ async def test_a_second_signal_ends_at_once(opened: OpenSession, serve: Serve) -
         await server.ended()
         assert time.monotonic() - began < 20
     assert server.process.returncode == 0
+
+
+def test_signals_that_come_while_the_process_ends_change_nothing(serve: Serve) -> None:
+    for _ in range(3):
+        process = serve().process
+        status, give_up_at = None, time.monotonic() + 20
+        while status is None and time.monotonic() < give_up_at:
+            process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(0.001)
+        assert status == 0
 
 
 async def test_a_paused_reader_does_not_hold_up_the_exit(opened: OpenSession, serve: Serve) -> None:
