@@ -49,7 +49,9 @@ class Failures:
         if status in _REFUSED:
             return _refused(said, status)
         if status == 402 or (status == 429 and _QUOTA in (said.code, said.type)):
-            return self._out_of_quota(said.message)
+            what = f"the model's server says that there is no quota left ({said.message[:200]})"
+            self._operator.error(f"{what}: check its account")
+            return _out_of_quota()
         if 300 <= status < 500 and status not in _PASSING:
             return self.not_set_up(f"the model's server answered {status}")
         message = f"the model's server answered {status}: {said.message}; ask again later"
@@ -64,12 +66,6 @@ class Failures:
         """No connection could be made."""
         self._operator.error(f"the model's server cannot be reached ({type(error).__name__}): check EVENFLOW_MODEL_URL")
 
-    def _out_of_quota(self, message: str) -> UpstreamRejected:
-        self._operator.error(
-            f"the model's server says that there is no quota left ({message[:200]}): check its account"
-        )
-        return out_of_quota()
-
 
 def failed_in_stream(error: object) -> EvenflowError:
     """The error for what stands in the place of a chunk.
@@ -81,7 +77,7 @@ def failed_in_stream(error: object) -> EvenflowError:
     if told in _REFUSED or said.type == InvalidRequest.type or said.code in _REFUSING:
         return _refused(said, told if told in _REFUSED else InvalidRequest.status)
     if _QUOTA in (said.code, said.type):
-        return out_of_quota()
+        return _out_of_quota()
     message = f"the model's server ended with an error: {said.message}; what came before was kept"
     for status, (_, kind) in _BUSY.items():
         if told == status or said.type == kind:
@@ -94,8 +90,7 @@ def told_in(error: object) -> str:
     return _said_in(error).message
 
 
-def out_of_quota() -> UpstreamRejected:
-    """The error for a server whose account has none left."""
+def _out_of_quota() -> UpstreamRejected:
     return UpstreamRejected(
         "the quota that this server has at its model is used up; nothing was generated",
         code=_QUOTA,
