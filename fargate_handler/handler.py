@@ -65,6 +65,8 @@ class Handler:
 
     Args:
         leave: asks this process to leave.
+        monotonic: seconds, for all that is measured here.
+        wall_time: seconds since the epoch, for what other tasks read.
 
     Raises:
         ConfigurationError: the agents are wrong.
@@ -77,17 +79,21 @@ class Handler:
         metrics: Metrics,
         adapters: Adapters,
         leave: Callable[[], None],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._node_id = secrets.token_hex(8)
         self._adapters = adapters
         # Not loop.time: uvloop's has a resolution of a millisecond.
-        self._monotonic: Callable[[], float] = time.monotonic
-        self._clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
+        self._monotonic = monotonic
+        self._wall_time = wall_time
+        self._clock = DeliveryClock(monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
         self._metrics = metrics
         self._measures = DeliveryMeasures(self._metrics)
         self._outbox = Outbox(loop.call_soon, self._measures)
-        self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
+        self._driver = ClockDriver(self._clock, loop, monotonic, self._outbox.flush)
         self._agents = Agents(read_agents(settings))
         self._source = chosen_source(settings, self._clock)
         self._background = Background()
@@ -115,7 +121,7 @@ class Handler:
         self._websockets = WebSocketListener(context)
         self._protecting: asyncio.Task[None] | None = None
         self._garbage = GarbageCollection(self._monotonic())
-        self._minute = _minute_of(time.time())
+        self._minute = _minute_of(self._wall_time())
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
         self._metrics.end_minute(self._monotonic())
         self._metrics.gauge(catalogue.STORE_BACKLOG, self._store_backlog)
@@ -222,12 +228,12 @@ class Handler:
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()
-        if _minute_of(time.time()) > self._minute:
+        if _minute_of(self._wall_time()) > self._minute:
             self._end_minute(now)
 
     def _end_minute(self, now: float) -> None:
         # By the wall clock, so that all tasks speak of the same minute.
-        ended, self._minute = self._minute, _minute_of(time.time())
+        ended, self._minute = self._minute, _minute_of(self._wall_time())
         self._metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).whole += len(self._registry)
         self._metrics.end_minute(now)
         if self._adapters.publication is not None:
@@ -251,6 +257,7 @@ class Handler:
             limits=self._settings,
             metrics=self._metrics,
             monotonic=self._monotonic,
+            wall_time=self._wall_time,
         )
 
     def _may_say_the_end(self) -> bool:
@@ -287,7 +294,7 @@ class Handler:
             tokens=self._tokens,
             tenant_keys=self._tenant_keys,
             monotonic=self._monotonic,
-            wall_time=time.time,
+            wall_time=self._wall_time,
             http_url=str(settings.public_http_url).rstrip("/") if settings.public_http_url else None,
             ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
             http_port=settings.http_port,

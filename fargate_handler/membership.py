@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 from fargate_handler.adapters import Stores
@@ -53,13 +52,15 @@ class Membership:
         limits: Limits,
         metrics: Metrics,
         monotonic: Callable[[], float],
+        wall_time: Callable[[], float],
     ) -> None:
         self._stores = stores
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
         self._monotonic = monotonic
-        self._peers = Peers(tokens, limits.lease_seconds / _LOOKS_PER_LEASE, time.time)
+        self._wall_time = wall_time
+        self._peers = Peers(tokens, limits.lease_seconds / _LOOKS_PER_LEASE, wall_time)
         self._orchestrator: Orchestrator | None = None
         self._succession: Succession | None = None
         self.recorder = ResponseRecorder(
@@ -69,7 +70,7 @@ class Membership:
             limits=limits,
             metrics=metrics,
             monotonic=monotonic,
-            wall_time=time.time,
+            wall_time=wall_time,
             on_lost=self._lost,
         )
         self.keeper = LeaseKeeper(
@@ -79,12 +80,12 @@ class Membership:
             clock=clock,
             limits=limits,
             monotonic=monotonic,
-            wall_time=time.time,
+            wall_time=wall_time,
             on_lost=self.recorder.lose_everything,
         )
         refused = metrics.counter(catalogue.STORE_REFUSED)
         self._texts = KeptTexts(stores.large_texts)
-        self.ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, time.time, refused, self._texts)
+        self.ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, wall_time, refused, self._texts)
 
     def join(self, orchestrator: Orchestrator) -> None:
         """Have `orchestrator` know of the responses of other tasks."""
@@ -101,7 +102,7 @@ class Membership:
             limits=self._limits,
             metrics=self._metrics,
             monotonic=self._monotonic,
-            wall_time=time.time,
+            wall_time=self._wall_time,
             is_writing=self.recorder.is_writing,
             is_read=lambda response_id: orchestrator.responses.held(response_id) is not None,
             has_room=lambda: orchestrator.has_room,
@@ -116,7 +117,7 @@ class Membership:
             new_stream=orchestrator.new_stream,
             limits=self._limits,
             monotonic=self._monotonic,
-            wall_time=time.time,
+            wall_time=self._wall_time,
             take_over=self._succession.take_over,
         )
 
@@ -129,7 +130,7 @@ class Membership:
         sessions = self._stores.sessions
         try:
             await self.keeper.start()
-            await sessions.load(_NOBODY, time.time())
+            await sessions.load(_NOBODY, self._wall_time())
             await sessions.answered(_NOBODY, "nothing", None)
         except StoreUnavailable as error:
             raise ConfigurationError(

@@ -59,8 +59,14 @@ class Node:
         self.began = self.clock.now
         settings = HandlerSettings(drain_seconds=seconds, drain_connections_per_second=per_second)
         adapters = Adapters({"k1": b"secret--" * 4})
-        self.handler = Handler(settings, asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
-        self.handler._monotonic = self.clock.monotonic
+        self.handler = Handler(
+            settings,
+            asyncio.get_running_loop(),
+            Metrics(),
+            adapters,
+            lambda: None,
+            monotonic=self.clock.monotonic,
+        )
 
     def clients(self, count: int, *, reads: bool = False, obeys: bool = True) -> list[Client]:
         clients = [Client(self, number, reads=reads, obeys=obeys) for number in range(count)]
