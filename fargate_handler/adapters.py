@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
-from stream_core.dead_letters import DeadLetters
+from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.large_texts import LargeTexts
+from stream_core.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
 
@@ -32,25 +33,47 @@ ECS_AGENT = "ECS_AGENT_URI"
 class Stores:
     """Where sessions and responses are kept for all tasks.
 
-    `leases`: the responses again, on connections of their own: renewing a lease must not wait behind what it covers.
+    `leases`: the responses again, on connections of their own: renewing a lease must not wait behind
+    what it covers. `large_texts`: None where a text that is too large for the ledger is refused.
+    `outlives_process`: whether somebody can go on with what this process leaves. `unreachable` and
+    `unusable` say at the start what to look at.
     """
 
     sessions: SessionStore
     responses: ResponseStore
     leases: ResponseStore
-    dead_letters: DeadLetters | None = None
-    large_texts: LargeTexts | None = None
+    dead_letters: DeadLetters
+    large_texts: LargeTexts | None
+    outlives_process: bool
+    unreachable: str = "the store can't be reached"
+    unusable: str = "the store can't be used"
+
+
+def memory_stores() -> Stores:
+    """Stores in this process' memory, which end with it."""
+    responses = MemoryResponseStore()
+    return Stores(
+        sessions=MemorySessionStore(responses),
+        responses=responses,
+        leases=responses,
+        dead_letters=LoggedDeadLetters(),
+        large_texts=MemoryLargeTexts(),
+        outlives_process=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """None is what this node does without. `peer_address`: where other tasks reach this one, `http://host:port`."""
+    """What the settings ask for. None is what this node does without.
+
+    `peer_address`: where other tasks reach this one, `http://host:port`, as ECS tells it.
+    """
 
     signing_keys: dict[str, bytes]
+    stores: Stores
     signing_key_secret: KeySecret[dict[str, bytes]] | None = None
     tenant_keys: dict[str, str] = field(default_factory=dict)
     tenant_key_secret: KeySecret[dict[str, str]] | None = None
-    stores: Stores | None = None
     publication: MetricPublication | None = None
     ecs_task: EcsTask | None = None
     task_protection: TaskProtection | None = None
@@ -65,7 +88,7 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
         ConfigurationError: the signing keys, or the tenants', can't be read.
     """
     if not (settings.uses_aws or ECS_METADATA in os.environ):
-        yield Adapters(settings.signing_keys, tenant_keys=settings.keys_of_tenants)
+        yield Adapters(settings.signing_keys, memory_stores(), tenant_keys=settings.keys_of_tenants)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.
     from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415

@@ -12,7 +12,7 @@ import aiohttp
 from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
-from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores
+from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, memory_stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.cloudwatch_publisher import CLIENT_CONFIG as CLOUDWATCH_CONFIG
@@ -35,6 +35,7 @@ from stream_aws.tables import TableNames
 from stream_aws.task_protection import TaskProtection
 from stream_aws.tenant_keys import parse_tenant_keys
 from stream_core import metric_catalogue as catalogue
+from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
 
 _logger = logging.getLogger(__name__)
 
@@ -91,9 +92,9 @@ async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerS
         raise ConfigurationError(f"EVENFLOW_{setting.upper()}={getattr(settings, setting)}: {error}") from error
 
 
-async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExitStack) -> Stores | None:
+async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExitStack) -> Stores:
     if settings.store == "memory":
-        return None
+        return memory_stores()
     client = await _client("dynamodb", clients, config=dynamodb_config(_DYNAMODB_CONNECTIONS))
     retries = metrics.counter(catalogue.STORE_RETRIES)
 
@@ -113,12 +114,16 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
         ),
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
+        outlives_process=True,
+        unreachable="EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION",
+        unusable="EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be used; "
+        "check their names and the task's role",
     )
 
 
-async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> SqsDeadLetters | None:
+async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> DeadLetters:
     if settings.dead_letters_queue is None:
-        return None
+        return LoggedDeadLetters()
     return SqsDeadLetters(await _client("sqs", clients, config=SQS_CONFIG), str(settings.dead_letters_queue))
 
 

@@ -173,3 +173,18 @@ class MemorySessionStore:
     def _session(self, channel: Channel, now: float) -> _StoredSession:
         session = self._sessions.get(channel)
         return session if session is not None and session.expires_at > now else _StoredSession(now)
+
+
+class MemoryLargeTexts:
+    """See `stream_core.large_texts.LargeTexts`."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    async def put(self, name: str, text: str) -> None:
+        """See the port."""
+        self._texts[name] = text
+
+    async def get(self, name: str) -> str | None:
+        """See the port."""
+        return self._texts.get(name)
