@@ -44,7 +44,6 @@ class MessageEndpoint:
             message.message_id,
             message.previous_message_id,
             message.payload.text,
-            context.limits.grace_seconds,
             replaces=message.replaces,
             terms=message.payload.terms(claims.user),
         )

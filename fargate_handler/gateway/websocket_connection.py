@@ -290,7 +290,6 @@ class WebSocketConnection(WSListener):
             message.message_id,
             message.previous_message_id,
             message.payload.text,
-            context.limits.grace_seconds,
             replaces=message.replaces,
             terms=message.payload.terms(self.session.claims.user),
         )

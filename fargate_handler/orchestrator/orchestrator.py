@@ -19,13 +19,7 @@ from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Inheritance, Succession
-from fargate_handler.orchestrator.whole_request import (
-    WholeRequest,
-    brings_conversation,
-    can_go_on,
-    comes_once,
-    limited_as,
-)
+from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
@@ -33,6 +27,7 @@ from stream_core.conversation import REMEMBERED, Conversation, Turn
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded, RateLimited
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, MessageKind
 from stream_core.message_terms import MessageTerms
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
@@ -114,7 +109,7 @@ class Orchestrator:
         """
         channel = event.channel
         try:
-            with self._waiting_for_turn(limited_as(channel)):
+            with self._waiting_for_turn(event.kind.limited_as or channel):
                 return await self._submit(event, channel)
         except EvenflowError as refusal:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
@@ -139,12 +134,12 @@ class Orchestrator:
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         async with self._conversations.turn(channel):
-            conversation = self._conversations.open(channel, self._monotonic())
+            conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
             given_up = known is not None and self._was_given_up(known)
             if known is not None and self.responses.remembers(known) and not given_up:
                 return Submission(self.responses.get(known, channel), duplicate=True)
-            self._limiting(channel).check_rate(self._monotonic())
+            self._limiting(channel, event.kind).check_rate(self._monotonic())
             fresh = conversation.stale or given_up
             if fresh:
                 await self._catch_up(conversation, channel)
@@ -187,22 +182,25 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel = self._monotonic(), event.channel
         self._check_node(channel.tenant)
-        self._requests.check(channel)
+        self._requests.check(channel, event.kind)
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
-        self._limiting(channel).check_in_flight()
+        self._limiting(channel, event.kind).check_in_flight()
         stream = self.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, channel)
-        self._now_in_flight(channel)
+        self._now_in_flight(channel, event.kind)
         self._being_accepted += 1
         try:
             if self._ledger is not None:
                 await self._ledger.accept(event, stream)
         except BaseException:
-            self._no_longer_in_flight(channel)
+            self._no_longer_in_flight(channel, event.kind)
             raise
         finally:
             self._being_accepted -= 1
         turns = conversation.accept(event.message_id, stream.response_id, event.text, now, event.replaces)
-        self._begin(stream, turns, event.terms, event.grace_seconds)
+        grace_seconds = event.kind.grace_seconds
+        if grace_seconds is None:
+            grace_seconds = self._limits.grace_seconds
+        self._begin(stream, event.kind, turns, event.terms, grace_seconds)
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:
@@ -227,28 +225,30 @@ class Orchestrator:
         )
 
     def _begin(
-        self, stream: ResponseStream, turns: tuple[Turn, ...], terms: MessageTerms, grace_seconds: float
+        self,
+        stream: ResponseStream,
+        kind: MessageKind,
+        turns: tuple[Turn, ...],
+        terms: MessageTerms,
+        grace_seconds: float,
     ) -> None:
         self.responses.add(stream)
         if not stream.readers:
             # Only now can one come, however long the ledger took.
             stream.unread_since = self._monotonic()
-        channel, message = stream.channel, turns[-1].text
-        if brings_conversation(channel):
-            self.held_requests.begin(stream, message.encode())
-        asked, limits, gone = self._what_is_asked(channel, turns, terms)
+        if kind.brings_conversation:
+            self.held_requests.begin(stream, turns[-1].text.encode())
+        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
         generation = Generation(
             stream=stream,
+            kind=kind,
             asked=asked,
             source=self._source,
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,
-            # A program would take a ready-made answer for the model's.
-            fallback_text="" if brings_conversation(channel) else self._fallback_text,
-            continues=lambda: self._source.continues and can_go_on(channel, asked, stream.log.entries),
-            # Whoever sent a key would only be given the same error again.
-            sender_repeats=comes_once(channel),
+            fallback_text=self._fallback_text if kind.falls_back else "",
+            continues=lambda: self._source.continues and can_go_on(kind, asked, stream.log.entries),
             monotonic=self._monotonic,
             in_force=self._in_force,
             on_attempt=self._attempted_again,
@@ -259,12 +259,12 @@ class Orchestrator:
             generation.interrupt(gone)
 
     def _what_is_asked(
-        self, channel: Channel, turns: tuple[Turn, ...], terms: MessageTerms
+        self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
     ) -> tuple[WholeRequest, Limits, NotFound | None]:
         """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
         try:
-            asked = self._requests.asked(channel, turns, terms)
-            return asked, self._requests.limits(channel, terms, self._limits), None
+            asked = self._requests.asked(channel, turns, terms, kind)
+            return asked, self._requests.limits(channel, terms, self._limits, kind), None
         except NotFound as gone:
             return WholeRequest(turns), self._limits, gone
 
@@ -307,8 +307,9 @@ class Orchestrator:
             stale.abandon()  # under a lease that was lost without our hearing of it
         if not self.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
-        conversation = self._conversations.open(channel, now)
-        self._now_in_flight(channel)
+        kind = MessageKind.from_text(left.message.kind)
+        conversation = self._conversations.open(channel, now, kind)
+        self._now_in_flight(channel, kind)
         if conversation.known_response(left.message.message_id) != response_id:
             conversation.catch_up(left.conversation, self._ledger.owner)
         stream = self.new_stream(response_id, left.message.message_id, channel)
@@ -321,7 +322,8 @@ class Orchestrator:
         self._ledger.go_on(stream, left.lease, len(entries))
         turns = conversation.begin_late(left.message.message_id, left.message.text)
         terms = MessageTerms.from_text(left.message.terms)
-        self._begin(stream, turns, terms, self._limits.grace_seconds)
+        # However short its own grace is: its readers have to find this task first.
+        self._begin(stream, kind, turns, terms, self._limits.grace_seconds)
         if copy is not None:
             copy.lose()
         return True
@@ -397,33 +399,36 @@ class Orchestrator:
     def _attempted_again(self) -> None:
         self._metrics.counter(catalogue.GENERATION_RETRIES).value += 1
 
-    def _release(self, stream: ResponseStream) -> None:
-        self._no_longer_in_flight(stream.channel)
+    def _release(self, generation: Generation) -> None:
+        stream, kind = generation.stream, generation.kind
+        self._no_longer_in_flight(stream.channel, kind)
         self.held_requests.end(stream)
         conversation = self._conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state in REMEMBERED and not stream.degraded
             conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
             conversation.stale |= not stream.state.terminal
-            if comes_once(stream.channel):
+            if not kind.repeatable:
                 self._conversations.forget(stream.channel)
         # Another copy may have taken its place.
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
 
-    def _limiting(self, channel: Channel) -> Conversation:
+    def _limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
         """The conversation under whose limits the channel's messages are."""
-        return self._conversations.open(limited_as(channel), self._monotonic())
+        if kind.limited_as is not None:
+            return self._conversations.open(kind.limited_as, self._monotonic(), CHAT)
+        return self._conversations.open(channel, self._monotonic(), kind)
 
-    def _now_in_flight(self, channel: Channel) -> None:
+    def _now_in_flight(self, channel: Channel, kind: MessageKind) -> None:
         """Count a message; a conversation counts its own by itself."""
-        if limited_as(channel) != channel:
-            self._limiting(channel).in_flight += 1
+        if kind.limited_as is not None:
+            self._limiting(channel, kind).in_flight += 1
         self._in_flight_of_tenant[channel.tenant] += 1
 
-    def _no_longer_in_flight(self, channel: Channel) -> None:
-        if limited_as(channel) != channel:
-            self._limiting(channel).in_flight -= 1
+    def _no_longer_in_flight(self, channel: Channel, kind: MessageKind) -> None:
+        if kind.limited_as is not None:
+            self._limiting(channel, kind).in_flight -= 1
         self._in_flight_of_tenant[channel.tenant] -= 1
         if not self._in_flight_of_tenant[channel.tenant]:
             del self._in_flight_of_tenant[channel.tenant]

@@ -18,6 +18,7 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT
 from stream_core.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
@@ -74,6 +75,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
     )
     generation = Generation(
         stream=stream,
+        kind=CHAT,
         asked=WholeRequest((Turn("user", text),)),
         source=source,
         clock=clock.delivery,
@@ -81,7 +83,6 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         grace_seconds=30.0,
         fallback_text="",
         continues=lambda: False,
-        sender_repeats=False,
         monotonic=clock.monotonic,
         in_force=lambda: True,
         on_attempt=lambda: None,

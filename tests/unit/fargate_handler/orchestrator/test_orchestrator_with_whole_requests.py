@@ -13,6 +13,7 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
 from stream_core.limits import Limits
+from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -26,6 +27,7 @@ _REQUEST = WholeRequest(
 )
 _AGAIN = repeatable_channel("acme", "key")
 _ONCE = single_channel("acme", "unique")
+_KINDS = {_AGAIN: KEYED_COMPLETION, _ONCE: COMPLETION}
 
 
 class Node:
@@ -42,7 +44,8 @@ class Node:
         )
 
     async def send(self, channel: Channel) -> Submission:
-        submission = await self.orchestrator.submit(IngestEvent(channel, "m", None, _REQUEST.to_text(), 30.0))
+        event = IngestEvent(channel, "m", None, _REQUEST.to_text(), kind=_KINDS[channel])
+        submission = await self.orchestrator.submit(event)
         await settle()
         return submission
 
