@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.events_cookie import events_cookie
+from fargate_handler.gateway.cookies import events_cookie
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     claims_of,
@@ -18,7 +18,7 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
-from fargate_handler.gateway.waking_reader import reading
+from fargate_handler.gateway.resumption import reading
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
 from stream_core.http_bodies import MessageAccepted, ResponseStatus
