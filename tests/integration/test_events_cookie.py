@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fargate_handler.gateway.events_cookie import NAME
+from fargate_handler.gateway.cookies import EVENTS_COOKIE as NAME
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
 
