@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
-from fargate_handler.settings import HandlerSettings
+from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.dead_letters import DeadLetters
 from stream_core.large_texts import LargeTexts
+from stream_core.memory_store import MemoryStores
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
+from stream_sqlite.file import FileUnusable
+from stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
     from stream_aws.ecs_task import EcsTask
@@ -33,6 +37,7 @@ class Stores:
     """Where sessions and responses are kept for all tasks.
 
     `leases`: the responses again, on connections of their own: renewing a lease must not wait behind what it covers.
+    `signing_key`: of session tokens, where the store keeps one for all who share it.
     """
 
     sessions: SessionStore
@@ -40,6 +45,7 @@ class Stores:
     leases: ResponseStore
     dead_letters: DeadLetters | None = None
     large_texts: LargeTexts | None = None
+    signing_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,36 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     """Open what the settings ask for; it is closed at the end.
 
     Raises:
-        ConfigurationError: the signing keys, or the tenants', can't be read.
+        ConfigurationError: the signing keys, or the tenants', can't be read, or the store can't be opened.
     """
     if not (settings.uses_aws or ECS_METADATA in os.environ):
-        yield Adapters(settings.signing_keys, tenant_keys=settings.keys_of_tenants)
+        with own_stores(settings) as stores:
+            keys = settings.signing_keys_beside(stores.signing_key)
+            yield Adapters(keys, tenant_keys=settings.keys_of_tenants, stores=stores)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.
     from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415
 
     async with open_aws_adapters(settings, metrics) as adapters:
         yield adapters
+
+
+@contextmanager
+def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
+    """The stores of this machine: a file, or this process' memory.
+
+    Raises:
+        ConfigurationError: the file can't be used.
+    """
+    if settings.store == "memory":
+        memory = MemoryStores(time.time)
+        yield Stores(memory.sessions, memory.responses, memory.responses, memory.dead_letters, memory.large_texts)
+        return
+    try:
+        opened = SQLiteStores(settings.store_path, time.time)
+    except FileUnusable as error:
+        raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
+    with closing(opened) as file:
+        yield Stores(
+            file.sessions, file.responses, file.responses, file.dead_letters, file.large_texts, file.signing_key
+        )
