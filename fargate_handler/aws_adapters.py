@@ -35,6 +35,7 @@ from stream_aws.tables import TableNames
 from stream_aws.task_protection import TaskProtection
 from stream_aws.tenant_keys import parse_tenant_keys
 from stream_core import metric_catalogue as catalogue
+from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
 
 _logger = logging.getLogger(__name__)
 
@@ -115,12 +116,16 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
         ),
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
+        outlives_process=True,
+        unreachable="EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION",
+        unusable="EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be used; "
+        "check their names and the task's role",
     )
 
 
-async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> SqsDeadLetters | None:
+async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> DeadLetters:
     if settings.dead_letters_queue is None:
-        return None
+        return LoggedDeadLetters()
     return SqsDeadLetters(await _client("sqs", clients, config=SQS_CONFIG), str(settings.dead_letters_queue))
 
 

@@ -5,14 +5,12 @@ What has expired is dropped when a message is accepted, so that memory doesn't g
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from stream_core.channel import Channel
-from stream_core.dead_letters import DeadLetter
 from stream_core.large_texts import LARGE_TEXT_SECONDS
 from stream_core.response_store import (
     LIFETIME_SECONDS,
@@ -28,23 +26,6 @@ from stream_core.response_store import (
 from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 
 Key = TypeVar("Key")
-
-# Somebody looks at the newest ones, or nobody looks.
-_LETTERS_KEPT = 1_000
-
-
-class MemoryStores:
-    """All stores of a process that shares them with no other.
-
-    Args:
-        wall_time: seconds since the epoch.
-    """
-
-    def __init__(self, wall_time: Callable[[], float]) -> None:
-        self.responses = MemoryResponseStore()
-        self.sessions = MemorySessionStore(self.responses)
-        self.dead_letters = MemoryDeadLetters()
-        self.large_texts = MemoryLargeTexts(wall_time)
 
 
 class _Expiries(Generic[Key]):
@@ -249,18 +230,6 @@ class MemorySessionStore:
                 session.entries.pop(message_id, None)
                 if not session.entries:
                     del self._sessions[channel]
-
-
-class MemoryDeadLetters:
-    """Keeps the newest dead letters (`DeadLetters`)."""
-
-    def __init__(self) -> None:
-        self.letters: deque[DeadLetter] = deque(maxlen=_LETTERS_KEPT)
-
-    async def send(self, letter: DeadLetter) -> None:
-        """See the port."""
-        if letter not in self.letters:
-            self.letters.append(letter)
 
 
 class MemoryLargeTexts:

@@ -45,15 +45,13 @@ async def resume(
         Overloaded: it can't be told yet where the client goes on.
     """
     give_up_at = context.monotonic() + patience
-    looked_again = False
     while True:
         stream = await context.orchestrator.find(response_id, channel)
         point = await _point(context, stream, after, epoch, give_up_at)
         if point is not None:
             return Resumption(stream, point)
         if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
-            _look_again(context, stream, param, looked_again=looked_again)
-            looked_again = True
+            await _look_again(context, stream, epoch, param)
         elif stream.via == "owner" or stream.log.closed:
             raise InvalidRequest(
                 f"`{param}` lies behind the response's end: its last index is {stream.log.next_index - 1}; nothing was changed",
@@ -68,10 +66,9 @@ async def resume(
             )
 
 
-def _look_again(context: GatewayContext, stream: ResponseStream, param: str, *, looked_again: bool) -> None:
+async def _look_again(context: GatewayContext, stream: ResponseStream, epoch: int, param: str) -> None:
     """The client knows of a later owner than this copy does: drop it, so that another one is found."""
-    alone = context.orchestrator.elsewhere is None
-    if alone or (looked_again and stream.log.closed):
+    if await context.orchestrator.epoch_on_record(stream) < epoch:
         raise InvalidRequest(
             f"`{param}` names an owner that this response never had; nothing was changed",
             code="invalid_field",

@@ -43,7 +43,9 @@ class Conversations:
             self._make_room()
             # What a request brings is nothing to the next one: kept, prompts would fill the memory.
             keeps_history = not brings_conversation(channel)
-            conversation = self._known[channel] = Conversation(self._limits, now, keeps_history=keeps_history)
+            conversation = self._known[channel] = Conversation(
+                self._limits.of(channel.tenant), now, keeps_history=keeps_history
+            )
         conversation.used_at = now
         self._known.move_to_end(channel)
         return conversation

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 
+from fargate_handler.background import Background
 from fargate_handler.orchestrator.model_watch import ModelWatch
 from fargate_handler.orchestrator.replacing_sink import ReplacingSink
 from fargate_handler.orchestrator.whole_request import WholeRequest, brings_conversation, caller_of
@@ -103,12 +104,12 @@ class Generation:
         """Whether another task goes on with the response."""
         return self._abandoned
 
-    def start(self) -> None:
-        """A worker is free: begin."""
+    def start(self, background: Background) -> None:
+        """A worker is free: begin. `background` is whose tasks they are."""
         self.started_at = self._monotonic()
         self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = background.run(self._run())
 
     def cancel(self) -> None:
         """End the response as cancelled now, and the model as soon as its source lets go. Late calls change nothing."""

@@ -15,7 +15,7 @@ from stream_aws.dynamodb import Client, client_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
-from stream_core.memory_store import MemoryStores
+from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.response_store import ResponseStore
 from stream_sqlite.stores import SQLiteStores
 from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
@@ -61,8 +61,8 @@ def sqlite_stores(tmp_path: Path) -> Iterator[FileStores]:
 @pytest.fixture
 def memory_stores() -> Stores:
     """The stores in memory."""
-    stores = MemoryStores(lambda: NOW)
-    return Stores(stores.responses, stores.sessions)
+    responses = MemoryResponseStore()
+    return Stores(responses, MemorySessionStore(responses))
 
 
 @pytest.fixture(scope="session")

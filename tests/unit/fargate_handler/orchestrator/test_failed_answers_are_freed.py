@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fargate_handler.background import Background
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
@@ -87,7 +88,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         on_attempt=lambda: None,
         on_end=lambda _: ended.set(),
     )
-    generation.start()
+    generation.start(Background())
     await asyncio.wait_for(ended.wait(), 10)
     await settle()
     assert stream.error is not None

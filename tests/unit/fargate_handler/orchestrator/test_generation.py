@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fargate_handler.background import Background
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
@@ -54,6 +55,7 @@ class Bench:
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
+    background: Background = field(default_factory=Background)
 
     entries: Sequence[LogEntry] | None = None
     """What an earlier owner left; None for a response of our own."""
@@ -90,7 +92,7 @@ class Bench:
 
     async def start(self) -> SourceCall:
         """Begin, and return the model's first call."""
-        self.generation.start()
+        self.generation.start(self.background)
         await settle()
         return self.source.calls[0]
 
@@ -586,7 +588,7 @@ async def _play(bench: Bench, step: str) -> None:
     calls = bench.source.calls
     match step:
         case "start" if not bench.stream.state.terminal:
-            bench.generation.start()
+            bench.generation.start(bench.background)
         case "begin" | "retry" | "close":
             await settle()
         case "push" | "push again" if calls:
