@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
-from fargate_handler.settings import HandlerSettings
+from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.large_texts import LargeTexts
 from stream_core.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
+from stream_sqlite.file import FileUnusable
+from stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
     from stream_aws.ecs_task import EcsTask
@@ -37,6 +40,7 @@ class Stores:
     what it covers. `large_texts`: None where a text that is too large for the ledger is refused.
     `outlives_process`: whether somebody can go on with what this process leaves. `unreachable` and
     `unusable` say at the start what to look at.
+    `signing_key`: of session tokens, where the store keeps one for all who share it.
     """
 
     sessions: SessionStore
@@ -47,6 +51,7 @@ class Stores:
     outlives_process: bool
     unreachable: str = "the store can't be reached"
     unusable: str = "the store can't be used"
+    signing_key: str | None = None
 
 
 def memory_stores() -> Stores:
@@ -57,7 +62,7 @@ def memory_stores() -> Stores:
         responses=responses,
         leases=responses,
         dead_letters=LoggedDeadLetters(),
-        large_texts=MemoryLargeTexts(),
+        large_texts=MemoryLargeTexts(time.time),
         outlives_process=False,
     )
 
@@ -85,13 +90,43 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     """Open what the settings ask for; it is closed at the end.
 
     Raises:
-        ConfigurationError: the signing keys, or the tenants', can't be read.
+        ConfigurationError: the signing keys, or the tenants', can't be read, or the store can't be opened.
     """
     if not (settings.uses_aws or ECS_METADATA in os.environ):
-        yield Adapters(settings.signing_keys, memory_stores(), tenant_keys=settings.keys_of_tenants)
+        with own_stores(settings) as stores:
+            keys = settings.signing_keys_beside(stores.signing_key)
+            yield Adapters(keys, stores, tenant_keys=settings.keys_of_tenants)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.
     from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415
 
     async with open_aws_adapters(settings, metrics) as adapters:
         yield adapters
+
+
+@contextmanager
+def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
+    """The stores of this machine: a file, or this process' memory.
+
+    Raises:
+        ConfigurationError: the file can't be used.
+    """
+    if settings.store == "memory":
+        yield memory_stores()
+        return
+    try:
+        opened = SQLiteStores(settings.store_path, time.time)
+    except FileUnusable as error:
+        raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
+    with closing(opened) as file:
+        yield Stores(
+            sessions=file.sessions,
+            responses=file.responses,
+            leases=file.responses,
+            dead_letters=file.dead_letters,
+            large_texts=file.large_texts,
+            outlives_process=True,
+            unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
+            unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",
+            signing_key=file.signing_key,
+        )

@@ -12,7 +12,7 @@ import aiohttp
 from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
-from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, memory_stores
+from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, own_stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.cloudwatch_publisher import CLIENT_CONFIG as CLOUDWATCH_CONFIG
@@ -50,14 +50,16 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
     async with AsyncExitStack() as clients:
         signing_keys = await _secret(settings.token_keys_secret, parse_signing_keys, clients)
         tenant_keys = await _secret(settings.tenant_keys_secret, parse_tenant_keys, clients)
+        stores = await _stores(settings, metrics, clients)
+        own_keys = settings.signing_keys_beside(stores.signing_key)
         ecs_task = await _ecs_task(clients)
         host = ecs_task.host if ecs_task is not None else None
         yield Adapters(
-            signing_keys=await _read("token_keys_secret", signing_keys, settings, settings.signing_keys),
+            signing_keys=await _read("token_keys_secret", signing_keys, settings, own_keys),
             signing_key_secret=signing_keys,
             tenant_keys=await _read("tenant_keys_secret", tenant_keys, settings, settings.keys_of_tenants),
             tenant_key_secret=tenant_keys,
-            stores=await _stores(settings, metrics, clients),
+            stores=stores,
             publication=await _publication(settings, metrics, clients),
             ecs_task=ecs_task,
             task_protection=TaskProtection(os.environ[ECS_AGENT]) if ECS_AGENT in os.environ else None,
@@ -93,8 +95,8 @@ async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerS
 
 
 async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExitStack) -> Stores:
-    if settings.store == "memory":
-        return memory_stores()
+    if settings.store != "dynamodb":
+        return clients.enter_context(own_stores(settings))
     client = await _client("dynamodb", clients, config=dynamodb_config(_DYNAMODB_CONNECTIONS))
     retries = metrics.counter(catalogue.STORE_RETRIES)
 

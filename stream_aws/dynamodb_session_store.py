@@ -8,10 +8,10 @@ from botocore.exceptions import ClientError
 
 from stream_aws.attributes import Item, flag, number, seconds, text
 from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
-from stream_aws.response_items import LIFETIME_SECONDS, alive, head_item
+from stream_aws.response_items import alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.channel import Channel
-from stream_core.response_store import Lease, ResponseHead
+from stream_core.response_store import LIFETIME_SECONDS, Lease, ResponseHead
 from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 
 

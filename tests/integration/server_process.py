@@ -26,8 +26,8 @@ _PORTS = (10_000, 32_000)
 # What is waited for comes in milliseconds; a busy machine may need seconds.
 _STATE_SECONDS = 20.0
 
-# Running answers need not be waited for when a test is over.
-_DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0"}
+# Running answers need not be waited for when a test is over, and tests share no file.
+_DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0", "EVENFLOW_STORE": "memory"}
 
 
 def free_ports(count: int) -> list[int]:
