@@ -166,7 +166,8 @@ def _setting_row(name: str) -> str:
     if field.default_factory is not None:
         default = "made at start"
     elif isinstance(field.default, Path):
-        default = f"`{field.default.relative_to(_FOLDER.parent)}`"
+        path = field.default
+        default = f"`{path.relative_to(_FOLDER.parent) if path.is_absolute() else path}`"
     else:
         default = "" if field.default is None else f"`{field.default}`"
     return f"| `EVENFLOW_{name.upper()}` | {default} | {_cell(field.description or '')} |"

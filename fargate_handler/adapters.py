@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
-from fargate_handler.settings import HandlerSettings
-from stream_core.dead_letters import DeadLetters
+from fargate_handler.settings import ConfigurationError, HandlerSettings
+from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.large_texts import LargeTexts
+from stream_core.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
+from stream_sqlite.file import FileUnusable
+from stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
     from stream_aws.ecs_task import EcsTask
@@ -32,25 +36,49 @@ ECS_AGENT = "ECS_AGENT_URI"
 class Stores:
     """Where sessions and responses are kept for all tasks.
 
-    `leases`: the responses again, on connections of their own: renewing a lease must not wait behind what it covers.
+    `leases`: the responses again, on connections of their own: renewing a lease must not wait behind
+    what it covers. `large_texts`: None where a text that is too large for the ledger is refused.
+    `outlives_process`: whether somebody can go on with what this process leaves. `unreachable` and
+    `unusable` say at the start what to look at.
+    `signing_key`: of session tokens, where the store keeps one for all who share it.
     """
 
     sessions: SessionStore
     responses: ResponseStore
     leases: ResponseStore
-    dead_letters: DeadLetters | None = None
-    large_texts: LargeTexts | None = None
+    dead_letters: DeadLetters
+    large_texts: LargeTexts | None
+    outlives_process: bool
+    unreachable: str = "the store can't be reached"
+    unusable: str = "the store can't be used"
+    signing_key: str | None = None
+
+
+def memory_stores() -> Stores:
+    """Stores in this process' memory, which end with it."""
+    responses = MemoryResponseStore()
+    return Stores(
+        sessions=MemorySessionStore(responses),
+        responses=responses,
+        leases=responses,
+        dead_letters=LoggedDeadLetters(),
+        large_texts=MemoryLargeTexts(time.time),
+        outlives_process=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """None is what this node does without. `peer_address`: where other tasks reach this one, `http://host:port`."""
+    """What the settings ask for. None is what this node does without.
+
+    `peer_address`: where other tasks reach this one, `http://host:port`, as ECS tells it.
+    """
 
     signing_keys: dict[str, bytes]
+    stores: Stores
     signing_key_secret: KeySecret[dict[str, bytes]] | None = None
     tenant_keys: dict[str, str] = field(default_factory=dict)
     tenant_key_secret: KeySecret[dict[str, str]] | None = None
-    stores: Stores | None = None
     publication: MetricPublication | None = None
     ecs_task: EcsTask | None = None
     task_protection: TaskProtection | None = None
@@ -62,13 +90,43 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     """Open what the settings ask for; it is closed at the end.
 
     Raises:
-        ConfigurationError: the signing keys, or the tenants', can't be read.
+        ConfigurationError: the signing keys, or the tenants', can't be read, or the store can't be opened.
     """
     if not (settings.uses_aws or ECS_METADATA in os.environ):
-        yield Adapters(settings.signing_keys, tenant_keys=settings.keys_of_tenants)
+        with own_stores(settings) as stores:
+            keys = settings.signing_keys_beside(stores.signing_key)
+            yield Adapters(keys, stores, tenant_keys=settings.keys_of_tenants)
         return
     # Only now: a node on its own doesn't have AWS' SDK installed.
     from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415
 
     async with open_aws_adapters(settings, metrics) as adapters:
         yield adapters
+
+
+@contextmanager
+def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
+    """The stores of this machine: a file, or this process' memory.
+
+    Raises:
+        ConfigurationError: the file can't be used.
+    """
+    if settings.store == "memory":
+        yield memory_stores()
+        return
+    try:
+        opened = SQLiteStores(settings.store_path, time.time)
+    except FileUnusable as error:
+        raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
+    with closing(opened) as file:
+        yield Stores(
+            sessions=file.sessions,
+            responses=file.responses,
+            leases=file.responses,
+            dead_letters=file.dead_letters,
+            large_texts=file.large_texts,
+            outlives_process=True,
+            unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
+            unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",
+            signing_key=file.signing_key,
+        )

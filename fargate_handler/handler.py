@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from fargate_handler.adapters import Adapters, Stores
+from fargate_handler.adapters import Adapters
 from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
@@ -27,7 +27,7 @@ from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.orchestrator import Orchestrator
+from fargate_handler.peers import Peers
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -36,7 +36,6 @@ from stream_core.agents import Agents
 from stream_core.allowed_origins import AllowedOrigins
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.departures import Departures
-from stream_core.errors import Overloaded
 from stream_core.session import CloseCode
 from stream_core.session_token import SessionTokens
 from stream_core.tenant_keys import TenantKeys
@@ -57,6 +56,8 @@ _DRAIN_STEP_SECONDS = 0.05
 _SLOTS_SHARE = 0.75
 # Per step: telling all at once would keep the streams of ten thousand readers waiting.
 _TOLD_AT_ONCE = 100
+# An owner that says nothing for so long may have been lost: its lease tells.
+_LOOKS_PER_LEASE = 4.0
 _ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
 
 
@@ -65,6 +66,9 @@ class Handler:
 
     Args:
         leave: asks this process to leave.
+        garbage: looks for reference cycles while the node is quiet.
+        monotonic: seconds, for all that is measured here.
+        wall_time: seconds since the epoch, for what other tasks read.
 
     Raises:
         ConfigurationError: the agents are wrong.
@@ -77,17 +81,22 @@ class Handler:
         metrics: Metrics,
         adapters: Adapters,
         leave: Callable[[], None],
+        *,
+        garbage: GarbageCollection | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._node_id = secrets.token_hex(8)
         self._adapters = adapters
         # Not loop.time: uvloop's has a resolution of a millisecond.
-        self._monotonic: Callable[[], float] = time.monotonic
-        self._clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
+        self._monotonic = monotonic
+        self._wall_time = wall_time
+        self._clock = DeliveryClock(monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
         self._metrics = metrics
         self._measures = DeliveryMeasures(self._metrics)
         self._outbox = Outbox(loop.call_soon, self._measures)
-        self._driver = ClockDriver(self._clock, loop, time.monotonic, self._outbox.flush)
+        self._driver = ClockDriver(self._clock, loop, monotonic, self._outbox.flush)
         self._agents = Agents(read_agents(settings))
         self._source = chosen_source(settings, self._clock)
         self._background = Background()
@@ -95,30 +104,31 @@ class Handler:
         # Where the functions open the sessions, tenants have keys, whether or not this task is told them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
-        self._membership = self._make_membership(adapters.stores) if adapters.stores else None
-        self._orchestrator = Orchestrator(
+        self._peers = Peers(self._tokens, settings.lease_seconds / _LOOKS_PER_LEASE, wall_time)
+        self._membership = Membership(
+            stores=adapters.stores,
+            name=self._node_id,
+            address=_own_address(settings, adapters.peer_address),
+            peers=self._peers,
             source=self._source,
+            requests=AgentRequests(self._agents, settings.served_models),
+            fallback_text=settings.fallback_text,
             clock=self._clock,
             limits=settings,
-            metrics=self._metrics,
-            fallback_text=settings.fallback_text,
-            monotonic=self._monotonic,
-            ledger=self._membership.ledger if self._membership else None,
-            in_force=self._may_say_the_end,
-            requests=AgentRequests(self._agents, settings.served_models),
+            metrics=metrics,
+            monotonic=monotonic,
+            wall_time=wall_time,
         )
-        if self._membership is not None:
-            self._membership.join(self._orchestrator)
+        self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)
         context = self._context()
         self._http = HttpListener(context, settings.page, leave)
         self._websockets = WebSocketListener(context)
         self._protecting: asyncio.Task[None] | None = None
-        self._garbage = GarbageCollection(self._monotonic())
-        self._minute = _minute_of(time.time())
+        self._garbage = garbage
+        self._minute = _minute_of(self._wall_time())
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
         self._metrics.end_minute(self._monotonic())
-        self._metrics.gauge(catalogue.STORE_BACKLOG, self._store_backlog)
         self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
         self._metrics.gauge(catalogue.CLOCK_INTERVAL, lambda: self._clock.interval * 1000)
         self._metrics.gauge(catalogue.CLOCK_LATENESS, lambda: self._clock.lateness * 1000)
@@ -137,8 +147,7 @@ class Handler:
             ConfigurationError: a port or the store can't be had; the message names the variable.
         """
         settings = self._settings
-        if self._membership is not None:
-            await self._membership.start()
+        await self._membership.start()
         await _listen("HTTP", settings.http_host, settings.http_port, self._http.start)
         await _listen("WS", settings.ws_host, settings.ws_port, self._websockets.start)
         adapters = self._adapters
@@ -148,7 +157,6 @@ class Handler:
             )
             self._protecting = self._background.run(protection.keep())
         self._driver.start()
-        self._garbage.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
 
     def reload_agents(self) -> None:
@@ -162,7 +170,7 @@ class Handler:
 
     async def drain(self) -> None:
         """Leave: no new work, each client is told its moment to go, and what has not ended by then goes on elsewhere."""
-        self._orchestrator.draining = True
+        self._orchestrator.stop_accepting()
         if self._protecting is not None:
             self._protecting.cancel()
         begun, seconds = self._monotonic(), self._settings.drain_seconds
@@ -181,33 +189,18 @@ class Handler:
             self._close_those_whose_slot_is_over(departures)
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
         self._tell_their_slots(departures)
-        await self._let_go(begun + seconds)
+        await self._membership.leave(max(begun + seconds, self._monotonic() + _FLUSH_SECONDS))
         self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
-    async def _let_go(self, deadline: float) -> None:
-        if self._membership is None:
-            self._orchestrator.interrupt_all(
-                Overloaded(
-                    "the node left before the answer was finished; what was delivered is kept, ask again",
-                    code="draining",
-                )
-            )
-            return
-        self._orchestrator.hand_over_all()
-        flush_until = max(deadline, self._monotonic() + _FLUSH_SECONDS)
-        # What was still being accepted.
-        while self._orchestrator.busy and self._monotonic() < flush_until:  # noqa: ASYNC110
-            await asyncio.sleep(_DRAIN_STEP_SECONDS)
-        await self._membership.leave(flush_until)
-
     async def stop(self) -> None:
-        """Close everything."""
+        """Close everything. What hasn't ended is left in the store; behind this, none of our tasks runs."""
         self._websockets.stop_accepting()
         await self._http.stop()
-        await self._source.close()
         self._driver.stop()
-        if self._membership is not None:
-            await self._membership.stop()
+        await self._background.aclose()
+        await self._membership.aclose()
+        await self._source.close()
+        await self._peers.close()
         if self._adapters.publication is not None:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)
 
@@ -218,16 +211,17 @@ class Handler:
         self._orchestrator.sweep(now)
         for connection in tuple(self._registry.slow):
             connection.look_at_readers(now)
-        self._garbage.look(now, len(self._registry), self._orchestrator.busy)
+        if self._garbage is not None:
+            self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()
-        if _minute_of(time.time()) > self._minute:
+        if _minute_of(self._wall_time()) > self._minute:
             self._end_minute(now)
 
     def _end_minute(self, now: float) -> None:
         # By the wall clock, so that all tasks speak of the same minute.
-        ended, self._minute = self._minute, _minute_of(time.time())
+        ended, self._minute = self._minute, _minute_of(self._wall_time())
         self._metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).whole += len(self._registry)
         self._metrics.end_minute(now)
         if self._adapters.publication is not None:
@@ -240,24 +234,6 @@ class Handler:
             self._background.run(_read_keys(signing, self._tokens.replace_keys, "the signing keys stay as they are"))
         if tenants is not None:
             self._background.run(_read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are"))
-
-    def _make_membership(self, stores: Stores) -> Membership:
-        return Membership(
-            stores=stores,
-            name=self._node_id,
-            address=_own_address(self._settings, self._adapters.peer_address),
-            tokens=self._tokens,
-            clock=self._clock,
-            limits=self._settings,
-            metrics=self._metrics,
-            monotonic=self._monotonic,
-        )
-
-    def _may_say_the_end(self) -> bool:
-        return self._membership is None or self._membership.keeper.in_force
-
-    def _store_backlog(self) -> int:
-        return self._membership.recorder.backlog_bytes if self._membership else 0
 
     def _tell_their_slots(self, departures: Departures[WebSocketConnection], most: int | None = None) -> None:
         """Ask the next clients to reconnect at their moment."""
@@ -287,7 +263,7 @@ class Handler:
             tokens=self._tokens,
             tenant_keys=self._tenant_keys,
             monotonic=self._monotonic,
-            wall_time=time.time,
+            wall_time=self._wall_time,
             http_url=str(settings.public_http_url).rstrip("/") if settings.public_http_url else None,
             ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
             http_port=settings.http_port,

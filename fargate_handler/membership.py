@@ -1,13 +1,15 @@
-"""This task as one of several: its lease, what it puts on record, what it follows and what it takes over."""
+"""This task as one of several that share a store, or the only one: its lease, its ledger, what it takes over and follows."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import time
 from collections.abc import Callable
 
 from fargate_handler.adapters import Stores
 from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.kept_texts import KeptTexts
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
@@ -16,30 +18,34 @@ from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.succession import Succession
-from fargate_handler.peers import Peers
+from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
+from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.delivery_clock import DeliveryClock
+from stream_core.errors import Overloaded
 from stream_core.limits import Limits
+from stream_core.peer_log import PeerLog
 from stream_core.response_store import StoreUnavailable
-from stream_core.response_stream import ResponseStream
-from stream_core.session_token import SessionTokens
 
 _logger = logging.getLogger(__name__)
 
-# A session that there is none of, to try the tables with.
+# A session that there is none of, to try the store with.
 _NOBODY = Channel("evenflow", "start", "nobody")
-# An owner that says nothing for so long may have been lost: its lease tells.
-_LOOKS_PER_LEASE = 4.0
+_LEAVE_STEP_SECONDS = 0.05
 
 
 class Membership:
-    """What a task shares with the others.
+    """What a task shares with the others, and the orchestrator that stands on it.
 
     Args:
         name: under which this task owns what it answers.
         address: where others reach it, `http://host:port`; None when they can't.
+        peers: the others, where they can be reached.
+        requests: what agents add to a message.
+        fallback_text: the answer when the model cannot; empty for an error instead.
+        monotonic, wall_time: seconds, the second ones since the epoch.
     """
 
     def __init__(
@@ -48,20 +54,20 @@ class Membership:
         stores: Stores,
         name: str,
         address: str | None,
-        tokens: SessionTokens,
+        peers: PeerLog,
+        source: TokenSource,
+        requests: AgentRequests,
+        fallback_text: str,
         clock: DeliveryClock,
         limits: Limits,
         metrics: Metrics,
         monotonic: Callable[[], float],
+        wall_time: Callable[[], float],
     ) -> None:
         self._stores = stores
-        self._clock = clock
-        self._limits = limits
-        self._metrics = metrics
         self._monotonic = monotonic
-        self._peers = Peers(tokens, limits.lease_seconds / _LOOKS_PER_LEASE, time.time)
-        self._orchestrator: Orchestrator | None = None
-        self._succession: Succession | None = None
+        self._wall_time = wall_time
+        self.workload = Workload(limits, metrics, monotonic)
         self.recorder = ResponseRecorder(
             responses=stores.responses,
             sessions=stores.sessions,
@@ -69,8 +75,8 @@ class Membership:
             limits=limits,
             metrics=metrics,
             monotonic=monotonic,
-            wall_time=time.time,
-            on_lost=self._lost,
+            wall_time=wall_time,
+            on_lost=self.workload.lose,
         )
         self.keeper = LeaseKeeper(
             store=stores.leases,
@@ -79,83 +85,108 @@ class Membership:
             clock=clock,
             limits=limits,
             monotonic=monotonic,
-            wall_time=time.time,
+            wall_time=wall_time,
             on_lost=self.recorder.lose_everything,
         )
+        texts = KeptTexts(stores.large_texts)
         refused = metrics.counter(catalogue.STORE_REFUSED)
-        self._texts = KeptTexts(stores.large_texts)
-        self.ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, time.time, refused, self._texts)
-
-    def join(self, orchestrator: Orchestrator) -> None:
-        """Have `orchestrator` know of the responses of other tasks."""
-        self._orchestrator = orchestrator
-        leases = LeaseView(self._stores.responses, self._monotonic)
-        orchestrator.succession = self._succession = Succession(
-            responses=self._stores.responses,
-            sessions=self._stores.sessions,
+        ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, wall_time, refused, texts)
+        dispatcher = Dispatcher(
+            workload=self.workload,
+            ledger=ledger,
+            source=source,
+            requests=requests,
+            fallback_text=fallback_text,
+            clock=clock,
+            limits=limits,
+            metrics=metrics,
+            monotonic=monotonic,
+        )
+        self._leases = LeaseView(stores.responses, monotonic)
+        self.succession = Succession(
+            responses=stores.responses,
+            sessions=stores.sessions,
             keeper=self.keeper,
-            leases=leases,
-            texts=self._texts,
-            dead_letters=self._stores.dead_letters,
-            clock=self._clock,
-            limits=self._limits,
-            metrics=self._metrics,
-            monotonic=self._monotonic,
-            wall_time=time.time,
+            leases=self._leases,
+            texts=texts,
+            dead_letters=stores.dead_letters,
+            clock=clock,
+            limits=limits,
+            metrics=metrics,
+            monotonic=monotonic,
+            wall_time=wall_time,
             is_writing=self.recorder.is_writing,
-            is_read=lambda response_id: orchestrator.responses.held(response_id) is not None,
-            has_room=lambda: orchestrator.has_room,
-            begin=orchestrator.inherit,
+            is_read=lambda response_id: self.workload.responses.held(response_id) is not None,
+            has_room=lambda: self.workload.has_room,
+            begin=dispatcher.inherit,
         )
-        orchestrator.elsewhere = FollowedResponses(
-            store=self._stores.responses,
+        self.followed = FollowedResponses(
+            store=stores.responses,
             keeper=self.keeper,
-            leases=leases,
-            peers=self._peers,
-            responses=orchestrator.responses,
-            new_stream=orchestrator.new_stream,
-            limits=self._limits,
-            monotonic=self._monotonic,
-            wall_time=time.time,
-            take_over=self._succession.take_over,
+            leases=self._leases,
+            peers=peers,
+            responses=self.workload.responses,
+            new_stream=dispatcher.new_stream,
+            limits=limits,
+            metrics=metrics,
+            monotonic=monotonic,
+            wall_time=wall_time,
+            take_over=self.succession.take_over,
         )
+        self.orchestrator = Orchestrator(
+            workload=self.workload,
+            ledger=ledger,
+            dispatcher=dispatcher,
+            succession=self.succession,
+            elsewhere=self.followed,
+            metrics=metrics,
+            monotonic=monotonic,
+        )
+        metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 
     async def start(self) -> None:
-        """Try all three tables, so that a wrong name is found now and not by the first message; then take the lease.
+        """Try the whole store, so that a wrong name is found now and not by the first message; then take the lease.
 
         Raises:
-            ConfigurationError: a table can't be used.
+            ConfigurationError: the store can't be used.
         """
         sessions = self._stores.sessions
         try:
             await self.keeper.start()
-            await sessions.load(_NOBODY, time.time())
+            await sessions.load(_NOBODY, self._wall_time())
             await sessions.answered(_NOBODY, "nothing", None)
         except StoreUnavailable as error:
-            raise ConfigurationError(
-                f"EVENFLOW_STORE=dynamodb: the tables can't be reached ({error}); check the network and AWS_REGION"
-            ) from error
+            raise ConfigurationError(f"{self._stores.unreachable} ({error})") from error
         except Exception as error:
-            raise ConfigurationError(
-                f"EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be used ({error}); "
-                "check their names and the task's role"
-            ) from error
+            raise ConfigurationError(f"{self._stores.unusable} ({error})") from error
         self.recorder.start()
-        if self._succession is not None:
-            self._succession.start()
+        self.succession.start()
 
     async def leave(self, flush_until: float) -> None:
-        """Write what there is, until that moment on the monotonic clock, and let others go on with what has not ended."""
+        """Let others go on with what has not ended, and write what there is, until that moment on the monotonic clock."""
+        if self._stores.outlives_process:
+            self.workload.generations.hand_over_all()
+        else:
+            self.workload.generations.interrupt_all(
+                Overloaded(
+                    "the node left before the answer was finished; what was delivered is kept, ask again",
+                    code="draining",
+                )
+            )
+        # What was still being accepted.
+        while self.workload.busy and self._monotonic() < flush_until:  # noqa: ASYNC110
+            await asyncio.sleep(_LEAVE_STEP_SECONDS)
         await self.recorder.drain(flush_until)
         try:
             await self.keeper.release()
         except StoreUnavailable:
             _logger.warning("the lease of this task could not be released; it runs out by itself")
 
-    async def stop(self) -> None:
-        """Close the connections to other tasks."""
-        await self._peers.close()
-
-    def _lost(self, stream: ResponseStream) -> None:
-        if self._orchestrator is not None:
-            self._orchestrator.lose(stream)
+    async def aclose(self) -> None:
+        """End all work: first what begins more of it."""
+        await self.followed.aclose()
+        await self.succession.aclose()
+        await self.workload.generations.aclose()
+        await self.recorder.aclose()
+        await self.keeper.aclose()
+        await self._leases.aclose()

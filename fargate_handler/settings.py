@@ -109,9 +109,14 @@ class HandlerSettings(Limits, BaseSettings):
     dead_letters_queue: AnyHttpUrl | None = Field(
         None, description="URL of the SQS queue for messages that no task could answer; without one they are logged"
     )
-    store: Literal["memory", "dynamodb"] = Field(
-        "memory",
-        description="where sessions and responses are kept: this process' memory, or tables that all tasks share",
+    store: Literal["sqlite", "memory", "dynamodb"] = Field(
+        "sqlite",
+        description="where sessions and responses are kept: a file that handlers on one machine share, this process' memory, "
+        "or tables that all tasks share",
+    )
+    store_path: Path = Field(
+        Path(".evenflow/evenflow.db"),
+        description="the file, made at the first start with its folder; on a local disk (store=sqlite)",
     )
     sessions_table: str | None = Field(None, description="table of sessions (store=dynamodb)")
     ledger_table: str | None = Field(None, description="table of accepted messages (store=dynamodb)")
@@ -138,7 +143,7 @@ class HandlerSettings(Limits, BaseSettings):
     token_keys: Annotated[SecretStr, NoDecode] = Field(
         default_factory=lambda: SecretStr(f"local:{secrets.token_urlsafe(32)}"),
         description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
-        "(secret; default: made anew at each start)",
+        "(secret; default: with store=sqlite the key that is kept in the file, else made anew at each start)",
     )
     tenant_keys_secret: str | None = Field(
         None, description="name or ARN of the secret with the tenants' keys, in the place of tenant_keys"
@@ -252,6 +257,12 @@ class HandlerSettings(Limits, BaseSettings):
     def served_models(self) -> dict[str, str]:
         """Each name of a model for OpenAI's clients → its name at the model's server, empty for `model_name`."""
         return parse_models(self.models) or {own_name(self.model, self.model_name): ""}
+
+    def signing_keys_beside(self, stored: str | None) -> dict[str, bytes]:
+        """The signing keys: those that are set, else the one that the store keeps, so that sessions outlive this process."""
+        if stored is None or "token_keys" in self.model_fields_set:
+            return self.signing_keys
+        return {"store": stored.encode()}
 
     @property
     def signing_keys(self) -> dict[str, bytes]:

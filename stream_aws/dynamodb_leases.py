@@ -11,9 +11,8 @@ from botocore.exceptions import ClientError
 
 from stream_aws.attributes import Item, flag, number, seconds, text
 from stream_aws.dynamodb import Client, condition_failed, query_all, repeated
-from stream_aws.response_items import LIFETIME_SECONDS
 from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.response_store import LeaseLost, TaskLease
+from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
 
 _PARTITION = "leases"
 

@@ -12,7 +12,7 @@ from stream_aws import response_requests as requests
 from stream_aws.attributes import Item, number, number_set, seconds, text
 from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
 from stream_aws.dynamodb_leases import DynamoDBLeases
-from stream_aws.response_items import alive, chunk_item, ending_text, head_key, is_chunk, read_chunk, read_head
+from stream_aws.response_items import alive, chunk_item, head_key, is_chunk, read_chunk, read_head
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY
 from stream_core.response_store import (
     Chunk,
@@ -24,6 +24,7 @@ from stream_core.response_store import (
     TaskLease,
     gapless,
 )
+from stream_core.stored_json import ending_text
 
 _logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from botocore.exceptions import ClientError
 
 from stream_aws.attributes import Item, flag, number, seconds, text
 from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
-from stream_aws.response_items import LIFETIME_SECONDS, alive, head_item
+from stream_aws.response_items import alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.channel import Channel
-from stream_core.response_store import Lease, ResponseHead
+from stream_core.response_store import LIFETIME_SECONDS, Lease, ResponseHead
 from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 
 
@@ -126,8 +126,9 @@ class DynamoDBSessionStore:
         for name in ("previous_message_id", "replaces", "text_name"):
             if (value := getattr(entry, name)) is not None:
                 item[name] = text(value)
-        if entry.terms:
-            item["terms"] = text(entry.terms)
+        for name in ("terms", "kind"):
+            if value := getattr(entry, name):
+                item[name] = text(value)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -164,5 +165,6 @@ def _read_entry(item: Item) -> LedgerEntry:
         ended=item["ended"]["BOOL"],
         replaces=item.get("replaces", {}).get("S"),
         terms=item.get("terms", {}).get("S", ""),
+        kind=item.get("kind", {}).get("S", ""),
         text_name=item.get("text_name", {}).get("S"),
     )

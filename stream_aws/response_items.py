@@ -11,15 +11,10 @@ import orjson
 
 from stream_aws.attributes import Item, number, seconds, text
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY
-from stream_core.response_log import Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, ResponseHead
+from stream_core.response_store import LIFETIME_SECONDS, Chunk, ResponseHead
+from stream_core.stored_json import plain_entries, read_ending, read_entries
 
 HEAD_POSITION = "~head"
-
-# A head that is never finished, and chunks, whose end isn't known when they are written, expire so long after they were
-# written: longer than any response runs. What a reader may see is decided by the head's own time.
-LIFETIME_SECONDS = 86_400.0
 
 
 def head_key(response_id: str) -> Item:
@@ -61,22 +56,16 @@ def read_head(item: Item) -> ResponseHead:
         starts={int(epoch): int(start["N"]) for epoch, start in item["starts"]["M"].items()},
         polls=int(item["polls"]["N"]),
         hand_overs=len(item["handed_over"]["NS"]) if "handed_over" in item else 0,
-        ending=_read_ending(item["ending"]["S"]) if "ending" in item else None,
+        ending=read_ending(item["ending"]["S"]) if "ending" in item else None,
     )
-
-
-def ending_text(ending: Ending) -> str:
-    """An ending as the head keeps it."""
-    return orjson.dumps(ending).decode()
 
 
 def chunk_item(chunk: Chunk) -> Item:
     """A chunk; writing it again writes the same."""
-    plain = [entry if isinstance(entry, str) else _plain(entry) for entry in chunk.entries]
     return {
         "response_id": text(chunk.response_id),
         "position": text(f"{chunk.last_index:08d}#{chunk.epoch:04d}#{chunk.first_index:08d}"),
-        "entries": text(orjson.dumps([chunk.began_at, plain]).decode()),
+        "entries": text(orjson.dumps([chunk.began_at, plain_entries(chunk.entries)]).decode()),
         TTL_ATTRIBUTE: seconds(chunk.began_at + LIFETIME_SECONDS),
     }
 
@@ -85,8 +74,7 @@ def read_chunk(item: Item) -> Chunk:
     """The chunk that an item holds."""
     _last, epoch, first = item["position"]["S"].split("#")
     began_at, plain = orjson.loads(item["entries"]["S"])
-    entries = [entry if isinstance(entry, str) else Restart(*entry) for entry in plain]
-    return Chunk(item["response_id"]["S"], int(epoch), int(first), entries, began_at)
+    return Chunk(item["response_id"]["S"], int(epoch), int(first), read_entries(plain), began_at)
 
 
 def is_head(item: Item) -> bool:
@@ -102,13 +90,3 @@ def is_chunk(item: Item) -> bool:
 def alive(item: Item | None, now: float) -> bool:
     """Whether an item is there and has not expired, deleted or not."""
     return item is not None and float(item[TTL_ATTRIBUTE]["N"]) > now
-
-
-def _plain(marker: Restart) -> list[int]:
-    return [marker.from_index, marker.attempt, *([marker.epoch] if marker.epoch else [])]
-
-
-def _read_ending(stored: str) -> Ending:
-    ending = orjson.loads(stored)
-    ending["state"] = ResponseState(ending["state"])
-    return Ending(**ending)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Protocol
+
+_logger = logging.getLogger(__name__)
 
 
 class DeadLettersUnavailable(Exception):
@@ -39,3 +42,11 @@ class DeadLetters(Protocol):
         Raises:
             DeadLettersUnavailable: see there.
         """
+
+
+class LoggedDeadLetters:
+    """`DeadLetters` where there is no queue for them: the log has them."""
+
+    async def send(self, letter: DeadLetter) -> None:
+        """Log it."""
+        _logger.error("dead letter: %s", letter)

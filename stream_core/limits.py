@@ -144,6 +144,10 @@ class Limits(BaseModel):
         "what is still running is handed over to another task, or ended with an error where there is none",
     )
 
+    def of(self, _tenant: str) -> Limits:
+        """The limits of a tenant: the node's own, for all of them."""
+        return self
+
     @property
     def messages_per_node(self) -> int:
         """Messages that are answered, or wait for it, at once."""

@@ -1,36 +1,76 @@
-"""The stores in plain Python: what the ports mean, for tests of all that stands on them and for a process on its own."""
+"""The stores in the memory of one process: what the ports mean, in plain Python.
+
+What has expired is dropped when a message is accepted, so that memory doesn't grow for ever.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
 
 from stream_core.channel import Channel
-from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseHead, StoredEntries, TaskLease, gapless
+from stream_core.large_texts import LARGE_TEXT_SECONDS
+from stream_core.response_store import (
+    LIFETIME_SECONDS,
+    Chunk,
+    Ending,
+    Lease,
+    LeaseLost,
+    ResponseHead,
+    StoredEntries,
+    TaskLease,
+    gapless,
+)
 from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 
-_LIFETIME_SECONDS = 86_400.0
+Key = TypeVar("Key")
+
+
+class _Expiries(Generic[Key]):
+    """What may have expired, in the order of time."""
+
+    def __init__(self) -> None:
+        self._moments: list[tuple[float, int, Key]] = []
+        self._added = 0
+
+    def add(self, expires_at: float, key: Key) -> None:
+        """`key` is to be looked at then."""
+        self._added += 1  # keys have no order of their own
+        heappush(self._moments, (expires_at, self._added, key))
+
+    def take(self, now: float) -> list[Key]:
+        """Those whose moment has come; they are told once."""
+        due: list[Key] = []
+        while self._moments and self._moments[0][0] <= now:
+            due.append(heappop(self._moments)[2])
+        return due
 
 
 class MemoryResponseStore:
-    """See `stream_core.response_store.ResponseStore`."""
+    """Keeps the response buffer (`ResponseStore`)."""
 
     def __init__(self) -> None:
         self._heads: dict[str, ResponseHead] = {}
         self._chunks: dict[str, list[Chunk]] = {}
         self._leases: dict[str, TaskLease] = {}
         self._forgotten: set[str] = set()
-        self._handed_over: set[Lease] = set()
+        self._handed_over: dict[str, int] = {}
+        self._expiries: _Expiries[str] = _Expiries()
 
     def create(self, head: ResponseHead) -> None:
         """Begin a response; part of accepting its message."""
+        self._drop_expired(head.created_at)
         self._heads[head.response_id] = head
         self._chunks[head.response_id] = []
+        self._expiries.add(head.expires_at, head.response_id)
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port."""
         for chunk in chunks:
-            self._chunks.setdefault(chunk.response_id, []).append(chunk)
+            if (known := self._chunks.get(chunk.response_id)) is not None:
+                known.append(chunk)
         return ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
@@ -40,6 +80,7 @@ class MemoryResponseStore:
             raise LeaseLost(f"response {lease.response_id} is another owner's now; its ending was not written")
         if head.ending is None:
             self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
+            self._expiries.add(expires_at, lease.response_id)
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
@@ -77,8 +118,8 @@ class MemoryResponseStore:
         head = self._heads.get(lease.response_id)
         if head is None or head.lease != lease:
             raise LeaseLost(f"response {lease.response_id} is another owner's now")
-        if lease not in self._handed_over:
-            self._handed_over.add(lease)
+        if self._handed_over.get(lease.response_id) != lease.epoch:
+            self._handed_over[lease.response_id] = lease.epoch
             self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
@@ -119,6 +160,13 @@ class MemoryResponseStore:
         read = (chunk for chunk in self._chunks[response_id] if chunk.last_index >= from_index - 1)
         return gapless(head, read, from_index)
 
+    def _drop_expired(self, now: float) -> None:
+        for response_id in self._expiries.take(now):
+            head = self._heads.get(response_id)
+            if head is not None and head.expires_at <= now:
+                del self._heads[response_id], self._chunks[response_id]
+                self._handed_over.pop(response_id, None)
+
 
 @dataclass
 class _StoredSession:
@@ -128,7 +176,7 @@ class _StoredSession:
 
 
 class MemorySessionStore:
-    """See `stream_core.session_store.SessionStore`.
+    """Keeps the ledger (`SessionStore`).
 
     Args:
         responses: where the empty responses of accepted messages go.
@@ -137,6 +185,7 @@ class MemorySessionStore:
     def __init__(self, responses: MemoryResponseStore) -> None:
         self._responses = responses
         self._sessions: dict[Channel, _StoredSession] = {}
+        self._expiries: _Expiries[tuple[Channel, str]] = _Expiries()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         """See the port."""
@@ -146,6 +195,7 @@ class MemorySessionStore:
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""
+        self._drop_expired(now)
         session = self._session(channel, now)
         known = session.entries.get(entry.message_id)
         lease = Lease(entry.response_id, entry.owner, 1)
@@ -153,14 +203,14 @@ class MemorySessionStore:
             return lease
         if known is not None or session.last_message_id != entry.previous_message_id:
             raise NotAccepted(f"message {entry.message_id} is known already, or doesn't follow the session's last one")
+        expires_at = now + LIFETIME_SECONDS
         session.entries[entry.message_id] = entry
         session.last_message_id = entry.message_id
-        session.expires_at = now + _LIFETIME_SECONDS
+        session.expires_at = expires_at
         self._sessions[channel] = session
+        self._expiries.add(expires_at, (channel, entry.message_id))
         self._responses.create(
-            ResponseHead(
-                entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, now + _LIFETIME_SECONDS
-            )
+            ResponseHead(entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, expires_at)
         )
         return lease
 
@@ -173,3 +223,36 @@ class MemorySessionStore:
     def _session(self, channel: Channel, now: float) -> _StoredSession:
         session = self._sessions.get(channel)
         return session if session is not None and session.expires_at > now else _StoredSession(now)
+
+    def _drop_expired(self, now: float) -> None:
+        for channel, message_id in self._expiries.take(now):
+            if (session := self._sessions.get(channel)) is not None:
+                session.entries.pop(message_id, None)
+                if not session.entries:
+                    del self._sessions[channel]
+
+
+class MemoryLargeTexts:
+    """Keeps large texts (`LargeTexts`).
+
+    Args:
+        wall_time: seconds since the epoch.
+    """
+
+    def __init__(self, wall_time: Callable[[], float]) -> None:
+        self._wall_time = wall_time
+        self._texts: dict[str, tuple[float, str]] = {}
+
+    async def put(self, name: str, text: str) -> None:
+        """See the port."""
+        now = self._wall_time()
+        # The first one is the oldest, and all are kept equally long.
+        while self._texts and next(iter(self._texts.values()))[0] <= now:
+            del self._texts[next(iter(self._texts))]
+        self._texts.pop(name, None)
+        self._texts[name] = (now + LARGE_TEXT_SECONDS, text)
+
+    async def get(self, name: str) -> str | None:
+        """See the port."""
+        expires_at, text = self._texts.get(name, (0.0, None))
+        return text if expires_at > self._wall_time() else None

@@ -20,6 +20,10 @@ from typing import Any, Protocol
 from stream_core.response_log import LogEntry
 from stream_core.response_state import ResponseState
 
+LIFETIME_SECONDS = 86_400.0
+"""How long a store keeps a session after its last message, and a response that is never finished:
+longer than any answer takes."""
+
 
 class LeaseLost(Exception):
     """Another task owns the response now, or may. What was written under the lease before it was lost is kept."""

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from fargate_handler.background import Background
+from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.following import Diverged, Following
 from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
 from fargate_handler.orchestrator.lease_view import LeaseView
 from fargate_handler.orchestrator.responses import Responses
+from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
 from stream_core.limits import Limits
@@ -53,6 +55,7 @@ class FollowedResponses:
         responses: Responses,
         new_stream: NewStream,
         limits: Limits,
+        metrics: Metrics,
         monotonic: Callable[[], float],
         wall_time: Callable[[], float],
         take_over: Callable[[str], Awaitable[bool]],
@@ -70,6 +73,7 @@ class FollowedResponses:
         self._followings: dict[Following, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[Channel | None]] = {}
         self._background = Background()
+        metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self._followings))
 
     def __len__(self) -> int:
         return len(self._followings)
@@ -87,6 +91,16 @@ class FollowedResponses:
             looking.add_done_callback(lambda _: self._looking.pop(response_id))
         with _store_reached():
             return await asyncio.shield(looking) == channel
+
+    async def epoch_on_record(self, response_id: str) -> int:
+        """How many owners the response has had, as the store knows; 0 for one that it doesn't know.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        with _store_reached():
+            head = await self._store.head(response_id, self._wall_time())
+        return head.epoch if head is not None else 0
 
     async def cancel(self, stream: ResponseStream) -> ResponseState:
         """Have the owner cancel the response; its state then.
@@ -115,6 +129,10 @@ class FollowedResponses:
             if unread or self._responses.held(stream.response_id) is not stream:
                 self._responses.drop(stream)
                 run.cancel()
+
+    async def aclose(self) -> None:
+        """Follow nothing any more."""
+        await self._background.aclose()
 
     async def _look(self, response_id: str) -> Channel | None:
         """Whose response it is, once there is a copy of it."""

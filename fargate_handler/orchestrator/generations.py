@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.fair_queue import FairQueue
 from fargate_handler.orchestrator.generation import Generation
@@ -25,7 +26,7 @@ class Generations:
 
     Args:
         monotonic: seconds.
-        on_end: called with the stream of each generation that has ended, or was abandoned.
+        on_end: called with each generation that has ended, or was abandoned.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Generations:
         limits: Limits,
         metrics: Metrics,
         monotonic: Callable[[], float],
-        on_end: Callable[[ResponseStream], None],
+        on_end: Callable[[Generation], None],
     ) -> None:
         self._limits = limits
         self._metrics = metrics
@@ -44,6 +45,7 @@ class Generations:
         self._waiting: dict[str, Generation] = {}
         self._left_with: EvenflowError | None = None
         self._handed_over = False
+        self._background = Background()
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
 
@@ -81,7 +83,7 @@ class Generations:
             self._queue.remove(stream.channel.tenant, generation)
         if self._running.get(stream.response_id) is generation:
             del self._running[stream.response_id]
-        self._on_end(stream)
+        self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
         while not self._full and (waiting := self._queue.take()) is not None:
@@ -100,6 +102,11 @@ class Generations:
             generation.stream.settle()
             generation.abandon()
 
+    async def aclose(self) -> None:
+        """Stop what still runs and leave it as it is; return when its models are closed."""
+        self.hand_over_all()
+        await self._background.aclose()
+
     @property
     def _full(self) -> bool:
         return len(self._running) >= self._limits.generations_per_node
@@ -110,7 +117,7 @@ class Generations:
         self._running[stream.response_id] = generation
         waited = self._monotonic() - stream.created_at
         self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
-        generation.start()
+        generation.start(self._background)
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics = self._metrics

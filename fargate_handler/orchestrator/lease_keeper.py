@@ -76,6 +76,11 @@ class LeaseKeeper:
         self._released = True
         await self._store.release(self.owner)
 
+    async def aclose(self) -> None:
+        """Renew no more; a lease that wasn't released runs out by itself."""
+        self._released = True
+        await self._background.aclose()
+
     def on_due(self, _slot: int) -> None:
         """Renew."""
         if self._released:

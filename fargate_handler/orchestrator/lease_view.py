@@ -50,6 +50,10 @@ class LeaseView:
         # One that is not seen may have come since.
         return leases[owner] if owner in leases else await self._store.lease(owner)
 
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._background.aclose()
+
     async def _read(self) -> None:
         asked = self._monotonic()
         try:

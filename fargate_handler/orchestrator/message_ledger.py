@@ -59,6 +59,11 @@ class MessageLedger:
         """The name under which this task puts messages on record."""
         return self._keeper.owner
 
+    @property
+    def in_force(self) -> bool:
+        """Whether what this task answers is its own."""
+        return self._keeper.in_force
+
     def writes(self, lease: Lease) -> bool:
         """Whether a response is still on its way to the store under this lease."""
         return self._recorder.writes(lease)
@@ -85,6 +90,7 @@ class MessageLedger:
             self.owner,
             replaces=event.replaces,
             terms=event.terms.to_text(),
+            kind=event.kind.to_text(),
         )
         with self._reachable():
             entry = await self._texts.put(entry)

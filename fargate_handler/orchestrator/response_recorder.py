@@ -198,6 +198,12 @@ class ResponseRecorder:
             *(self._hand_over(recording.lease) for recording in left if not recording.stream.log.closed)
         )
 
+    async def aclose(self) -> None:
+        """Write no more."""
+        for recording in tuple(self._recordings.values()):
+            self._forget(recording)
+        await self._background.aclose()
+
     async def _hand_over(self, lease: Lease) -> None:
         async with self._slots:
             try:

@@ -66,7 +66,7 @@ class Succession:
 
     Args:
         texts: where the texts of messages are kept.
-        dead_letters: for messages whose tasks were all lost; without one, they are logged.
+        dead_letters: for messages whose tasks were all lost.
         is_writing: whether a response, by its id, is this task's already and not yet on record to its end.
         is_read: whether somebody reads a response, by its id, here.
         has_room: whether one more response can be generated here.
@@ -82,7 +82,7 @@ class Succession:
         keeper: LeaseKeeper,
         leases: LeaseView,
         texts: KeptTexts,
-        dead_letters: DeadLetters | None,
+        dead_letters: DeadLetters,
         clock: DeliveryClock,
         limits: Limits,
         metrics: Metrics,
@@ -124,6 +124,10 @@ class Succession:
         self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
         if not self._sweeping and self._may_take_over:
             self._background.run(self._sweep())
+
+    async def aclose(self) -> None:
+        """Take nothing over any more."""
+        await self._background.aclose()
 
     @property
     def _may_take_over(self) -> bool:
@@ -220,11 +224,10 @@ class Succession:
         now, attempts = self._wall_time(), head.losses
         letter = DeadLetter(head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now)
         _logger.error("response %s: %d tasks were lost while they answered it; given up", head.response_id, attempts)
-        if self._dead_letters is not None:
-            try:
-                await self._dead_letters.send(letter)
-            except DeadLettersUnavailable as error:
-                raise StoreUnavailable(str(error)) from error
+        try:
+            await self._dead_letters.send(letter)
+        except DeadLettersUnavailable as error:
+            raise StoreUnavailable(str(error)) from error
         self._dead.value += 1
         exhausted = InternalError(
             f"{attempts} tasks were lost while they answered this message; what was delivered and the message are kept, "

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
+from fargate_handler.adapters import memory_stores
+from fargate_handler.membership import Membership
+from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.ingest_event import IngestEvent
-from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
 from stream_aws.cloudwatch_publisher import cloudwatch_unit
@@ -37,6 +39,7 @@ from tests.integration.published_minutes import (
 )
 from tests.integration.scripted_model import Reply, scripted_model
 from tests.integration.server_process import free_port
+from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 LEVEL = catalogue.ACTIVE_CONNECTIONS
@@ -328,17 +331,25 @@ async def test_p95_of_six_million_events_in_a_minute(service: Service) -> None:
 async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_text: str, minute: int) -> None:
     """What a handler does with three messages, with the limits that it has by default."""
     clock = HandTurnedClock()
-    orchestrator = Orchestrator(
+    membership = Membership(
+        stores=memory_stores(),
+        name="task",
+        address=None,
+        peers=PeerNetwork(),
         source=source,
+        requests=AgentRequests(),
+        fallback_text=fallback_text,
         clock=clock.delivery,
         limits=Limits(),
         metrics=task.metrics,
-        fallback_text=fallback_text,
         monotonic=clock.monotonic,
+        wall_time=clock.monotonic,
     )
+    await membership.start()
+    orchestrator = membership.orchestrator
     for number in range(3):
         channel = Channel("public", "demo", f"{minute}-{number}")
-        await orchestrator.submit(IngestEvent(channel, "m1", None, "a question", grace_seconds=30.0))
+        await orchestrator.submit(IngestEvent(channel, "m1", None, "a question"))
     async with asyncio.timeout(10):
         while orchestrator.busy:  # noqa: ASYNC110 - retries are a fraction of a second away
             await asyncio.sleep(0.01)

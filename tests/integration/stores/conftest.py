@@ -1,10 +1,12 @@
-"""Both implementations of the stores; DynamoDB's behind a proxy that makes the emulator as strict as DynamoDB is."""
+"""The implementations of the stores; DynamoDB's behind a proxy that makes the emulator as strict as DynamoDB is."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from aiobotocore.session import AioSession
@@ -14,11 +16,13 @@ from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.response_store import ResponseStore
+from stream_sqlite.stores import SQLiteStores
 from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
 from tests.dynamodb_emulator.stores import EmulatedStores, emulated_stores
 from tests.integration.aws_emulator import REGION, AwsEmulator, aws_emulator
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
-from tests.integration.stores.stores import Stores, new_name
+from tests.integration.stores.stores import NOW, Stores, new_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,32 @@ class DynamoDBStores(Stores):
     def of_another_task(self) -> DynamoDBResponseStore:
         """See there."""
         return DynamoDBResponseStore(self.client, self.tables.responses, lambda: None)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStores(Stores):
+    """The stores in a file, and those of another process that has it open."""
+
+    other: SQLiteStores
+
+    def of_another_task(self) -> ResponseStore:
+        """See there."""
+        return self.other.responses
+
+
+@pytest.fixture
+def sqlite_stores(tmp_path: Path) -> Iterator[FileStores]:
+    """The stores in a file of their own."""
+    path = tmp_path / "evenflow.db"
+    with closing(SQLiteStores(path, lambda: NOW)) as one, closing(SQLiteStores(path, lambda: NOW)) as other:
+        yield FileStores(one.responses, one.sessions, other)
+
+
+@pytest.fixture
+def memory_stores() -> Stores:
+    """The stores in memory."""
+    responses = MemoryResponseStore()
+    return Stores(responses, MemorySessionStore(responses))
 
 
 @pytest.fixture(scope="session")
@@ -110,14 +140,11 @@ async def fast_dynamodb_stores(
         yield stores
 
 
-@pytest.fixture(params=["memory", "dynamodb", "fast_dynamodb"])
+@pytest.fixture(params=["memory", "sqlite", "dynamodb", "fast_dynamodb"])
 def stores(request: pytest.FixtureRequest) -> Stores:
     """The stores of each implementation."""
-    if request.param != "memory":
-        chosen: Stores = request.getfixturevalue(f"{request.param}_stores")
-        return chosen
-    responses = MemoryResponseStore()
-    return Stores(responses, MemorySessionStore(responses))
+    chosen: Stores = request.getfixturevalue(f"{request.param}_stores")
+    return chosen
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from fargate_handler.adapters import Adapters
+from fargate_handler.adapters import Adapters, memory_stores
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
@@ -58,9 +58,15 @@ class Node:
         self.clock.drive_timers()
         self.began = self.clock.now
         settings = HandlerSettings(drain_seconds=seconds, drain_connections_per_second=per_second)
-        adapters = Adapters({"k1": b"secret--" * 4})
-        self.handler = Handler(settings, asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
-        self.handler._monotonic = self.clock.monotonic
+        adapters = Adapters({"k1": b"secret--" * 4}, memory_stores())
+        self.handler = Handler(
+            settings,
+            asyncio.get_running_loop(),
+            Metrics(),
+            adapters,
+            lambda: None,
+            monotonic=self.clock.monotonic,
+        )
 
     def clients(self, count: int, *, reads: bool = False, obeys: bool = True) -> list[Client]:
         clients = [Client(self, number, reads=reads, obeys=obeys) for number in range(count)]

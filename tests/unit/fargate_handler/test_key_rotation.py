@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from fargate_handler.adapters import Adapters
+from fargate_handler.adapters import Adapters, memory_stores
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
@@ -48,13 +48,20 @@ class Node:
         self.tenants = tenants
         adapters = Adapters(
             {"k1": OLD.encode()},
+            memory_stores(),
             KeySecret(client, "signing-keys", parse_signing_keys),
             {"acme": OLD},
             KeySecret(tenants, "tenant-keys", parse_tenant_keys),
         )
-        self.handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
-        self._now = self.handler._monotonic()
-        self.handler._monotonic = lambda: self._now
+        self._now = 1000.0
+        self.handler = Handler(
+            HandlerSettings(),
+            asyncio.get_running_loop(),
+            Metrics(),
+            adapters,
+            lambda: None,
+            monotonic=lambda: self._now,
+        )
 
     async def seconds(self, count: int) -> None:
         """So many pass, and the handler has its turn every ten."""
@@ -154,7 +161,7 @@ async def test_tenants_keys_that_cannot_be_read_leave_the_old_ones_in_force(
 
 
 async def test_a_node_with_keys_of_its_own_reads_none() -> None:
-    adapters = Adapters({"k1": OLD.encode()})
+    adapters = Adapters({"k1": OLD.encode()}, memory_stores())
     handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
     handler._read_keys_at = 0.0
     handler.on_due(0)

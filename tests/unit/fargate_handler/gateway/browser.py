@@ -12,7 +12,7 @@ from stream_core.channel import Channel
 from stream_core.session import Session
 from stream_core.session_token import SessionClaims
 from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
-from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
+from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
 
 
 class Browser:
@@ -42,7 +42,7 @@ class Browser:
         """Whether it has a connection that the gateway has not closed."""
         return self._transport is not None and self._transport.close is None
 
-    def connect(self, gateway: TaskGateway) -> None:
+    def connect(self, gateway: Gateway) -> None:
         """Open a connection there, and resume."""
         self.leave()
         now = gateway.clock.now

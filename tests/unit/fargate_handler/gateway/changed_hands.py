@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stream_core.response_stream import ResponseStream
 from tests.unit.fargate_handler.gateway.http_calls import Calls
-from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
+from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.recording_reader import RecordingReader
@@ -56,8 +56,8 @@ class ChangedHands:
         await self.say("x")
         await self.a.clock.pass_time(LEASE, step=0.05)
 
-    def gateway(self, task: Task) -> TaskGateway:
-        return TaskGateway(task)
+    def gateway(self, task: Task) -> Gateway:
+        return Gateway(task=task)
 
     def calls(self, task: Task) -> Calls:
-        return Calls(TaskGateway(task).context, CHANNEL)
+        return Calls(Gateway(task=task).context, CHANNEL)

@@ -58,9 +58,27 @@ async def test_what_its_owner_has_not_said_nobody_has() -> None:
 async def test_who_knows_of_a_later_owner_is_not_told_to_be_wrong() -> None:
     """The task that takes itself for the owner may be the one that is yet to hear of it."""
     here = await ChangedHands.begin()
+    shared = here.a.shared
+    taken = await shared.memory.take_over(here.response_id, "c", shared.clock.now + 1_000)
+    assert taken is not None
     work = resuming(here, here.a, 0, 2)
     await settle()
     assert refusal(work) == (503, "response_elsewhere")
+
+
+async def test_who_knows_of_an_owner_that_nobody_has_on_record_is() -> None:
+    here = await ChangedHands.begin()
+    work = resuming(here, here.a, 0, 2)
+    await settle()
+    assert refusal(work) == (400, "invalid_field")
+
+
+async def test_without_the_store_it_can_not_be_told_who_the_owner_is() -> None:
+    here = await ChangedHands.begin()
+    here.a.cut_off()
+    work = resuming(here, here.a, 0, 2)
+    await settle()
+    assert refusal(work) == (503, "store_unavailable")
 
 
 async def test_behind_the_end_of_a_response_there_is_nothing_to_have() -> None:

@@ -15,11 +15,12 @@ from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError
 from stream_core.limits import Limits
+from stream_core.message_kind import MessageKind
 from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
 from stream_core.response_store import StoreUnavailable
 from tests.unit.fargate_handler.gateway.browser import Browser
-from tests.unit.fargate_handler.gateway.task_gateway import TaskGateway
+from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
@@ -57,7 +58,7 @@ class Turmoil:
     def __init__(self, shared: Shared, *, continues: bool) -> None:
         self.shared = shared
         self.continues = continues
-        self.gateways: list[TaskGateway] = []
+        self.gateways: list[Gateway] = []
         self.browsers: list[Browser] = []
         self.channels = [Channel("t", "demo", name) for name in ("s0", "s1")]
         self.accepted: dict[str, tuple[Channel, str]] = {}
@@ -69,7 +70,7 @@ class Turmoil:
         """One more task."""
         self.named += 1
         task = await Task.join(self.shared, f"n{self.named}", LIMITS, RecitingSource(continues=self.continues))
-        self.gateways.append(TaskGateway(task))
+        self.gateways.append(Gateway(task=task))
 
     async def do(self, action: str, which: int) -> None:
         gateway = self.gateways[which % len(self.gateways)]
@@ -118,7 +119,7 @@ class Turmoil:
                 for network in networks:
                     network.loses = _one_in(Random(which), 2 + which % 7)
 
-    async def cancel(self, gateway: TaskGateway, which: int) -> None:
+    async def cancel(self, gateway: Gateway, which: int) -> None:
         if self.accepted:
             response_id = self.response(which)
             self.cancelled.add(response_id)
@@ -127,17 +128,17 @@ class Turmoil:
                     await gateway.orchestrator.find(response_id, self.accepted[response_id][0])
                 )
 
-    async def send(self, gateway: TaskGateway, which: int) -> None:
+    async def send(self, gateway: Gateway, which: int) -> None:
         channel = self.channels[which % 2]
         known = await self.shared.ledger(channel)
         question = f"{channel.session}m{len(known)}:"
         previous = known[-1].message_id if known else None
-        event = IngestEvent(channel, question, previous, question, grace_seconds=3_600.0)
+        event = IngestEvent(channel, question, previous, question, kind=MessageKind(grace_seconds=3_600.0))
         with suppress(EvenflowError):
             submission = await gateway.orchestrator.submit(event)
             self.accepted[submission.stream.response_id] = (channel, question)
 
-    async def leave(self, gateway: TaskGateway, _which: int) -> None:
+    async def leave(self, gateway: Gateway, _which: int) -> None:
         self.gateways.remove(gateway)
         await self.join()
         with suppress(StoreUnavailable):

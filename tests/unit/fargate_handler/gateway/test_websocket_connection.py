@@ -16,8 +16,6 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core import metric_catalogue as catalogue
 from stream_core.agents import Agents, built_in_agents
 from stream_core.allowed_origins import AllowedOrigins
@@ -32,8 +30,8 @@ from stream_core.session_token import SessionClaims, SessionTokens
 from stream_core.subprotocols import COMPACT, V1
 from stream_core.tenant_keys import TenantKeys
 from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
-from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
-from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 
 CHANNEL = Channel("public", "demo", "ses_1")
@@ -43,20 +41,11 @@ _DIALECTS = {dialect.name: dialect for dialect in (Dialect(), CompactDialect(), 
 class Gateway:
     """Everything behind a connection, in the test's hand."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
-        self.clock = HandTurnedClock()
-        self.source = ControlledSource()
-        self.metrics = Metrics()
+    def __init__(self, limits: Limits | None = None, task: Task | None = None) -> None:
+        self.task = task = task or Task.alone(limits)
+        self.limits, self.clock, self.source = task.limits, task.clock, task.source
+        self.orchestrator, self.metrics = task.orchestrator, task.metrics
         self.registry = ConnectionRegistry(self.limits)
-        self.orchestrator = Orchestrator(
-            source=self.source,
-            clock=self.clock.delivery,
-            limits=self.limits,
-            metrics=self.metrics,
-            fallback_text="",
-            monotonic=self.clock.monotonic,
-        )
         measures = DeliveryMeasures(self.metrics)
         self.context = GatewayContext(
             limits=self.limits,

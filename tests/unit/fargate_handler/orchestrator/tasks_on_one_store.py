@@ -7,23 +7,19 @@ from typing import Self
 
 import pytest
 
+from fargate_handler.adapters import Stores
+from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.followed_responses import FollowedResponses
+from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.ingest_event import IngestEvent
-from fargate_handler.orchestrator.kept_texts import KeptTexts
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.lease_view import LeaseView
-from fargate_handler.orchestrator.message_ledger import MessageLedger
-from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
-from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from fargate_handler.orchestrator.succession import Succession
+from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.token_sources.port import TokenSource
-from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError, Overloaded
 from stream_core.large_texts import LargeTexts
 from stream_core.limits import Limits
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.message_kind import CHAT, MessageKind
 from stream_core.metric_catalogue import Metric
 from stream_core.response_log import LogEntry
 from stream_core.response_store import ResponseHead
@@ -79,6 +75,7 @@ class Task:
         name: str = "a",
         limits: Limits | None = None,
         source: TokenSource | None = None,
+        fallback_text: str = "",
     ) -> None:
         self.shared = shared
         self.clock = shared.clock
@@ -89,69 +86,33 @@ class Task:
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
-        clock, monotonic = self.clock.delivery, self.clock.monotonic
-        self.recorder = ResponseRecorder(
-            responses=self.responses,
-            sessions=self.sessions,
-            clock=clock,
-            limits=limits,
-            metrics=self.metrics,
-            monotonic=monotonic,
-            wall_time=monotonic,
-            on_lost=self._lost,
-        )
-        self.keeper = LeaseKeeper(
-            store=self.responses,
+        self.membership = Membership(
+            stores=Stores(
+                sessions=self.sessions,
+                responses=self.responses,
+                leases=self.responses,
+                dead_letters=shared.letters,
+                large_texts=shared.large_texts,
+                outlives_process=True,
+            ),
             name=name,
             address=self.address,
-            clock=clock,
-            limits=limits,
-            monotonic=monotonic,
-            wall_time=monotonic,
-            on_lost=self.recorder.lose_everything,
-        )
-        texts = KeptTexts(shared.large_texts)
-        refused = self.metrics.counter(catalogue.STORE_REFUSED)
-        self.orchestrator = Orchestrator(
-            source=source or self.source,
-            clock=clock,
-            limits=limits,
-            metrics=self.metrics,
-            fallback_text="",
-            monotonic=monotonic,
-            ledger=MessageLedger(self.sessions, self.recorder, self.keeper, monotonic, refused, texts),
-            in_force=lambda: self.keeper.in_force,
-        )
-        leases = LeaseView(self.responses, monotonic)
-        self.succession = self.orchestrator.succession = Succession(
-            responses=self.responses,
-            sessions=self.sessions,
-            keeper=self.keeper,
-            leases=leases,
-            texts=texts,
-            dead_letters=shared.letters,
-            clock=clock,
-            limits=limits,
-            metrics=self.metrics,
-            monotonic=monotonic,
-            wall_time=monotonic,
-            is_writing=self.recorder.is_writing,
-            is_read=lambda response_id: self.orchestrator.responses.held(response_id) is not None,
-            has_room=lambda: self.orchestrator.has_room,
-            begin=self.orchestrator.inherit,
-        )
-        self.followed = self.orchestrator.elsewhere = FollowedResponses(
-            store=self.responses,
-            keeper=self.keeper,
-            leases=leases,
             peers=shared.peers,
-            responses=self.orchestrator.responses,
-            new_stream=self.orchestrator.new_stream,
+            source=source or self.source,
+            requests=AgentRequests(),
+            fallback_text=fallback_text,
+            clock=self.clock.delivery,
             limits=limits,
-            monotonic=monotonic,
-            wall_time=monotonic,
-            take_over=self.succession.take_over,
+            metrics=self.metrics,
+            monotonic=self.clock.monotonic,
+            wall_time=self.clock.monotonic,
         )
+        self.orchestrator = self.membership.orchestrator
+        self.workload = self.membership.workload
+        self.recorder = self.membership.recorder
+        self.keeper = self.membership.keeper
+        self.succession = self.membership.succession
+        self.followed = self.membership.followed
         shared.peers.add(self.address, self.orchestrator)
 
     @classmethod
@@ -161,21 +122,36 @@ class Task:
         name: str = "a",
         limits: Limits | None = None,
         source: TokenSource | None = None,
+        fallback_text: str = "",
     ) -> Self:
         """A task that has its lease. It keeps it, writes, and sweeps, as time passes."""
-        task = cls(shared or Shared(), name, limits, source)
-        await task.keeper.start()
-        task.recorder.start()
-        task.succession.start()
+        task = cls(shared or Shared(), name, limits, source, fallback_text)
+        await task.membership.start()
+        task.shared.sessions.network.calls.clear()
         return task
 
-    def _lost(self, stream: ResponseStream) -> None:
-        self.orchestrator.lose(stream)
+    @classmethod
+    def alone(
+        cls,
+        limits: Limits | None = None,
+        source: TokenSource | None = None,
+        fallback_text: str = "",
+    ) -> Self:
+        """A task that is the only one. Nothing in its stores waits, so it has its lease at once."""
+        task = cls(Shared(), "a", limits, source, fallback_text)
+        with pytest.raises(StopIteration):
+            task.membership.start().send(None)
+        return task
 
     def send(
-        self, message_id: str, previous: str | None = None, text: str = "hi", channel: Channel = CHANNEL
+        self,
+        message_id: str,
+        previous: str | None = None,
+        text: str = "hi",
+        channel: Channel = CHANNEL,
+        kind: MessageKind = CHAT,
     ) -> Coroutine[None, None, Submission]:
-        return self.orchestrator.submit(IngestEvent(channel, message_id, previous, text, grace_seconds=30.0))
+        return self.orchestrator.submit(IngestEvent(channel, message_id, previous, text, kind=kind))
 
     async def refusal(self, message_id: str, previous: str | None = None) -> EvenflowError:
         with pytest.raises(EvenflowError) as refused:
@@ -215,7 +191,7 @@ class Task:
 
     async def hand_over(self) -> None:
         """Leave as a drained task does; it takes time."""
-        self.orchestrator.draining = True
+        self.orchestrator.stop_accepting()
         self.orchestrator.hand_over_all()
         await settle()
         await self.recorder.drain(self.clock.now + 5.0)
@@ -231,9 +207,9 @@ class Task:
 
     def assert_idle(self) -> None:
         assert not self.orchestrator.busy
-        assert not self.orchestrator._in_flight_of_tenant
-        assert self.orchestrator._being_accepted == 0
-        assert all(conversation.in_flight == 0 for conversation in self.orchestrator._conversations._known.values())
+        assert not self.workload._in_flight_of_tenant
+        assert self.workload._being_accepted == 0
+        assert all(conversation.in_flight == 0 for conversation in self.workload.conversations._known.values())
 
 
 async def two_tasks() -> tuple[Task, Task]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fargate_handler.background import Background
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
@@ -18,6 +19,7 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT
 from stream_core.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
@@ -74,6 +76,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
     )
     generation = Generation(
         stream=stream,
+        kind=CHAT,
         asked=WholeRequest((Turn("user", text),)),
         source=source,
         clock=clock.delivery,
@@ -81,13 +84,12 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         grace_seconds=30.0,
         fallback_text="",
         continues=lambda: False,
-        sender_repeats=False,
         monotonic=clock.monotonic,
         in_force=lambda: True,
         on_attempt=lambda: None,
         on_end=lambda _: ended.set(),
     )
-    generation.start()
+    generation.start(Background())
     await asyncio.wait_for(ended.wait(), 10)
     await settle()
     assert stream.error is not None

@@ -110,7 +110,7 @@ async def test_abandoned_in_the_queue_it_never_asks_the_model() -> None:
 
 async def test_abandoned_before_its_task_has_begun_it_ends_without_asking_the_model() -> None:
     bench = Bench()
-    bench.generation.start()
+    bench.generation.start(bench.background)
     bench.generation.abandon()
     await settle()
     assert bench.source.calls == []
@@ -162,7 +162,7 @@ async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_t
     bench = Bench(source=ControlledSource(close_steps, on_cancel), fallback_text="Please ask again.")
     calls = bench.source.calls
     steps: list[Callable[[], None]] = [
-        bench.generation.start,
+        lambda: bench.generation.start(bench.background),
         lambda: None,
         lambda: calls[-1].push("a", "b"),
         lambda: calls[-1].fail(BROKEN),

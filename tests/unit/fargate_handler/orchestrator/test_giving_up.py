@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stream_core import metric_catalogue as catalogue
+from stream_core.dead_letters import LoggedDeadLetters
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
@@ -60,12 +61,12 @@ async def test_a_reader_that_comes_to_a_response_that_is_being_given_up_hears_it
 
 async def test_who_reads_it_already_hears_its_end() -> None:
     b, response_id = await exhausted()
-    b.orchestrator.draining = True  # it may not take it over yet
+    b.orchestrator.stop_accepting()  # it may not take it over yet
     copy = await b.find(response_id)
     reader = b.read(copy)
     await b.clock.pass_time(1.0)
     assert reader.held.text == "ab"
-    b.orchestrator.draining = False
+    b.workload.draining = False
     await b.clock.pass_time(4.0)
     assert reader.left_behind or copy.log.closed
     found = await b.find(response_id)
@@ -104,10 +105,10 @@ async def test_a_response_whose_giving_up_was_interrupted_is_given_up_in_the_end
 
 async def test_without_a_queue_of_dead_letters_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     b, response_id = await exhausted()
-    b.succession._dead_letters = None
+    b.succession._dead_letters = LoggedDeadLetters()
     await b.clock.pass_time(SWEEP)
     assert (await b.shared.head(response_id)).ending is not None
-    assert response_id in caplog.text
+    assert f"dead letter: DeadLetter(response_id='{response_id}'" in caplog.text
 
 
 async def test_owners_that_left_in_order_are_no_losses() -> None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.ingest_event import IngestEvent
-from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
+from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
@@ -18,8 +17,7 @@ from stream_core.limits import Limits
 from stream_core.metric_catalogue import Metric
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
-from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
@@ -30,22 +28,14 @@ pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 
 class Node:
-    """An orchestrator with a model and a clock in the test's hand."""
+    """A task on its own, with a model and a clock in the test's hand."""
 
     def __init__(
         self, limits: Limits | None = None, fallback_text: str = "", source: TokenSource | None = None
     ) -> None:
-        self.clock = HandTurnedClock()
-        self.source = ControlledSource()
-        self.metrics = Metrics()
-        self.orchestrator = Orchestrator(
-            source=source or self.source,
-            clock=self.clock.delivery,
-            limits=limits or Limits(),
-            metrics=self.metrics,
-            fallback_text=fallback_text,
-            monotonic=self.clock.monotonic,
-        )
+        self.task = Task.alone(limits, source, fallback_text)
+        self.clock, self.source, self.metrics = self.task.clock, self.task.source, self.task.metrics
+        self.orchestrator = self.task.orchestrator
 
     async def send(
         self,
@@ -58,7 +48,7 @@ class Node:
         replaces: str | None = None,
     ) -> Submission:
         channel = Channel(tenant, "demo", session)
-        event = IngestEvent(channel, message_id, previous, text, grace_seconds=30.0, replaces=replaces)
+        event = IngestEvent(channel, message_id, previous, text, replaces=replaces)
         return await self.orchestrator.submit(event)
 
     async def refusal(
@@ -148,6 +138,21 @@ async def test_the_same_message_again_is_the_same_response_at_any_time_and_nothi
 async def test_the_same_message_id_in_another_session_is_another_message() -> None:
     node = Node()
     assert (await node.send("m1", session="a")).stream is not (await node.send("m1", session="b")).stream
+    node.orchestrator.interrupt_all(LEAVING)
+    await settle()
+
+
+async def test_a_session_that_is_forgotten_here_is_read_from_the_ledger() -> None:
+    node = Node(Limits(sessions_per_node=1))
+    first = (await node.send("m1", session="s")).stream
+    await settle()
+    node.source.calls[0].finish()
+    await settle()
+    await node.orchestrator.cancel((await node.send("m1", session="other")).stream)
+    await settle()
+    assert node.orchestrator.last_message_id(first.channel) is None
+    assert await node.send("m1", session="s") == Submission(first, duplicate=True)
+    assert not (await node.send("m2", "m1", session="s")).duplicate
     node.orchestrator.interrupt_all(LEAVING)
     await settle()
 
@@ -369,7 +374,7 @@ async def test_cancelling_what_has_ended_changes_nothing() -> None:
 async def test_while_draining_new_messages_are_refused_and_known_ones_answered() -> None:
     node = Node()
     known = await node.send("m1")
-    node.orchestrator.draining = True
+    node.orchestrator.stop_accepting()
     assert await node.refusal("m2", "m1") == "draining"
     assert await node.send("m1") == Submission(known.stream, duplicate=True)
     await settle()
@@ -452,7 +457,7 @@ class Traffic:
         if action == "cancel":
             await self.node.orchestrator.cancel(stream)
             return
-        again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi", 30.0))
+        again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi"))
         assert again == Submission(stream, duplicate=True)
 
 
@@ -483,8 +488,7 @@ async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_
     assert all(submission.stream.state.terminal for submission in traffic.accepted)
     ended = (catalogue.RESPONSES_COMPLETED, catalogue.RESPONSES_FAILED, catalogue.RESPONSES_CANCELLED)
     assert sum(node.count(metric) for metric in ended) == len(traffic.accepted)
-    assert not node.orchestrator._in_flight_of_tenant
-    assert all(not conversation.in_flight for conversation in node.orchestrator._conversations._known.values())
+    node.task.assert_idle()
     node.orchestrator.sweep(node.clock.now + 1e6)
     assert node.page["responses.held"] == 0
 

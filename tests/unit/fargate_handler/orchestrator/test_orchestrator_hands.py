@@ -137,18 +137,18 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
     a.read((await a.send("m1")).stream)
     await settle()
     a.cut_off()
-    begun = b.orchestrator.inherit
+    begun = b.succession._begin
     refused: list[EvenflowError] = []
 
     def full_when_it_begins(left: object) -> bool:
-        b.orchestrator.draining = True
+        b.orchestrator.stop_accepting()
         try:
             return begun(left)  # type: ignore[arg-type]
         except RateLimited as error:
             refused.append(error)
             raise
         finally:
-            b.orchestrator.draining = False
+            b.workload.draining = False
 
     b.succession._begin = full_when_it_begins
     await b.clock.pass_time(12.0, step=0.05)
@@ -242,7 +242,7 @@ async def test_whatever_runs_waits_or_is_being_accepted_is_handed_over_and_goes_
     a.sessions.network.hold("accept")
     sending = asyncio.create_task(a.send("m1", channel=channels[2]))
     await settle()
-    a.orchestrator.draining = True
+    a.orchestrator.stop_accepting()
     a.orchestrator.hand_over_all()
     await settle()
     assert a.orchestrator.busy, "one is still being accepted"
@@ -306,7 +306,7 @@ class Fickle:
 
 async def test_what_changes_hands_again_and_again_is_asked_for_again_later() -> None:
     task = await Task.join()
-    fickle = task.orchestrator.elsewhere = Fickle()  # type: ignore[assignment]
+    fickle = task.orchestrator._elsewhere = Fickle()  # type: ignore[assignment]
     with pytest.raises(EvenflowError) as refused:
         await task.find("rsp_1")
     assert refused.value.status == 503

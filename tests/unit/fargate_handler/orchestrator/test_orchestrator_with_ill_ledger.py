@@ -109,7 +109,7 @@ async def full_task_with_a_lost_acceptance() -> Task:
     # The session is forgotten for another one, and so is read anew.
     with pytest.raises(EvenflowError):
         await task.send("m1", channel=Channel("t", "demo", "idle"))
-    assert task.orchestrator._conversations.get(CHANNEL) is None
+    assert task.workload.conversations.get(CHANNEL) is None
     return task
 
 
@@ -153,7 +153,7 @@ async def test_what_cannot_be_begun_late_now_is_begun_when_the_store_is_well() -
 async def test_what_a_leaving_task_should_have_begun_late_another_one_answers() -> None:
     task = await full_task_with_a_lost_acceptance()
     successor = await Task.join(task.shared, "b")
-    task.orchestrator.draining = True
+    task.orchestrator.stop_accepting()
     assert (await task.send("m1")).duplicate
     await task.hand_over()
     await task.clock.pass_time(1.0)
@@ -251,7 +251,7 @@ async def test_a_conversation_that_is_being_accepted_into_is_not_forgotten_for_a
     await settle()
     await task.send("m2", "m1")
     await task.answer("one.", 0)
-    assert task.orchestrator._conversations._known[CHANNEL].in_flight == 1
+    assert task.workload.conversations._known[CHANNEL].in_flight == 1
     await task.leave()
 
 
@@ -264,7 +264,7 @@ async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> Non
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1"))
     await settle()
-    task.orchestrator.draining = True
+    task.orchestrator.stop_accepting()
     busy = task.orchestrator.busy
     task.shared.sessions.network.release()
     await sending
@@ -277,7 +277,7 @@ async def test_what_is_accepted_when_the_drain_is_over_ends_with_its_error_in_th
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1"))
     await settle()
-    task.orchestrator.draining = True
+    task.orchestrator.stop_accepting()
     task.orchestrator.interrupt_all(LEAVING)
     task.shared.sessions.network.release()
     await asyncio.gather(sending, return_exceptions=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.ingest_event import IngestEvent
-from fargate_handler.orchestrator.orchestrator import Orchestrator, Submission
+from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
 from fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
-from stream_core.limits import Limits
+from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
 from stream_core.response_state import ResponseState
-from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -26,23 +24,17 @@ _REQUEST = WholeRequest(
 )
 _AGAIN = repeatable_channel("acme", "key")
 _ONCE = single_channel("acme", "unique")
+_KINDS = {_AGAIN: KEYED_COMPLETION, _ONCE: COMPLETION}
 
 
 class Node:
     def __init__(self) -> None:
-        self.clock = HandTurnedClock()
-        self.source = ControlledSource()
-        self.orchestrator = Orchestrator(
-            source=self.source,
-            clock=self.clock.delivery,
-            limits=Limits(),
-            metrics=Metrics(),
-            fallback_text="The model is away.",
-            monotonic=self.clock.monotonic,
-        )
+        self.task = Task.alone(fallback_text="The model is away.")
+        self.source, self.orchestrator = self.task.source, self.task.orchestrator
 
     async def send(self, channel: Channel) -> Submission:
-        submission = await self.orchestrator.submit(IngestEvent(channel, "m", None, _REQUEST.to_text(), 30.0))
+        event = IngestEvent(channel, "m", None, _REQUEST.to_text(), kind=_KINDS[channel])
+        submission = await self.orchestrator.submit(event)
         await settle()
         return submission
 

@@ -168,7 +168,7 @@ async def test_who_may_not_take_anything_over_does_not_even_ask(how: str) -> Non
     _, b, response_id = await lost(tokens="a", limits=Limits(generations_per_node=1, queue_depth=0))
     match how:
         case "draining":
-            b.orchestrator.draining = True
+            b.orchestrator.stop_accepting()
         case "not in force":
             b.keeper._in_force_until = 0.0
             b.responses.network.failures["renew"] = UNREACHABLE
@@ -180,7 +180,7 @@ async def test_who_may_not_take_anything_over_does_not_even_ask(how: str) -> Non
     assert not await b.succession.take_over(response_id)
     assert len(b.source.calls) == running
     assert (await b.shared.head(response_id)).owner == "a"
-    b.orchestrator.draining = False
+    b.workload.draining = False
     b.responses.network.failures.clear()
     for call in b.source.calls:
         call.finish()
@@ -312,7 +312,7 @@ async def test_what_there_is_no_room_for_does_not_keep_the_sweep_from_what_comes
     b.read((await b.send("m1", channel=busy)).stream)
     late = (await second.send("m2", "m1", channel=busy)).stream
     second.read(late)
-    second.orchestrator.draining = True  # it takes nothing over
+    second.orchestrator.stop_accepting()  # it takes nothing over
     await settle()
     first.cut_off()
     await b.clock.pass_time(12.0, step=0.05)
@@ -332,7 +332,7 @@ async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_c
     a.cut_off()
     b = await Task.join(shared, "b", Limits(generations_per_node=2, queue_depth=1))
     await a.clock.pass_time(12.0, step=0.05)
-    assert (len(b.source.calls), len(b.orchestrator._generations)) == (2, 3)
+    assert (len(b.source.calls), len(b.workload.generations)) == (2, 3)
     for _ in range(20):
         for call in b.source.calls:
             call.finish()

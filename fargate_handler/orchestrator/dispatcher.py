@@ -1,0 +1,163 @@
+"""Begins the generation of a response: of a message just accepted, or of one that this task inherits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.succession import Inheritance
+from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on
+from fargate_handler.orchestrator.workload import Workload
+from fargate_handler.token_sources.port import TokenSource
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.conversation import Turn
+from stream_core.delivery_clock import DeliveryClock
+from stream_core.errors import NotFound, RateLimited
+from stream_core.limits import Limits
+from stream_core.message_kind import MessageKind
+from stream_core.message_terms import MessageTerms
+from stream_core.response_stream import ResponseStream
+
+
+class Dispatcher:
+    """Makes generations and hands them to the workload.
+
+    Args:
+        ledger: where their messages are on record.
+        requests: what agents add to a message.
+        fallback_text: the answer when the model cannot; empty for an error instead.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        workload: Workload,
+        ledger: MessageLedger,
+        source: TokenSource,
+        requests: AgentRequests,
+        fallback_text: str,
+        clock: DeliveryClock,
+        limits: Limits,
+        metrics: Metrics,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._workload = workload
+        self._ledger = ledger
+        self._source = source
+        self._requests = requests
+        self._fallback_text = fallback_text
+        self._clock = clock
+        self._limits = limits
+        self._monotonic = monotonic
+        self._retries = metrics.counter(catalogue.GENERATION_RETRIES)
+
+    def check(self, channel: Channel, kind: MessageKind) -> None:
+        """Whether the channel's agent is still there.
+
+        Raises:
+            NotFound: it isn't.
+        """
+        self._requests.check(channel, kind)
+
+    def new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
+        """An empty response on this task's clock."""
+        return ResponseStream(
+            response_id=response_id,
+            message_id=message_id,
+            channel=channel,
+            clock=self._clock,
+            limits=self._limits,
+            monotonic=self._monotonic,
+        )
+
+    def begin(
+        self,
+        stream: ResponseStream,
+        kind: MessageKind,
+        turns: tuple[Turn, ...],
+        terms: MessageTerms,
+        *,
+        inherited: bool = False,
+    ) -> None:
+        """Generate the response to the last one of `turns`."""
+        workload = self._workload
+        grace_seconds = self._limits.grace_seconds
+        # However short its own grace is: readers of one that is inherited have to find this task first.
+        if kind.grace_seconds is not None and not inherited:
+            grace_seconds = kind.grace_seconds
+        workload.responses.add(stream)
+        if not stream.readers:
+            # Only now can one come, however long the ledger took.
+            stream.unread_since = self._monotonic()
+        if kind.brings_conversation:
+            workload.held_requests.begin(stream, turns[-1].text.encode())
+        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        generation = Generation(
+            stream=stream,
+            kind=kind,
+            asked=asked,
+            source=self._source,
+            clock=self._clock,
+            limits=limits,
+            grace_seconds=grace_seconds,
+            fallback_text=self._fallback_text if kind.falls_back else "",
+            continues=lambda: self._source.continues and can_go_on(kind, asked, stream.log.entries),
+            monotonic=self._monotonic,
+            in_force=lambda: self._ledger.in_force,
+            on_attempt=self._attempted_again,
+            on_end=workload.generations.ended,
+        )
+        workload.generations.add(generation)
+        if gone is not None:
+            generation.interrupt(gone)
+
+    def inherit(self, left: Inheritance) -> bool:
+        """Go on with a response that is this task's from now on; whether it didn't already.
+
+        Raises:
+            RateLimited: there is no room for it, or for its session.
+        """
+        workload, response_id, channel = self._workload, left.head.response_id, left.channel
+        if self._ledger.writes(left.lease):
+            return False  # nobody has lost it; it may have been generated to its end, and not be on record yet
+        if (stale := workload.generations.of(response_id)) is not None:
+            stale.abandon()  # under a lease that was lost without our hearing of it
+        if not workload.has_room:
+            raise RateLimited("no room to take this response over now", code="queue_full")
+        kind = MessageKind.from_text(left.message.kind)
+        conversation = workload.conversations.open(channel, self._monotonic(), kind)
+        workload.begin(channel, kind)
+        if conversation.known_response(left.message.message_id) != response_id:
+            conversation.catch_up(left.conversation, self._ledger.owner)
+        stream = self.new_stream(response_id, left.message.message_id, channel)
+        entries = left.stored.entries
+        if entries or left.lease.epoch > 1:
+            stream.take_up(entries, left.lease.epoch, left.began_at)
+        copy = workload.responses.held(response_id)
+        if copy is not None:
+            workload.responses.drop(copy)
+        self._ledger.go_on(stream, left.lease, len(entries))
+        turns = conversation.begin_late(left.message.message_id, left.message.text)
+        terms = MessageTerms.from_text(left.message.terms)
+        self.begin(stream, kind, turns, terms, inherited=True)
+        if copy is not None:
+            copy.lose()
+        return True
+
+    def _what_is_asked(
+        self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
+    ) -> tuple[WholeRequest, Limits, NotFound | None]:
+        """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
+        try:
+            asked = self._requests.asked(channel, turns, terms, kind)
+            return asked, self._requests.limits(channel, terms, self._limits, kind), None
+        except NotFound as gone:
+            return WholeRequest(turns), self._limits, gone
+
+    def _attempted_again(self) -> None:
+        self._retries.value += 1

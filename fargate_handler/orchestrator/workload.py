@@ -1,0 +1,168 @@
+"""What this task answers now, and how much that may be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fargate_handler.metrics import Metrics
+from fargate_handler.orchestrator.conversations import Conversations
+from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.generations import Generations
+from fargate_handler.orchestrator.held_requests import HeldRequests
+from fargate_handler.orchestrator.responses import Responses
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.conversation import REMEMBERED, Conversation
+from stream_core.errors import Overloaded, RateLimited
+from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, MessageKind
+from stream_core.response_stream import ResponseStream
+
+
+class Workload:
+    """Conversations, generations and responses, and the counts of messages by tenant and session.
+
+    Args:
+        monotonic: seconds.
+    """
+
+    def __init__(self, limits: Limits, metrics: Metrics, monotonic: Callable[[], float]) -> None:
+        self.conversations = Conversations(limits)
+        self.generations = Generations(limits, metrics, monotonic, self._release)
+        self.responses = Responses(limits)
+        self.held_requests = HeldRequests(limits.requests_held_bytes)
+        self.draining = False
+        """Whether this task leaves: it takes nothing new."""
+        self._limits = limits
+        self._monotonic = monotonic
+        self._refused = metrics.counter(catalogue.QUEUE_REFUSED)
+        self._in_flight_of_tenant: Counter[str] = Counter()
+        self._accepting: Counter[Channel] = Counter()
+        self._being_accepted = 0
+        metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+
+    @property
+    def busy(self) -> bool:
+        """Whether any response has not ended, or any message is being accepted."""
+        return bool(len(self.generations) or self._being_accepted)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more response can be generated, or wait for it, here."""
+        taken = len(self.generations) + self._being_accepted
+        return not self.draining and taken < self._limits.messages_per_node
+
+    def check(self, tenant: str) -> None:
+        """Whether one more message of the tenant can be accepted.
+
+        Raises:
+            RateLimited: the tenant, or the node, has as many as it may.
+            Overloaded: this task leaves.
+        """
+        if self.draining:
+            raise Overloaded(
+                "this node is leaving; the message was not accepted, send it again",
+                code="draining",
+                retry_after_ms=1000,
+            )
+        most = self._limits.of(tenant).messages_in_flight_per_tenant
+        if most is not None and self._in_flight_of_tenant[tenant] >= most:
+            raise RateLimited(
+                "this tenant has as many messages in flight as it may; the message was not accepted, send it again later",
+                code="tenant_in_flight",
+                retry_after_ms=1000,
+            )
+        if not self.has_room:
+            self._refused.value += 1
+            raise RateLimited(
+                "the queue is full; the message was not accepted, send it again later",
+                code="queue_full",
+                retry_after_ms=2000,
+            )
+
+    @contextmanager
+    def waiting_for_turn(self, channel: Channel) -> Iterator[None]:
+        """Count the messages of a session that wait to be accepted: each holds its text meanwhile.
+
+        Raises:
+            RateLimited: there are as many as there may be.
+        """
+        if self._accepting[channel] >= self._limits.of(channel.tenant).messages_waiting_per_session:
+            raise RateLimited(
+                "as many messages of this session are being accepted as may be; this one was not, send it again later",
+                code="session_in_flight",
+                retry_after_ms=1000,
+            )
+        self._accepting[channel] += 1
+        try:
+            yield
+        finally:
+            self._accepting[channel] -= 1
+            if not self._accepting[channel]:
+                del self._accepting[channel]
+
+    @contextmanager
+    def accepting(self, channel: Channel, kind: MessageKind) -> Iterator[None]:
+        """Count a message that is put on record; it stays in flight unless that fails."""
+        self.begin(channel, kind)
+        self._being_accepted += 1
+        try:
+            yield
+        except BaseException:
+            self._end(channel, kind)
+            raise
+        finally:
+            self._being_accepted -= 1
+
+    def begin(self, channel: Channel, kind: MessageKind) -> None:
+        """Count a message in flight; a conversation counts its own by itself."""
+        if kind.limited_as is not None:
+            self.limiting(channel, kind).in_flight += 1
+        self._in_flight_of_tenant[channel.tenant] += 1
+
+    def limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
+        """The conversation under whose limits the channel's messages are."""
+        if kind.limited_as is not None:
+            return self.conversations.open(kind.limited_as, self._monotonic(), CHAT)
+        return self.conversations.open(channel, self._monotonic(), kind)
+
+    def lose(self, stream: ResponseStream) -> None:
+        """Another task goes on with this response; its readers here follow it there."""
+        generation = self.generations.of(stream.response_id)
+        if generation is not None and generation.stream is stream:
+            generation.abandon()
+        conversation = self.conversations.get(stream.channel)
+        if conversation is not None:
+            conversation.stale = True
+        self.responses.drop(stream)
+        stream.lose()
+
+    def sweep(self, now: float) -> None:
+        """Forget what is old."""
+        self.responses.sweep(now)
+        self.conversations.sweep(now)
+
+    def _release(self, generation: Generation) -> None:
+        """A generation has ended, or was abandoned."""
+        stream, kind = generation.stream, generation.kind
+        self._end(stream.channel, kind)
+        self.held_requests.end(stream)
+        conversation = self.conversations.get(stream.channel)
+        if conversation is not None:
+            answered = stream.state in REMEMBERED and not stream.degraded
+            conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
+            conversation.stale |= not stream.state.terminal
+            if not kind.repeatable:
+                self.conversations.forget(stream.channel)
+        # Another copy may have taken its place.
+        if stream.state.terminal and self.responses.held(stream.response_id) is stream:
+            self.responses.ended(stream)
+
+    def _end(self, channel: Channel, kind: MessageKind) -> None:
+        if kind.limited_as is not None:
+            self.limiting(channel, kind).in_flight -= 1
+        self._in_flight_of_tenant[channel.tenant] -= 1
+        if not self._in_flight_of_tenant[channel.tenant]:
+            del self._in_flight_of_tenant[channel.tenant]

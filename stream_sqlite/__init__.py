@@ -1,0 +1,1 @@
+"""The stores in one SQLite file, which handlers on one machine share."""

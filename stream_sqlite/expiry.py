@@ -1,0 +1,31 @@
+"""Deleting what has expired, a little at a time."""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+
+from stream_sqlite.schema import EXPIRING
+
+_PAUSE_SECONDS = 10.0
+# Of each table: a response goes with its chunks, and others wait for this transaction.
+_ROWS_AT_ONCE = 500
+
+
+class Expiry:
+    """Deletes expired rows, at most every few seconds. Readers never see them, deleted or not."""
+
+    def __init__(self) -> None:
+        self._not_before = 0.0
+
+    def delete_some(self, connection: Connection, now: float) -> None:
+        """Delete what had expired at `now` (seconds since the epoch), if it is time for it."""
+        if now < self._not_before:
+            return
+        deleted = max(_delete(connection, table, now) for table in EXPIRING)
+        # Where there is more, the next one goes on.
+        self._not_before = now if deleted == _ROWS_AT_ONCE else now + _PAUSE_SECONDS
+
+
+def _delete(connection: Connection, table: str, now: float) -> int:
+    rows = f"SELECT rowid FROM {table} WHERE expires_at <= ? LIMIT {_ROWS_AT_ONCE}"
+    return connection.execute(f"DELETE FROM {table} WHERE rowid IN ({rows})", (now,)).rowcount

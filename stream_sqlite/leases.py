@@ -1,0 +1,65 @@
+"""The leases of tasks, within a transaction."""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+
+from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+
+_COLUMNS = "owner, owned_until, lost, address"
+
+
+def renew(connection: Connection, owner: str, until: float, address: str | None) -> None:
+    """Take a lease, or keep it.
+
+    Raises:
+        LeaseLost: it was declared lost, or released.
+    """
+    lost = connection.execute("SELECT 1 FROM leases WHERE owner = ? AND (lost OR forgotten)", (owner,)).fetchone()
+    if lost:
+        raise LeaseLost(f"the lease of {owner} is lost; take another name")
+    connection.execute(
+        "INSERT INTO leases (owner, owned_until, address, expires_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET owned_until = excluded.owned_until, address = excluded.address,"
+        " expires_at = excluded.expires_at WHERE excluded.owned_until >= owned_until",
+        (owner, until, address, until + LIFETIME_SECONDS),
+    )
+
+
+def release(connection: Connection, owner: str) -> None:
+    """The lease is lost, if there is one."""
+    connection.execute("UPDATE leases SET lost = 1 WHERE owner = ?", (owner,))
+
+
+def declare_lost(connection: Connection, owner: str, now: float) -> bool:
+    """Whether the lease is lost, which it is from now on if it has run out, or was never taken."""
+    known = lease(connection, owner)
+    if known is not None and known.in_force(now):
+        return False
+    connection.execute(
+        "INSERT INTO leases (owner, owned_until, lost, expires_at) VALUES (?, 0, 1, ?)"
+        " ON CONFLICT DO UPDATE SET lost = 1, forgotten = 0",
+        (owner, now + LIFETIME_SECONDS),
+    )
+    return True
+
+
+def lease(connection: Connection, owner: str) -> TaskLease | None:
+    """The lease of a task, if there is one."""
+    row = connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE owner = ? AND NOT forgotten", (owner,)).fetchone()
+    return None if row is None else _read(row)
+
+
+def leases(connection: Connection) -> list[TaskLease]:
+    """Those of all tasks that are not forgotten."""
+    return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE NOT forgotten")]
+
+
+def forget(connection: Connection, owner: str) -> None:
+    """Tell nobody of a lost lease any more. It stays lost, so its row stays until it expires."""
+    connection.execute("UPDATE leases SET forgotten = 1 WHERE owner = ? AND lost", (owner,))
+
+
+def _read(row: tuple[str, float, int, str | None]) -> TaskLease:
+    owner, until, lost, address = row
+    return TaskLease(owner, until, bool(lost), address)

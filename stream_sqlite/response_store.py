@@ -1,0 +1,235 @@
+"""The response buffer in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from sqlite3 import Connection
+from typing import Any
+
+import orjson
+
+from stream_core.response_store import (
+    Chunk,
+    Ending,
+    Lease,
+    LeaseLost,
+    ResponseHead,
+    StoredEntries,
+    TaskLease,
+    gapless,
+)
+from stream_core.stored_json import ending_text, plain_entries, read_ending, read_entries
+from stream_sqlite import leases
+from stream_sqlite.transactions import Transactions
+
+_HEAD = "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending"
+
+# One statement for many chunks: with each the thread lets the event loop run, and then has to wait for it.
+_WRITE_CHUNKS = """
+INSERT OR IGNORE INTO chunks
+SELECT number, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value -> 5
+FROM json_each(?) JOIN responses ON response_id = value ->> 0
+"""
+
+
+class SQLiteResponseStore:
+    """Keeps the response buffer (`ResponseStore`).
+
+    Accepting, taking over and ending are durable. Chunks outlast the end of the process; a power cut may take the
+    last of them, as it takes those that were not written yet.
+    """
+
+    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+        self._writes = writes
+        self._reads = reads
+
+    async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """See the port."""
+        if chunks:
+            await self._writes.run(partial(_append, chunks=chunks))
+        return ()
+
+    async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
+        """See the port."""
+        await self._writes.run(partial(_finish, lease=lease, ending=ending, expires_at=expires_at), durable=True)
+
+    async def renew(self, owner: str, until: float, address: str | None = None) -> None:
+        """See the port."""
+        await self._writes.run(partial(leases.renew, owner=owner, until=until, address=address))
+
+    async def release(self, owner: str) -> None:
+        """See the port."""
+        await self._writes.run(partial(leases.release, owner=owner))
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        """See the port."""
+        return await self._reads.run(partial(leases.lease, owner=owner))
+
+    async def leases(self) -> Sequence[TaskLease]:
+        """See the port."""
+        return await self._reads.run(leases.leases)
+
+    async def unfinished(self, owner: str) -> Sequence[str]:
+        """See the port."""
+        return await self._reads.run(partial(_unfinished, owner=owner))
+
+    async def forget(self, owner: str) -> None:
+        """See the port."""
+        await self._writes.run(partial(leases.forget, owner=owner))
+
+    async def hand_over(self, lease: Lease) -> None:
+        """See the port."""
+        await self._writes.run(partial(_hand_over, lease=lease))
+
+    async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
+        """See the port."""
+        return await self._writes.run(partial(_take_over, response_id=response_id, owner=owner, now=now), durable=True)
+
+    async def head(self, response_id: str, now: float) -> ResponseHead | None:
+        """See the port."""
+        return await self._reads.run(partial(_head, response_id=response_id, now=now))
+
+    async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
+        """See the port."""
+        return await self._writes.run(partial(_note_read, response_id=response_id, now=now))
+
+    async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
+        """See the port."""
+        return await self._reads.run(partial(_entries, response_id=response_id, from_index=from_index, now=now))
+
+
+def create(connection: Connection, head: ResponseHead) -> bool:
+    """Begin a response; part of accepting its message. Returns whether its name was free."""
+    done = connection.execute(
+        "INSERT OR IGNORE INTO responses (response_id, channel, message_id, owner, epoch, created_at, expires_at, starts)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            head.response_id,
+            head.channel,
+            head.message_id,
+            head.owner,
+            head.epoch,
+            head.created_at,
+            head.expires_at,
+            _starts_text(head),
+        ),
+    )
+    return done.rowcount == 1
+
+
+def _append(connection: Connection, chunks: Sequence[Chunk]) -> None:
+    rows = [
+        (
+            chunk.response_id,
+            chunk.last_index,
+            chunk.epoch,
+            chunk.first_index,
+            chunk.began_at,
+            plain_entries(chunk.entries),
+        )
+        for chunk in chunks
+    ]
+    connection.execute(_WRITE_CHUNKS, (orjson.dumps(rows).decode(),))
+
+
+def _finish(connection: Connection, lease: Lease, ending: Ending, expires_at: float) -> None:
+    done = connection.execute(
+        "UPDATE responses SET ending = ?, expires_at = ?"
+        " WHERE response_id = ? AND owner = ? AND epoch = ? AND ending IS NULL",
+        (ending_text(ending), expires_at, lease.response_id, lease.owner, lease.epoch),
+    )
+    if not done.rowcount:
+        head = _any_head(connection, lease.response_id)
+        if head is None or head.lease != lease:
+            raise LeaseLost(f"response {lease.response_id} has another owner now; its ending was not written")
+
+
+def _unfinished(connection: Connection, owner: str) -> list[str]:
+    rows = connection.execute("SELECT response_id FROM responses WHERE owner = ? AND ending IS NULL", (owner,))
+    return [response_id for (response_id,) in rows]
+
+
+def _hand_over(connection: Connection, lease: Lease) -> None:
+    done = connection.execute(
+        "UPDATE responses SET hand_overs = hand_overs + (handed_over_epoch IS NOT epoch), handed_over_epoch = epoch"
+        " WHERE response_id = ? AND owner = ? AND epoch = ?",
+        (lease.response_id, lease.owner, lease.epoch),
+    )
+    if not done.rowcount:
+        raise LeaseLost(f"response {lease.response_id} has another owner now")
+
+
+def _take_over(connection: Connection, response_id: str, owner: str, now: float) -> StoredEntries | None:
+    head = _head(connection, response_id, now)
+    if head is None or head.ending is not None:
+        return None
+    if head.owner != owner:
+        if not leases.declare_lost(connection, head.owner, now):
+            return None
+        epoch, start = head.epoch + 1, _read(connection, head, 0).next_index
+        head = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: start})
+        connection.execute(
+            "UPDATE responses SET owner = ?, epoch = ?, starts = ? WHERE response_id = ?",
+            (owner, epoch, _starts_text(head), response_id),
+        )
+    return _read(connection, head, 0)
+
+
+def _note_read(connection: Connection, response_id: str, now: float) -> ResponseHead | None:
+    connection.execute(
+        "UPDATE responses SET polls = polls + 1 WHERE response_id = ? AND expires_at > ?", (response_id, now)
+    )
+    return _head(connection, response_id, now)
+
+
+def _head(connection: Connection, response_id: str, now: float) -> ResponseHead | None:
+    head = _any_head(connection, response_id)
+    return head if head is not None and head.expires_at > now else None
+
+
+def _any_head(connection: Connection, response_id: str) -> ResponseHead | None:
+    """The head, expired or not."""
+    row = connection.execute(f"SELECT {_HEAD} FROM responses WHERE response_id = ?", (response_id,)).fetchone()
+    return None if row is None else _read_head(*row)
+
+
+def _entries(connection: Connection, response_id: str, from_index: int, now: float) -> StoredEntries:
+    head = _head(connection, response_id, now)
+    return StoredEntries(from_index, (), None) if head is None else _read(connection, head, from_index)
+
+
+def _read(connection: Connection, head: ResponseHead, from_index: int) -> StoredEntries:
+    """The run from `from_index` on; chunks and head are of one moment, since they are read in one transaction."""
+    rows = connection.execute(
+        "SELECT chunks.epoch, first_index, entries, began_at FROM chunks JOIN responses ON number = response"
+        " WHERE response_id = ? AND last_index >= ?",
+        (head.response_id, from_index - 1),
+    )
+    chunks = [
+        Chunk(head.response_id, epoch, first_index, read_entries(orjson.loads(entries)), began_at)
+        for epoch, first_index, entries, began_at in rows
+    ]
+    return gapless(head, chunks, from_index)
+
+
+def _read_head(*columns: Any) -> ResponseHead:
+    response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending = columns
+    return ResponseHead(
+        response_id=response_id,
+        channel=channel,
+        message_id=message_id,
+        owner=owner,
+        epoch=epoch,
+        created_at=created_at,
+        expires_at=expires_at,
+        starts={int(of): start for of, start in orjson.loads(starts).items()},
+        polls=polls,
+        hand_overs=hand_overs,
+        ending=None if ending is None else read_ending(ending),
+    )
+
+
+def _starts_text(head: ResponseHead) -> str:
+    return orjson.dumps({str(epoch): start for epoch, start in head.starts.items()}).decode()

@@ -1,0 +1,109 @@
+"""All stores in one file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from sqlite3 import Connection
+
+from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.large_texts import LARGE_TEXT_SECONDS
+from stream_core.response_store import StoreUnavailable
+from stream_sqlite.file import FileUnusable, connect, prepare, signing_key
+from stream_sqlite.response_store import SQLiteResponseStore
+from stream_sqlite.session_store import SQLiteSessionStore
+from stream_sqlite.transactions import Transactions
+
+# As long as a queue of SQS keeps them, which is for people too.
+_LETTER_SECONDS = 14 * 86_400.0
+
+
+class SQLiteStores:
+    """The stores of this process in one file; others on this machine may have the same file open.
+
+    Args:
+        path: of the file, which is made where it isn't there, with its folder.
+        wall_time: seconds since the epoch.
+
+    Raises:
+        FileUnusable: it can't be used; the message says what to do.
+    """
+
+    def __init__(self, path: Path, wall_time: Callable[[], float]) -> None:
+        prepare(path)
+        try:
+            with closing(connect(path)) as connection:
+                self.signing_key = signing_key(connection)
+            self._writes = Transactions(path, writes=True)
+            self._reads = Transactions(path, writes=False)
+        except sqlite3.Error as error:
+            raise FileUnusable(f"{error}; it must be a file that this process can write") from error
+        self.responses = SQLiteResponseStore(self._writes, self._reads)
+        self.sessions = SQLiteSessionStore(self._writes, self._reads)
+        self.dead_letters = SQLiteDeadLetters(self._writes)
+        self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
+
+    def close(self) -> None:
+        """Write what has been asked for, and close the file."""
+        self._reads.close()
+        self._writes.close()
+
+
+class SQLiteDeadLetters:
+    """Keeps dead letters (`DeadLetters`), one for each response."""
+
+    def __init__(self, writes: Transactions) -> None:
+        self._writes = writes
+
+    async def send(self, letter: DeadLetter) -> None:
+        """See the port."""
+        try:
+            await self._writes.run(partial(_send, letter=letter), durable=True)
+        except StoreUnavailable as error:
+            raise DeadLettersUnavailable(f"the dead letter was not kept: {error}") from error
+
+
+class SQLiteLargeTexts:
+    """Keeps large texts (`LargeTexts`)."""
+
+    def __init__(self, writes: Transactions, reads: Transactions, wall_time: Callable[[], float]) -> None:
+        self._writes = writes
+        self._reads = reads
+        self._wall_time = wall_time
+
+    async def put(self, name: str, text: str) -> None:
+        """See the port."""
+        expires_at = self._wall_time() + LARGE_TEXT_SECONDS
+        # The acceptance that follows is durable, and this with it.
+        await self._writes.run(partial(_put, name=name, text=text, expires_at=expires_at))
+
+    async def get(self, name: str) -> str | None:
+        """See the port."""
+        return await self._reads.run(partial(_get, name=name, now=self._wall_time()))
+
+
+def _send(connection: Connection, letter: DeadLetter) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            letter.response_id,
+            letter.channel,
+            letter.message_id,
+            letter.attempts,
+            letter.reason,
+            letter.at,
+            letter.at + _LETTER_SECONDS,
+        ),
+    )
+
+
+def _put(connection: Connection, name: str, text: str, expires_at: float) -> None:
+    connection.execute("INSERT OR REPLACE INTO large_texts VALUES (?, ?, ?)", (name, text, expires_at))
+
+
+def _get(connection: Connection, name: str, now: float) -> str | None:
+    row = connection.execute("SELECT text FROM large_texts WHERE name = ? AND expires_at > ?", (name, now)).fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,158 @@
+"""Transactions in a thread of their own, so that the event loop never waits for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from stream_core.response_store import LeaseLost, StoreUnavailable
+from stream_core.session_store import NotAccepted
+from stream_sqlite.file import connect
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Operation = Callable[[sqlite3.Connection], T]
+"""What is done within a transaction. It may be done again, when the transaction was rolled back."""
+
+# An operation finds out before it has written anything.
+_REFUSALS = (LeaseLost, NotAccepted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    operation: Operation[Any]
+    durable: bool
+    answer: asyncio.Future[Any]
+
+
+class Transactions:
+    """One connection and its thread. What is asked for while a transaction runs shares the next one.
+
+    One event loop asks.
+
+    Args:
+        path: the file, which has been prepared.
+        writes: whether operations may write.
+
+    Raises:
+        sqlite3.Error: the file can't be opened.
+    """
+
+    def __init__(self, path: Path, *, writes: bool) -> None:
+        self._path = path
+        self._connection = connect(path)
+        # A writer that began as a reader could find that it has to begin again.
+        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+        if not writes:
+            self._connection.execute("PRAGMA query_only=ON")
+        self._synchronous = ""
+        self._failing = False
+        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._work, name=f"sqlite-{'writes' if writes else 'reads'}", daemon=True)
+        self._thread.start()
+
+    async def run(self, operation: Operation[T], *, durable: bool = False) -> T:
+        """What the operation returns, when its transaction is committed.
+
+        Args:
+            durable: whether it must outlast a power cut. Everything outlasts the end of this process.
+
+        Raises:
+            StoreUnavailable: the file could not be read or written.
+            Exception: what the operation raised.
+        """
+        if self._closed:
+            raise StoreUnavailable(f"{self._path} is closed")
+        asked = _Asked(operation, durable, asyncio.get_running_loop().create_future())
+        self._asked.put(asked)
+        return await asked.answer  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Do what has been asked for, and close the connection."""
+        self._closed = True
+        self._asked.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        closing = False
+        while not closing:
+            together = [self._asked.get()]
+            with suppress(Empty):
+                while True:
+                    together.append(self._asked.get_nowait())
+            closing = None in together
+            batch = [asked for asked in together if asked is not None]
+            if batch:
+                _answer(batch, self._do(batch))
+        self._connection.close()
+
+    def _do(self, batch: list[_Asked]) -> list[object]:
+        """What became of each operation: its result, or an exception."""
+        try:
+            outcomes = self._commit(batch)
+            self._failing = False
+            return outcomes
+        except sqlite3.Error as error:
+            if not self._failing:
+                _logger.error("%s can't be used: %s; it is tried again with each call", self._path, error)
+            self._failing = True
+            unavailable = StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}")
+            unavailable.__cause__ = error
+            return [unavailable] * len(batch)
+        except Exception as error:
+            # One operation must not keep the others out.
+            return [error] if len(batch) == 1 else [outcome for asked in batch for outcome in self._do([asked])]
+
+    def _commit(self, batch: list[_Asked]) -> list[object]:
+        connection = self._connection
+        self._synchronize(durable=any(asked.durable for asked in batch))
+        connection.execute(self._begin)
+        try:
+            outcomes = [_outcome(asked, connection) for asked in batch]
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return outcomes
+
+    def _synchronize(self, *, durable: bool) -> None:
+        """A durable commit waits for the disk, with all that was committed before it."""
+        wanted = "FULL" if durable else "NORMAL"
+        if self._synchronous != wanted:
+            self._connection.execute(f"PRAGMA synchronous={wanted}")
+            self._synchronous = wanted
+
+
+def _outcome(asked: _Asked, connection: sqlite3.Connection) -> object:
+    try:
+        return asked.operation(connection)
+    except _REFUSALS as refusal:
+        return refusal
+
+
+def _answer(batch: list[_Asked], outcomes: list[object]) -> None:
+    """Wake the event loop once for all of them."""
+    # It may have ended meanwhile, and nobody waits.
+    with suppress(RuntimeError):
+        batch[0].answer.get_loop().call_soon_threadsafe(_hand_out, batch, outcomes)
+
+
+def _hand_out(batch: list[_Asked], outcomes: list[object]) -> None:
+    for asked, outcome in zip(batch, outcomes, strict=True):
+        if asked.answer.done():
+            continue
+        if isinstance(outcome, Exception):
+            asked.answer.set_exception(outcome)
+        else:
+            asked.answer.set_result(outcome)
