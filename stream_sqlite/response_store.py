@@ -39,11 +39,15 @@ class SQLiteResponseStore:
 
     Accepting, taking over and ending are durable. Chunks outlast the end of the process; a power cut may take the
     last of them, as it takes those that were not written yet.
+
+    Args:
+        process: the name of this process' lock.
     """
 
-    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+    def __init__(self, writes: Transactions, reads: Transactions, process: str) -> None:
         self._writes = writes
         self._reads = reads
+        self._process = process
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port."""
@@ -57,7 +61,7 @@ class SQLiteResponseStore:
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
-        await self._writes.run(partial(leases.renew, owner=owner, until=until, address=address))
+        await self._writes.run(partial(leases.renew, owner=owner, until=until, address=address, process=self._process))
 
     async def release(self, owner: str) -> None:
         """See the port."""
