@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import uvloop
 
 from fargate_handler.adapters import open_adapters
 from fargate_handler.deactivation import deactivated
+from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.handler import Handler
 from fargate_handler.machine_memory import memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
@@ -23,6 +25,7 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings, load_s
 
 _logger = logging.getLogger("evenflow")
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -46,21 +49,26 @@ def main() -> int:
     serve = _serve_model if parser.parse_args().role == "worker" else _serve
     try:
         settings = load_settings()
-        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        # At info picows announces each connection, and the AWS SDK where it found its settings: that helps nobody.
-        for library in ("picows", "aiobotocore", "botocore"):
-            logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
+        logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
         # gRPC's core writes past our log, of what its callers are told as well.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-        # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is cancelled as it comes in; what
-        # fails in our code is logged by us.
-        for library in ("aiohttp.server", "grpc._cython.cygrpc"):
-            logging.getLogger(library).setLevel(logging.CRITICAL)
+        quieten_libraries()
         uvloop.run(serve(settings))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def quieten_libraries() -> None:
+    """Keep out of the log what libraries say there and helps nobody."""
+    # At info picows announces each connection, and the AWS SDK where it found its settings.
+    for library in ("picows", "aiobotocore", "botocore"):
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
+    # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is cancelled
+    # as it comes in; what fails in our code is logged by us.
+    for library in ("aiohttp.server", "grpc._cython.cygrpc"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
 async def _serve(settings: HandlerSettings) -> None:
@@ -72,7 +80,9 @@ async def _serve(settings: HandlerSettings) -> None:
     async with open_adapters(settings, metrics) as adapters:
         if adapters.ecs_task is not None:
             leave.when(deactivated(adapters.ecs_task))
-        handler = Handler(settings, loop, metrics, adapters, leave.ask)
+        garbage = GarbageCollection(time.monotonic())
+        handler = Handler(settings, loop, metrics, adapters, leave.ask, garbage=garbage)
+        garbage.start()
         if settings.agents is not None:
             loop.add_signal_handler(signal.SIGHUP, handler.reload_agents)
         await _run(settings, handler, leave)

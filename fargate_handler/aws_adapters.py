@@ -47,7 +47,7 @@ _LEASE_CONNECTIONS = 2
 @asynccontextmanager
 async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIterator[Adapters]:
     """See `fargate_handler.adapters.open_adapters`."""
-    async with AsyncExitStack() as clients:
+    async with _Clients() as clients:
         signing_keys = await _secret(settings.token_keys_secret, parse_signing_keys, clients)
         tenant_keys = await _secret(settings.tenant_keys_secret, parse_tenant_keys, clients)
         stores = await _stores(settings, metrics, clients)
@@ -67,21 +67,27 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
         )
 
 
-async def _client(service: str, clients: AsyncExitStack, **options: Any) -> Any:
-    # The SDK itself looks at AWS_DEFAULT_REGION and the profile; ECS says AWS_REGION.
-    region = os.environ.get("AWS_REGION")
-    try:
-        return await clients.enter_async_context(get_session().create_client(service, region_name=region, **options))
-    except NoRegionError:
-        raise ConfigurationError(f"AWS_REGION must be set: the region of {service}") from None
+class _Clients(AsyncExitStack):
+    """Clients of one SDK session: it reads its descriptions of the services once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sdk = get_session()
+
+    async def open(self, service: str, **options: Any) -> Any:
+        """A client of `service`, closed with the others."""
+        # The SDK itself looks at AWS_DEFAULT_REGION and the profile; ECS says AWS_REGION.
+        region = os.environ.get("AWS_REGION")
+        try:
+            return await self.enter_async_context(self._sdk.create_client(service, region_name=region, **options))
+        except NoRegionError:
+            raise ConfigurationError(f"AWS_REGION must be set: the region of {service}") from None
 
 
-async def _secret(
-    secret_id: str | None, parse: Callable[[str], Keys], clients: AsyncExitStack
-) -> KeySecret[Keys] | None:
+async def _secret(secret_id: str | None, parse: Callable[[str], Keys], clients: _Clients) -> KeySecret[Keys] | None:
     if secret_id is None:
         return None
-    return KeySecret(await _client("secretsmanager", clients, config=SECRETS_CONFIG), secret_id, parse)
+    return KeySecret(await clients.open("secretsmanager", config=SECRETS_CONFIG), secret_id, parse)
 
 
 async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, given: Keys) -> Keys:
@@ -94,10 +100,10 @@ async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerS
         raise ConfigurationError(f"EVENFLOW_{setting.upper()}={getattr(settings, setting)}: {error}") from error
 
 
-async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExitStack) -> Stores:
+async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients) -> Stores:
     if settings.store != "dynamodb":
         return clients.enter_context(own_stores(settings))
-    client = await _client("dynamodb", clients, config=dynamodb_config(_DYNAMODB_CONNECTIONS))
+    client = await clients.open("dynamodb", config=dynamodb_config(_DYNAMODB_CONNECTIONS))
     retries = metrics.counter(catalogue.STORE_RETRIES)
 
     def on_retry() -> None:
@@ -112,7 +118,7 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
         sessions=DynamoDBSessionStore(client, tables, on_retry),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
         leases=DynamoDBResponseStore(
-            await _client("dynamodb", clients, config=dynamodb_config(_LEASE_CONNECTIONS)), tables.responses, on_retry
+            await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)), tables.responses, on_retry
         ),
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
@@ -123,32 +129,30 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: AsyncExi
     )
 
 
-async def _dead_letters(settings: HandlerSettings, clients: AsyncExitStack) -> DeadLetters:
+async def _dead_letters(settings: HandlerSettings, clients: _Clients) -> DeadLetters:
     if settings.dead_letters_queue is None:
         return LoggedDeadLetters()
-    return SqsDeadLetters(await _client("sqs", clients, config=SQS_CONFIG), str(settings.dead_letters_queue))
+    return SqsDeadLetters(await clients.open("sqs", config=SQS_CONFIG), str(settings.dead_letters_queue))
 
 
-async def _large_texts(settings: HandlerSettings, clients: AsyncExitStack) -> S3LargeTexts | None:
+async def _large_texts(settings: HandlerSettings, clients: _Clients) -> S3LargeTexts | None:
     if settings.requests_bucket is None:
         return None
-    return S3LargeTexts(await _client("s3", clients, config=S3_CONFIG), settings.requests_bucket)
+    return S3LargeTexts(await clients.open("s3", config=S3_CONFIG), settings.requests_bucket)
 
 
-async def _publication(
-    settings: HandlerSettings, metrics: Metrics, clients: AsyncExitStack
-) -> MetricPublication | None:
+async def _publication(settings: HandlerSettings, metrics: Metrics, clients: _Clients) -> MetricPublication | None:
     if settings.metrics == "prometheus":
         return None
-    client = await _client("cloudwatch", clients, config=CLOUDWATCH_CONFIG)
+    client = await clients.open("cloudwatch", config=CLOUDWATCH_CONFIG)
     return MetricPublication(CloudWatchPublisher(client, settings.metrics_environment), metrics.snapshot())
 
 
-async def _ecs_task(clients: AsyncExitStack) -> EcsTask | None:
+async def _ecs_task(clients: _Clients) -> EcsTask | None:
     metadata_uri = os.environ.get(ECS_METADATA)
     if metadata_uri is None:
         return None
-    client = await _client("ecs", clients, config=ECS_CONFIG)
+    client = await clients.open("ecs", config=ECS_CONFIG)
     try:
         return await EcsTask.own(client, metadata_uri)
     except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:

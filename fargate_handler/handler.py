@@ -66,6 +66,7 @@ class Handler:
 
     Args:
         leave: asks this process to leave.
+        garbage: looks for reference cycles while the node is quiet.
         monotonic: seconds, for all that is measured here.
         wall_time: seconds since the epoch, for what other tasks read.
 
@@ -81,6 +82,7 @@ class Handler:
         adapters: Adapters,
         leave: Callable[[], None],
         *,
+        garbage: GarbageCollection | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
@@ -123,7 +125,7 @@ class Handler:
         self._http = HttpListener(context, settings.page, leave)
         self._websockets = WebSocketListener(context)
         self._protecting: asyncio.Task[None] | None = None
-        self._garbage = GarbageCollection(self._monotonic())
+        self._garbage = garbage
         self._minute = _minute_of(self._wall_time())
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
         self._metrics.end_minute(self._monotonic())
@@ -155,7 +157,6 @@ class Handler:
             )
             self._protecting = self._background.run(protection.keep())
         self._driver.start()
-        self._garbage.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
 
     def reload_agents(self) -> None:
@@ -210,7 +211,8 @@ class Handler:
         self._orchestrator.sweep(now)
         for connection in tuple(self._registry.slow):
             connection.look_at_readers(now)
-        self._garbage.look(now, len(self._registry), self._orchestrator.busy)
+        if self._garbage is not None:
+            self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()

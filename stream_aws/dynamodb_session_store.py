@@ -126,8 +126,9 @@ class DynamoDBSessionStore:
         for name in ("previous_message_id", "replaces", "text_name"):
             if (value := getattr(entry, name)) is not None:
                 item[name] = text(value)
-        if entry.terms:
-            item["terms"] = text(entry.terms)
+        for name in ("terms", "kind"):
+            if value := getattr(entry, name):
+                item[name] = text(value)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -164,5 +165,6 @@ def _read_entry(item: Item) -> LedgerEntry:
         ended=item["ended"]["BOOL"],
         replaces=item.get("replaces", {}).get("S"),
         terms=item.get("terms", {}).get("S", ""),
+        kind=item.get("kind", {}).get("S", ""),
         text_name=item.get("text_name", {}).get("S"),
     )

@@ -19,7 +19,7 @@ class LedgerEntry:
     """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember.
 
     `replaces`: the message before it, where the model is to see neither that nor its answer any more.
-    `terms` is the text of its `stream_core.message_terms.MessageTerms`.
+    `terms` and `kind` are the texts of its `MessageTerms` and its `MessageKind`; empty for those of a chat's message.
     `text_name`: where a text that is too large is kept (`LargeTexts`); `text` is empty then.
     """
 
@@ -32,6 +32,7 @@ class LedgerEntry:
     ended: bool = False
     replaces: str | None = None
     terms: str = ""
+    kind: str = ""
     text_name: str | None = None
 
 

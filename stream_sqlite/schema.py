@@ -64,6 +64,7 @@ CREATE TABLE messages (
     ended INTEGER NOT NULL,
     replaces TEXT,
     terms TEXT NOT NULL,
+    kind TEXT NOT NULL,
     text_name TEXT,
     expires_at REAL NOT NULL,
     UNIQUE (channel, message_id)

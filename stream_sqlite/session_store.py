@@ -12,7 +12,7 @@ from stream_sqlite.expiry import Expiry
 from stream_sqlite.response_store import create
 from stream_sqlite.transactions import Transactions
 
-_ENTRY = "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, text_name"
+_ENTRY = "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, kind, text_name"
 
 
 class SQLiteSessionStore:
@@ -70,7 +70,7 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
         )
     connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (channel, entry.message_id, expires_at))
     connection.execute(
-        f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             channel,
             expires_at,
@@ -83,6 +83,7 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
             entry.ended,
             entry.replaces,
             entry.terms,
+            entry.kind,
             entry.text_name,
         ),
     )
@@ -106,7 +107,17 @@ def _read_entry(
     ended: int,
     *rest: str | None,
 ) -> LedgerEntry:
-    replaces, terms, text_name = rest
+    replaces, terms, kind, text_name = rest
     return LedgerEntry(
-        message_id, previous_message_id, text, response_id, owner, answer, bool(ended), replaces, terms or "", text_name
+        message_id,
+        previous_message_id,
+        text,
+        response_id,
+        owner,
+        answer,
+        bool(ended),
+        replaces,
+        terms or "",
+        kind or "",
+        text_name,
     )

@@ -10,6 +10,7 @@ from typing import Literal
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import PATHS as DOCUMENTS
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
@@ -23,7 +24,6 @@ from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.openai.realtime_refusal import refuse_realtime
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
-from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from stream_core import openai_realtime
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
 from stream_core.http_bodies import Health

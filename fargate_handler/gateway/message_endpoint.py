@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.events_cookie import events_cookie
+from fargate_handler.gateway.cookies import events_cookie
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     claims_of,
@@ -18,7 +18,7 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
-from fargate_handler.gateway.waking_reader import reading
+from fargate_handler.gateway.resumption import reading
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core import metric_catalogue as catalogue
 from stream_core.http_bodies import MessageAccepted, ResponseStatus
@@ -39,17 +39,9 @@ class MessageEndpoint:
         context = self._context
         claims = claims_of(request, context)
         message = parse(POSTED_MESSAGE, await request.read())
-        event = IngestEvent(
-            claims.channel,
-            message.message_id,
-            message.previous_message_id,
-            message.payload.text,
-            context.limits.grace_seconds,
-            replaces=message.replaces,
-            terms=message.payload.terms(claims.user),
-        )
         # A client that hangs up now has sent its message all the same.
-        stream, _ = await asyncio.shield(context.background.run(context.orchestrator.submit(event)))
+        submitting = context.background.run(context.orchestrator.submit(IngestEvent.of_chat(claims, message)))
+        stream, _ = await asyncio.shield(submitting)
         body = MessageAccepted(response_id=stream.response_id, message_id=stream.message_id, status=stream.state)
         answer = json_answer(body.model_dump(), status=202)
         if message.cookie:

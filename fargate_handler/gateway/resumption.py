@@ -1,15 +1,18 @@
-"""Where a client that comes back goes on, in whichever copy of the response this task has."""
+"""Requests that read a response: how they are woken, and where they go on in whichever copy of it this task has."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.waking_reader import reading
 from stream_core.channel import Channel
-from stream_core.errors import InvalidRequest, Overloaded
+from stream_core.errors import InvalidRequest, Overloaded, RateLimited
+from stream_core.limits import Limits
 from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import ResumePoint, resume_point
+from stream_core.resume_point import EVERYTHING, ResumePoint, resume_point
 
 PATIENCE_SECONDS = 20.0
 """Longer than a lease: by then somebody else is the owner."""
@@ -20,6 +23,98 @@ class Resumption(NamedTuple):
 
     stream: ResponseStream
     point: ResumePoint
+
+
+class WakingReader:
+    """A reader that is only woken: whoever waits reads the log. It goes from copy to copy of a response.
+
+    Attributes:
+        stream: the copy that is read now.
+        left_behind: whether that goes on no more; another one has the rest.
+    """
+
+    __slots__ = ("_limits", "_news", "left_behind", "stream")
+
+    def __init__(self, stream: ResponseStream, limits: Limits) -> None:
+        self.stream = stream
+        self.left_behind = False
+        self._limits = limits
+        self._news = asyncio.Event()
+
+    @property
+    def holds_model(self) -> bool:
+        """No: a request never pauses."""
+        return False
+
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """There is news."""
+        self._news.set()
+
+    def lost(self) -> None:
+        """This copy goes on no more."""
+        self.left_behind = True
+        self._news.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for news at most so long; whether there is any. What there was when it was attached counts as news, once."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        self._news.clear()
+        return True
+
+    async def go_on(
+        self, context: GatewayContext, after: int = EVERYTHING, epoch: int | None = None, param: str = ""
+    ) -> ResumePoint:
+        """Read the next copy of the response from now on; where it is to be read from, behind what the reader has.
+
+        Args:
+            after, epoch, param: of `resume`; what they say by default is that the reader has nothing yet.
+
+        Raises:
+            EvenflowError: of `resume`; or the copy has as many readers as it may.
+        """
+        self.detach()
+        stream, point = await resume(context, self.stream.response_id, self.stream.channel, after, epoch, param)
+        self.stream = stream
+        self.attach()
+        return point
+
+    def attach(self) -> None:
+        """Be woken from now on.
+
+        Raises:
+            RateLimited: the response has as many readers as it may.
+        """
+        if len(self.stream.readers) >= self._limits.readers_per_response:
+            raise RateLimited(
+                "this response has as many readers as it may; close one and ask again",
+                code="response_readers",
+                retry_after_ms=1000,
+            )
+        self.left_behind = False
+        self.stream.attach(self)
+
+    def detach(self) -> None:
+        """Be woken no more."""
+        self.stream.detach(self)
+
+
+@contextmanager
+def reading(stream: ResponseStream, limits: Limits) -> Iterator[WakingReader]:
+    """Be a reader of the response for the length of a request.
+
+    Raises:
+        RateLimited: the response has as many readers as it may.
+    """
+    reader = WakingReader(stream, limits)
+    reader.attach()
+    try:
+        yield reader
+    finally:
+        reader.detach()
 
 
 async def resume(

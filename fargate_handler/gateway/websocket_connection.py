@@ -285,15 +285,7 @@ class WebSocketConnection(WSListener):
 
     async def _submit(self, message: ChatMessageFrame) -> None:
         context = self.context
-        event = IngestEvent(
-            self.channel,
-            message.message_id,
-            message.previous_message_id,
-            message.payload.text,
-            context.limits.grace_seconds,
-            replaces=message.replaces,
-            terms=message.payload.terms(self.session.claims.user),
-        )
+        event = IngestEvent.of_chat(self.session.claims, message)
         stream, duplicate = await context.orchestrator.submit(event)
         if self.session.state is SessionState.CLOSED:
             return  # the client left while its message was accepted: the answer waits for it

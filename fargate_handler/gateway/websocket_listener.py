@@ -11,11 +11,11 @@ from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUp
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, http_address
 from fargate_handler.gateway.head_first import HeadFirst
 from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.openai.realtime_refusal import RealtimeRefusal
-from fargate_handler.gateway.sticky_cookie import released_cookie, sticky_cookie
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core import openai_realtime
 from stream_core.allowed_origins import is_own_page

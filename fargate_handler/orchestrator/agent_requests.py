@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fargate_handler.orchestrator.whole_request import WholeRequest, asked_in, brings_conversation
+from fargate_handler.orchestrator.whole_request import WholeRequest, asked_by
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.agents import Agent, Agents
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, MessageKind
 from stream_core.message_terms import MessageTerms
 
 
@@ -26,31 +27,33 @@ class AgentRequests:
         self._agents = agents
         self._models = models or {}
 
-    def check(self, channel: Channel) -> None:
+    def check(self, channel: Channel, kind: MessageKind = CHAT) -> None:
         """Whether the channel's agent is still there.
 
         Raises:
             NotFound: it isn't.
         """
-        self._agent_of(channel)
+        self._agent_of(channel, kind)
 
-    def asked(self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms) -> WholeRequest:
+    def asked(
+        self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms, kind: MessageKind = CHAT
+    ) -> WholeRequest:
         """What the model is asked by the last one of `turns`.
 
         Raises:
             NotFound: the channel's agent is no longer there.
         """
-        agent, asked = self._agent_of(channel), asked_in(channel, turns)
+        agent, asked = self._agent_of(channel, kind), asked_by(kind, turns)
         model = terms.model or agent.model or ""
         asked = replace(asked, model=self._models.get(model, model), user=terms.user, metadata=terms.metadata)
-        if brings_conversation(channel):
+        if kind.brings_conversation:
             return asked
         instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
         return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
 
-    def limits(self, channel: Channel, terms: MessageTerms, limits: Limits) -> Limits:
+    def limits(self, channel: Channel, terms: MessageTerms, limits: Limits, kind: MessageKind = CHAT) -> Limits:
         """The node's limits with the deadlines of the agent and of the message: the shorter of the two for the whole answer."""
-        agent = self._agent_of(channel)
+        agent = self._agent_of(channel, kind)
         whole = [agent.deadline_seconds or limits.model_deadline_seconds]
         if terms.timeout_ms is not None:
             whole.append(terms.timeout_ms / 1000)
@@ -61,8 +64,8 @@ class AgentRequests:
             return limits  # shared by most answers: a copy has sixty fields
         return limits.model_copy(update=deadlines)
 
-    def _agent_of(self, channel: Channel) -> Agent:
-        if self._agents is None or brings_conversation(channel):
+    def _agent_of(self, channel: Channel, kind: MessageKind) -> Agent:
+        if self._agents is None or kind.brings_conversation:
             return Agent()
         return self._agents.find(channel.agent)
 

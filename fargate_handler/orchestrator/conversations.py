@@ -6,11 +6,11 @@ import asyncio
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
-from fargate_handler.orchestrator.whole_request import brings_conversation
 from stream_core.channel import Channel
 from stream_core.conversation import Conversation
 from stream_core.errors import RateLimited
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, MessageKind
 
 
 class Conversations:
@@ -32,8 +32,8 @@ class Conversations:
         """The conversation, if it has begun here."""
         return self._known.get(channel)
 
-    def open(self, channel: Channel, now: float) -> Conversation:
-        """The conversation, begun now if need be.
+    def open(self, channel: Channel, now: float, kind: MessageKind = CHAT) -> Conversation:
+        """The conversation, begun now if need be for messages of this kind.
 
         Raises:
             RateLimited: there are as many as there may be, and all of them are busy.
@@ -42,10 +42,8 @@ class Conversations:
         if conversation is None:
             self._make_room()
             # What a request brings is nothing to the next one: kept, prompts would fill the memory.
-            keeps_history = not brings_conversation(channel)
-            conversation = self._known[channel] = Conversation(
-                self._limits.of(channel.tenant), now, keeps_history=keeps_history
-            )
+            limits, keeps_history = self._limits.of(channel.tenant), not kind.brings_conversation
+            conversation = self._known[channel] = Conversation(limits, now, keeps_history=keeps_history)
         conversation.used_at = now
         self._known.move_to_end(channel)
         return conversation

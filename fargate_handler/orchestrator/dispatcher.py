@@ -9,12 +9,7 @@ from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
-from fargate_handler.orchestrator.whole_request import (
-    WholeRequest,
-    brings_conversation,
-    can_go_on,
-    comes_once,
-)
+from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
@@ -23,6 +18,7 @@ from stream_core.conversation import Turn
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import NotFound, RateLimited
 from stream_core.limits import Limits
+from stream_core.message_kind import MessageKind
 from stream_core.message_terms import MessageTerms
 from stream_core.response_stream import ResponseStream
 
@@ -60,13 +56,13 @@ class Dispatcher:
         self._monotonic = monotonic
         self._retries = metrics.counter(catalogue.GENERATION_RETRIES)
 
-    def check(self, channel: Channel) -> None:
+    def check(self, channel: Channel, kind: MessageKind) -> None:
         """Whether the channel's agent is still there.
 
         Raises:
             NotFound: it isn't.
         """
-        self._requests.check(channel)
+        self._requests.check(channel, kind)
 
     def new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
         """An empty response on this task's clock."""
@@ -79,32 +75,38 @@ class Dispatcher:
             monotonic=self._monotonic,
         )
 
-    def begin(self, stream: ResponseStream, turns: tuple[Turn, ...], terms: MessageTerms, grace_seconds: float) -> None:
-        """Generate the response to the last one of `turns`.
-
-        Args:
-            grace_seconds: without a reader for so long, the model is cancelled.
-        """
-        workload, channel = self._workload, stream.channel
+    def begin(
+        self,
+        stream: ResponseStream,
+        kind: MessageKind,
+        turns: tuple[Turn, ...],
+        terms: MessageTerms,
+        *,
+        inherited: bool = False,
+    ) -> None:
+        """Generate the response to the last one of `turns`."""
+        workload = self._workload
+        grace_seconds = self._limits.grace_seconds
+        # However short its own grace is: readers of one that is inherited have to find this task first.
+        if kind.grace_seconds is not None and not inherited:
+            grace_seconds = kind.grace_seconds
         workload.responses.add(stream)
         if not stream.readers:
             # Only now can one come, however long the ledger took.
             stream.unread_since = self._monotonic()
-        if brings_conversation(channel):
+        if kind.brings_conversation:
             workload.held_requests.begin(stream, turns[-1].text.encode())
-        asked, limits, gone = self._what_is_asked(channel, turns, terms)
+        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
         generation = Generation(
             stream=stream,
+            kind=kind,
             asked=asked,
             source=self._source,
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,
-            # A program would take a ready-made answer for the model's.
-            fallback_text="" if brings_conversation(channel) else self._fallback_text,
-            continues=lambda: self._source.continues and can_go_on(channel, asked, stream.log.entries),
-            # Whoever sent a key would only be given the same error again.
-            sender_repeats=comes_once(channel),
+            fallback_text=self._fallback_text if kind.falls_back else "",
+            continues=lambda: self._source.continues and can_go_on(kind, asked, stream.log.entries),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
             on_attempt=self._attempted_again,
@@ -127,8 +129,9 @@ class Dispatcher:
             stale.abandon()  # under a lease that was lost without our hearing of it
         if not workload.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
-        conversation = workload.conversations.open(channel, self._monotonic())
-        workload.begin(channel)
+        kind = MessageKind.from_text(left.message.kind)
+        conversation = workload.conversations.open(channel, self._monotonic(), kind)
+        workload.begin(channel, kind)
         if conversation.known_response(left.message.message_id) != response_id:
             conversation.catch_up(left.conversation, self._ledger.owner)
         stream = self.new_stream(response_id, left.message.message_id, channel)
@@ -141,18 +144,18 @@ class Dispatcher:
         self._ledger.go_on(stream, left.lease, len(entries))
         turns = conversation.begin_late(left.message.message_id, left.message.text)
         terms = MessageTerms.from_text(left.message.terms)
-        self.begin(stream, turns, terms, self._limits.grace_seconds)
+        self.begin(stream, kind, turns, terms, inherited=True)
         if copy is not None:
             copy.lose()
         return True
 
     def _what_is_asked(
-        self, channel: Channel, turns: tuple[Turn, ...], terms: MessageTerms
+        self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
     ) -> tuple[WholeRequest, Limits, NotFound | None]:
         """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
         try:
-            asked = self._requests.asked(channel, turns, terms)
-            return asked, self._requests.limits(channel, terms, self._limits), None
+            asked = self._requests.asked(channel, turns, terms, kind)
+            return asked, self._requests.limits(channel, terms, self._limits, kind), None
         except NotFound as gone:
             return WholeRequest(turns), self._limits, gone
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fargate_handler.background import Background
 from fargate_handler.orchestrator.model_watch import ModelWatch
 from fargate_handler.orchestrator.replacing_sink import ReplacingSink
-from fargate_handler.orchestrator.whole_request import WholeRequest, brings_conversation, caller_of
+from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.errors import (
@@ -24,6 +24,7 @@ from stream_core.errors import (
     UpstreamTimeout,
 )
 from stream_core.limits import Limits
+from stream_core.message_kind import MessageKind
 from stream_core.response_stream import ResponseFull, ResponseStream
 
 _logger = logging.getLogger(__name__)
@@ -44,11 +45,11 @@ class Generation:
 
     Args:
         stream: where the tokens go; closed when the generation has ended.
+        kind: what its message is.
         asked: what the model sees.
         grace_seconds: without a reader for so long, the model is cancelled.
         fallback_text: the answer when every attempt failed and nothing was delivered; empty for the error.
         continues: whether the source can go on from the text that stands.
-        sender_repeats: whether the sender asks again by itself where the model's server answers with a status.
         in_force: whether this task may say how the response ends; while it may not, the end waits.
         on_attempt: called as each attempt after the first begins.
         on_end: called once, when the response has ended, or was abandoned, and the model is closed.
@@ -58,6 +59,7 @@ class Generation:
         self,
         *,
         stream: ResponseStream,
+        kind: MessageKind,
         asked: WholeRequest,
         source: TokenSource,
         clock: DeliveryClock,
@@ -65,13 +67,13 @@ class Generation:
         grace_seconds: float,
         fallback_text: str,
         continues: Callable[[], bool],
-        sender_repeats: bool,
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
         on_attempt: Callable[[], None],
         on_end: Callable[[Generation], None],
     ) -> None:
         self.stream = stream
+        self.kind = kind
         self.started_at: float | None = None
         self._asked = asked
         self._source = source
@@ -80,7 +82,6 @@ class Generation:
         self._grace = grace_seconds
         self._fallback_text = fallback_text
         self._continues = continues
-        self._sender_repeats = sender_repeats
         self._monotonic = monotonic
         self._in_force = in_force
         self._on_attempt = on_attempt
@@ -181,7 +182,8 @@ class Generation:
     def _is_tried_again(self, error: EvenflowError) -> bool:
         if isinstance(error, ModelRefused | UpstreamRejected) or self.stream.attempt >= self._last_attempt:
             return False
-        if isinstance(error, UpstreamAnswered) and self._sender_repeats and not self.stream.log.text:
+        sender_repeats = not self.kind.repeatable  # who sent a key would only be given the same error again
+        if isinstance(error, UpstreamAnswered) and sender_repeats and not self.stream.log.text:
             return False
         pause = (error.retry_after_ms or 0) / 1000
         # Behind the deadline an attempt would only be paid for.
@@ -224,9 +226,9 @@ class Generation:
             self._prefix,
             key,
             asked.options,
-            marked=brings_conversation(stream.channel),
+            marked=self.kind.brings_conversation,
             model=asked.model,
-            caller=caller_of(stream.channel, stream.message_id, asked),
+            caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
         )
         replaces = not self._prefix and bool(stream.log.text)
         sink = ReplacingSink(stream) if replaces else stream

@@ -26,7 +26,7 @@ class Generations:
 
     Args:
         monotonic: seconds.
-        on_end: called with the stream of each generation that has ended, or was abandoned.
+        on_end: called with each generation that has ended, or was abandoned.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Generations:
         limits: Limits,
         metrics: Metrics,
         monotonic: Callable[[], float],
-        on_end: Callable[[ResponseStream], None],
+        on_end: Callable[[Generation], None],
     ) -> None:
         self._limits = limits
         self._metrics = metrics
@@ -83,7 +83,7 @@ class Generations:
             self._queue.remove(stream.channel.tenant, generation)
         if self._running.get(stream.response_id) is generation:
             del self._running[stream.response_id]
-        self._on_end(stream)
+        self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
         while not self._full and (waiting := self._queue.take()) is not None:

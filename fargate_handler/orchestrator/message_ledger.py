@@ -90,6 +90,7 @@ class MessageLedger:
             self.owner,
             replaces=event.replaces,
             terms=event.terms.to_text(),
+            kind=event.kind.to_text(),
         )
         with self._reachable():
             entry = await self._texts.put(entry)

@@ -12,7 +12,6 @@ from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
-from fargate_handler.orchestrator.whole_request import limited_as
 from fargate_handler.orchestrator.workload import Workload
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
@@ -91,7 +90,7 @@ class Orchestrator:
             NotFound: the session's agent is no longer there.
         """
         try:
-            with self._workload.waiting_for_turn(limited_as(event.channel)):
+            with self._workload.waiting_for_turn(event.kind.limited_as or event.channel):
                 return await self._submit(event, event.channel)
         except EvenflowError as refusal:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
@@ -99,12 +98,12 @@ class Orchestrator:
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         async with self._conversations.turn(channel):
-            conversation = self._conversations.open(channel, self._monotonic())
+            conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
             given_up = known is not None and self._was_given_up(known)
             if known is not None and self.responses.remembers(known) and not given_up:
                 return Submission(self.responses.get(known, channel), duplicate=True)
-            self._workload.limiting(channel).check_rate(self._monotonic())
+            self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
             fresh = conversation.stale or given_up
             if fresh:
                 await self._catch_up(conversation, channel)
@@ -146,14 +145,14 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel = self._monotonic(), event.channel
         self._workload.check(channel.tenant)
-        self._dispatcher.check(channel)
+        self._dispatcher.check(channel, event.kind)
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
-        self._workload.limiting(channel).check_in_flight()
+        self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, channel)
-        with self._workload.accepting(channel):
+        with self._workload.accepting(channel, event.kind):
             await self._ledger.accept(event, stream)
         turns = conversation.accept(event.message_id, stream.response_id, event.text, now, event.replaces)
-        self._dispatcher.begin(stream, turns, event.terms, event.grace_seconds)
+        self._dispatcher.begin(stream, event.kind, turns, event.terms)
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:

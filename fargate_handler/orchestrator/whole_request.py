@@ -12,12 +12,11 @@ from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.channel import Channel
 from stream_core.conversation import ToolCall, Turn, text_of_parts
 from stream_core.marked_text import has_marks
+from stream_core.message_kind import MessageKind
 from stream_core.response_log import LogEntry, slice_of
 
 AGENT = "openai/chat"
-"""The agent of their channels. No session can have it: `POST /session` takes no name with a slash."""
-
-_ONCE = "once_"
+"""The agent of their channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +67,19 @@ def _turn(role: str, text: str, calls: str | list[list[str]] = "", more: dict[st
     return Turn(role, text, tuple(ToolCall(*call) for call in calls), parts=parts, extra=extra)
 
 
-def asked_in(channel: Channel, turns: Sequence[Turn]) -> WholeRequest:
-    """What the model is asked by the last one of `turns`, which are what is known of the channel's conversation."""
-    if channel.agent == AGENT:
+def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
+    """What the model is asked by the last one of `turns`, which are what is known of its conversation."""
+    if kind.brings_conversation:
         return WholeRequest.from_text(turns[-1].text)
     return WholeRequest(tuple(turns))
 
 
-def brings_conversation(channel: Channel) -> bool:
-    """Whether the channel's messages are whole requests."""
-    return channel.agent == AGENT
-
-
-def can_go_on(channel: Channel, asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+def can_go_on(kind: MessageKind, asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
     """Whether a model that continues answers can continue the one that has `begun`: only from what it says, and nothing else.
 
     Of several answers it would begin each with what the first one said.
     """
-    if channel.agent != AGENT:
+    if not kind.brings_conversation:
         return True
     return asked.options.passed.get("n", 1) == 1 and not has_marks(slice_of(begun, 0).text)
 
@@ -101,29 +95,15 @@ def repeatable_channel(tenant: str, digest: str, session: Channel | None = None)
 
 def single_channel(tenant: str, unique: str, session: Channel | None = None) -> Channel:
     """The channel of a request that nobody can send again; `session` as above."""
-    return _channel(tenant, f"{_ONCE}{unique}", session)
+    return _channel(tenant, f"once_{unique}", session)
 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
-    # So that whichever task has the response knows whose limits it is under.
+    # No other sender's, nor any session's: what `POST /session` takes has no slash.
     return Channel(tenant, AGENT, name if session is None else f"{name}/{session.agent}/{session.session}")
 
 
-def limited_as(channel: Channel) -> Channel:
-    """The session whose limits the channel's messages are under: the one whose token they came with, or their own."""
-    if channel.agent != AGENT:
-        return channel
-    _, *session = channel.session.split("/", 2)
-    return Channel(channel.tenant, *session) if session else channel
-
-
-def caller_of(channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
+def caller_of(kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
     """For whom the channel's message is answered. A request that came with a tenant's own key has no session."""
-    limited = limited_as(channel)
-    session = "" if limited.agent == AGENT else limited.session
-    return Caller(session, asked.user, channel.tenant, message_id, asked.metadata)
-
-
-def comes_once(channel: Channel) -> bool:
-    """Whether nobody can send the channel's only message again: nothing of it need be remembered."""
-    return channel.agent == AGENT and channel.session.startswith(_ONCE)
+    session = kind.limited_as or (None if kind.brings_conversation else channel)
+    return Caller(session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata)

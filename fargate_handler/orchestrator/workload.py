@@ -8,15 +8,16 @@ from contextlib import contextmanager
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.conversations import Conversations
+from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.responses import Responses
-from fargate_handler.orchestrator.whole_request import comes_once, limited_as
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.conversation import REMEMBERED, Conversation
 from stream_core.errors import Overloaded, RateLimited
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, MessageKind
 from stream_core.response_stream import ResponseStream
 
 
@@ -103,27 +104,29 @@ class Workload:
                 del self._accepting[channel]
 
     @contextmanager
-    def accepting(self, channel: Channel) -> Iterator[None]:
+    def accepting(self, channel: Channel, kind: MessageKind) -> Iterator[None]:
         """Count a message that is put on record; it stays in flight unless that fails."""
-        self.begin(channel)
+        self.begin(channel, kind)
         self._being_accepted += 1
         try:
             yield
         except BaseException:
-            self._end(channel)
+            self._end(channel, kind)
             raise
         finally:
             self._being_accepted -= 1
 
-    def begin(self, channel: Channel) -> None:
+    def begin(self, channel: Channel, kind: MessageKind) -> None:
         """Count a message in flight; a conversation counts its own by itself."""
-        if limited_as(channel) != channel:
-            self.limiting(channel).in_flight += 1
+        if kind.limited_as is not None:
+            self.limiting(channel, kind).in_flight += 1
         self._in_flight_of_tenant[channel.tenant] += 1
 
-    def limiting(self, channel: Channel) -> Conversation:
+    def limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
         """The conversation under whose limits the channel's messages are."""
-        return self.conversations.open(limited_as(channel), self._monotonic())
+        if kind.limited_as is not None:
+            return self.conversations.open(kind.limited_as, self._monotonic(), CHAT)
+        return self.conversations.open(channel, self._monotonic(), kind)
 
     def lose(self, stream: ResponseStream) -> None:
         """Another task goes on with this response; its readers here follow it there."""
@@ -141,24 +144,25 @@ class Workload:
         self.responses.sweep(now)
         self.conversations.sweep(now)
 
-    def _release(self, stream: ResponseStream) -> None:
+    def _release(self, generation: Generation) -> None:
         """A generation has ended, or was abandoned."""
-        self._end(stream.channel)
+        stream, kind = generation.stream, generation.kind
+        self._end(stream.channel, kind)
         self.held_requests.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state in REMEMBERED and not stream.degraded
             conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
             conversation.stale |= not stream.state.terminal
-            if comes_once(stream.channel):
+            if not kind.repeatable:
                 self.conversations.forget(stream.channel)
         # Another copy may have taken its place.
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
 
-    def _end(self, channel: Channel) -> None:
-        if limited_as(channel) != channel:
-            self.limiting(channel).in_flight -= 1
+    def _end(self, channel: Channel, kind: MessageKind) -> None:
+        if kind.limited_as is not None:
+            self.limiting(channel, kind).in_flight -= 1
         self._in_flight_of_tenant[channel.tenant] -= 1
         if not self._in_flight_of_tenant[channel.tenant]:
             del self._in_flight_of_tenant[channel.tenant]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from stream_core.api_documents.client_limits import client_limits
@@ -60,6 +61,7 @@ def _models(channel: Channel) -> tuple[Model, ...]:
     return tuple(dict.fromkeys((*channel.received, *sent)))
 
 
+@cache
 def _schemas() -> dict[str, Any]:
     received = [model for channel in CHANNELS for model in channel.received]
     sent = [model for channel in CHANNELS for model in _models(channel) if model not in channel.received]

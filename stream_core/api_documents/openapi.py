@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from stream_core.api_documents.client_limits import client_limits
@@ -54,6 +55,11 @@ SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def _schemas() -> dict[str, Any]:
+    return component_schemas(RECEIVED, SENT)
+
+
 def openapi_document(limits: Limits) -> dict[str, Any]:
     """The document of a server with these limits."""
     return {
@@ -68,7 +74,7 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "paths": _paths(),
         "components": {
-            "schemas": component_schemas(RECEIVED, SENT),
+            "schemas": _schemas(),
             "securitySchemes": SECURITY_SCHEMES,
             "headers": {
                 name: {"description": meaning, "schema": schema} for name, (meaning, schema) in HEADERS.items()

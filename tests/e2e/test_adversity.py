@@ -10,7 +10,7 @@ from tests.e2e.conftest import Converse
 from tests.e2e.conversation import Conversation, generations_running, until_no_model_runs
 from tests.e2e.rough_network import LIKE_3G, RoughNetwork, WebSockets
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
 
 Interruption = Callable[[Conversation, RoughNetwork], None]
@@ -34,7 +34,7 @@ def network_of_all_tests() -> Iterator[RoughNetwork]:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve, network: RoughNetwork) -> ServerProcess:
+def server(serve_module: ServeProcess, network: RoughNetwork) -> ServerProcess:
     """Pages, calls and WebSockets have one address. Who comes no more is waited for shorter than usual."""
     server = serve_module(public_ws_url=network.ws_url, grace_seconds=_GRACE_SECONDS)
     network.lead_to(server)

@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.rough_network import RoughNetwork
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.deployment import Deployment
 from tests.integration.server_process import ServerProcess
 
@@ -41,7 +41,7 @@ def stock_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve, stock_page: Path) -> ServerProcess:
+def server(serve_module: ServeProcess, stock_page: Path) -> ServerProcess:
     """It serves the tiny page in the place of the real one, under the same policy."""
     return serve_module(page=stock_page)
 

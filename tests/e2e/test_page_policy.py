@@ -14,7 +14,7 @@ from tests.e2e.conftest import OpenPage
 from tests.e2e.conversation import Conversation, until_no_model_runs
 from tests.e2e.rough_network import RoughNetwork
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ROOT, ServerProcess
 
 _TEMPLATE = ROOT / "tests/infrastructure/snapshots/prod/edge.json"
@@ -55,7 +55,7 @@ def network_of_all_tests() -> Iterator[RoughNetwork]:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve, network: RoughNetwork) -> ServerProcess:
+def server(serve_module: ServeProcess, network: RoughNetwork) -> ServerProcess:
     """Page and WebSocket have one origin, as in AWS: `'self'` must be enough."""
     server = serve_module(public_ws_url=network.ws_url)
     network.lead_to(server)

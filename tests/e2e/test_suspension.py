@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, CDPSession, Page
 from tests.e2e.conversation import Conversation, generations_running, until_no_model_runs
 from tests.e2e.rough_network import RoughNetwork
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
 
 pytestmark = pytest.mark.timeout(120)
@@ -65,7 +65,7 @@ def network_of_all_tests() -> Iterator[RoughNetwork]:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve, network: RoughNetwork) -> ServerProcess:
+def server(serve_module: ServeProcess, network: RoughNetwork) -> ServerProcess:
     server = serve_module(public_ws_url=network.ws_url)
     network.lead_to(server)
     return server

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from tests.e2e.conftest import OpenPage
 from tests.e2e.conversation import Conversation
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.grpc_workers.conftest import Workers
 from tests.integration.grpc_workers.worker_process import WorkerProcess
 
@@ -20,9 +20,11 @@ _TRIES = 4
 _NOTE_CLICKS = """() => addEventListener("click", () => { window.clickedAt = Date.now(); }, { capture: true })"""
 
 
-def test_the_stop_button_ends_the_work_of_the_worker(open_page: OpenPage, serve: Serve, workers: Workers) -> None:
+def test_the_stop_button_ends_the_work_of_the_worker(
+    open_page: OpenPage, serve_process: ServeProcess, workers: Workers
+) -> None:
     worker = workers()
-    server = serve(model="grpc", workers=worker.address, fallback_text="")
+    server = serve_process(model="grpc", workers=worker.address, fallback_text="")
     conversation = Conversation(open_page("about:blank"), server).open()
     conversation.page.evaluate(_NOTE_CLICKS)
     with ThreadPoolExecutor(1) as aside:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fargate_handler import deactivation
-from fargate_handler.gateway import sticky_cookie
+from fargate_handler.gateway import cookies
 from fargate_handler.public_models import parse_models
 from fargate_handler.settings import HandlerSettings
 from stream_core.agents import agents_from_json
@@ -45,8 +45,8 @@ def test_readers_stay_with_their_task_by_the_cookie_that_it_sets(synthesis: Synt
         attributes = _attributes(group, "TargetGroupAttributes")
         assert attributes["stickiness.enabled"] == "true"
         assert attributes["stickiness.type"] == "app_cookie"
-        assert attributes["stickiness.app_cookie.cookie_name"] == sticky_cookie.NAME == "WSID"
-        assert attributes["stickiness.app_cookie.duration_seconds"] == str(sticky_cookie.LIFETIME_SECONDS) == "3600"
+        assert attributes["stickiness.app_cookie.cookie_name"] == cookies.STICKY_COOKIE == "WSID"
+        assert attributes["stickiness.app_cookie.duration_seconds"] == str(cookies.STICKY_SECONDS) == "3600"
 
 
 def test_both_ports_are_checked_at_health_every_ten_seconds(synthesis: Synthesis) -> None:

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 
 from tests.integration.answer import Answer, Frame
 from tests.integration.frame_reader import FRAME_SECONDS, FrameReader
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import Server
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
@@ -178,7 +178,7 @@ class ChatSession:
         self.http_url: str = opened["http_url"]
         self._http = http
 
-    def at(self, server: ServerProcess) -> ChatSession:
+    def at(self, server: Server) -> ChatSession:
         """The same session at another task."""
         opened = {"session_id": self.session_id, "token": self.token}
         return ChatSession(self._http, {**opened, "ws_url": server.ws_url, "http_url": server.http_url})

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
 import aiohttp
 import pytest
+import uvloop
 
 from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
-from tests.integration.deployment import SIGNING_KEYS, Deployment
-from tests.integration.server_process import ServerProcess
+from tests.integration.deployment import SIGNING_KEYS, AwsDeployment, Deployment, LocalDeployment
+from tests.integration.local_server import LocalServer, LocalServers
+from tests.integration.server_process import Server, ServerProcess
 
-Serve = Callable[..., ServerProcess]
-"""Starts a server; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`, `environment` has any others."""
+Serve = LocalServers
+"""Starts servers in the test's loop: `await serve(grace_seconds=1)`."""
+
+ServeProcess = Callable[..., ServerProcess]
+"""Starts a process; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`, `environment` has others."""
 
 OpenSession = Callable[..., Awaitable[ChatSession]]
-"""Opens a session at the shared server, or at the one that is given first."""
+"""Opens a session at the test's shared server, or at the one that is given first."""
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that the handler runs in."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Start servers in this loop, for one test."""
+    servers = LocalServers()
+    yield servers
+    await servers.stop()
+
+
+@pytest.fixture
+async def shared_server(serve: Serve) -> LocalServer:
+    """The server for every test that is content with the defaults."""
+    return await serve.shared()
 
 
 def _variables(settings: dict[str, object]) -> dict[str, str]:
     return {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
 
 
-def _serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+def _serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     started: list[ServerProcess] = []
 
     def serve(environment: Mapping[str, str] | None = None, **settings: object) -> ServerProcess:
@@ -45,20 +70,20 @@ def _serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Start servers for one test."""
+def serve_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """Start processes for one test."""
     yield from _serving(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def serve_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Start servers for all tests of a module."""
+def serve_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """Start processes for all tests of a module."""
     yield from _serving(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The server for every test that is content with the defaults."""
+def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The process for every test that is content with the defaults."""
     for serve in _serving(tmp_path_factory):
         yield serve()
 
@@ -79,23 +104,38 @@ def emulated_dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dyna
         yield running
 
 
-def _deployment(aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: Serve) -> Deployment:
+@pytest.fixture
+def deployment(serve: Serve) -> LocalDeployment:
+    """Tasks in this loop that share their stores, and none yet."""
+    return LocalDeployment(serve)
+
+
+@pytest.fixture
+def aws_deployment(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AwsDeployment:
+    """Tasks in this loop on tables of their own, and none yet."""
+    tables = emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}")
+    return AwsDeployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve)
+
+
+def _process_deployment(aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: ServeProcess) -> Deployment:
     tables = dynamodb.create_tables(f"test{time.monotonic_ns()}")
     return Deployment(aws.environment | dynamodb.environment, tables, serve)
 
 
 @pytest.fixture
-def deployment(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> Deployment:
-    """Tables for one test, and no task yet."""
-    return _deployment(emulated_aws, emulated_dynamodb, serve)
+def process_deployment(
+    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess
+) -> Deployment:
+    """Tables for one test, and no process yet."""
+    return _process_deployment(emulated_aws, emulated_dynamodb, serve_process)
 
 
 @pytest.fixture(scope="module")
-def shared_deployment(
-    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve_module: Serve
+def shared_process_deployment(
+    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve_module: ServeProcess
 ) -> Deployment:
     """Tables for all tests of a module."""
-    return _deployment(emulated_aws, emulated_dynamodb, serve_module)
+    return _process_deployment(emulated_aws, emulated_dynamodb, serve_module)
 
 
 @pytest.fixture
@@ -107,11 +147,10 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-def opened(http: aiohttp.ClientSession, request: pytest.FixtureRequest) -> OpenSession:
+def opened(http: aiohttp.ClientSession, serve: Serve) -> OpenSession:
     """Open sessions."""
 
-    async def opened(server: ServerProcess | None = None, **body: str) -> ChatSession:
-        chosen = server or request.getfixturevalue("shared_server")
-        return await open_session(http, chosen.http_url, **body)
+    async def opened(server: Server | None = None, **body: str) -> ChatSession:
+        return await open_session(http, (server or await serve.shared()).http_url, **body)
 
     return opened

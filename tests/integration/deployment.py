@@ -3,45 +3,78 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from unittest.mock import patch
 
+from botocore.loaders import JSONFileLoader
+
+from fargate_handler.adapters import Stores
 from stream_aws.tables import TableNames
+from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from tests.integration.lambda_function import LambdaFunction
+from tests.integration.local_server import LocalServer, LocalServers
 from tests.integration.server_process import ServerProcess
 
 SIGNING_KEYS = "signing-keys"
 """The secret that every task and function reads."""
 
+_read_once = cache(JSONFileLoader().load_file)
 # A process that starts has a core to itself for a second.
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True)
-class Deployment:
-    """What makes several processes one system.
+class Tables:
+    """What tasks and functions share in AWS, as variables.
 
     Args:
         environment: where AWS is.
-        serve: starts a server, see conftest.
     """
 
     environment: Mapping[str, str]
     tables: TableNames
-    serve: Callable[..., ServerProcess]
 
-    def start(self, count: int, **settings: object) -> list[ServerProcess]:
-        """Start so many tasks."""
-        common: dict[str, object] = {
+    @property
+    def settings(self) -> dict[str, object]:
+        """The same for every task."""
+        return {
             "store": "dynamodb",
             "token_keys_secret": SIGNING_KEYS,
             "sessions_table": self.tables.sessions,
             "ledger_table": self.tables.ledger,
             "responses_table": self.tables.responses,
         }
+
+    def poll_function(self, **further: str) -> LambdaFunction:
+        """The function as Lambda has it, before its first call."""
+        variables = {
+            "EVENFLOW_TOKEN_KEYS_SECRET": SIGNING_KEYS,
+            "EVENFLOW_RESPONSES_TABLE": self.tables.responses,
+            "EVENFLOW_METRICS_ENVIRONMENT": "test",
+            "POWERTOOLS_TRACE_DISABLED": "true",
+        }
+        return LambdaFunction("poll_response", {**self.environment, **variables, **further})
+
+
+@dataclass(frozen=True)
+class Deployment(Tables):
+    """Tasks that are processes.
+
+    Args:
+        serve: starts one, see conftest.
+    """
+
+    serve: Callable[..., ServerProcess]
+
+    def start(self, count: int, **settings: object) -> list[ServerProcess]:
+        """Start so many tasks."""
+        all_settings = {**self.settings, **settings}
         with ThreadPoolExecutor(_AT_ONCE) as starting:
-            starts = [starting.submit(self.serve, self.environment, **common, **settings) for _ in range(count)]
+            starts = [starting.submit(self.serve, self.environment, **all_settings) for _ in range(count)]
         return [start.result() for start in starts]
 
     async def handlers(self, count: int, **settings: object) -> list[ServerProcess]:
@@ -53,12 +86,37 @@ class Deployment:
         (server,) = await self.handlers(1, **settings)
         return server
 
-    def poll_function(self, **further: str) -> LambdaFunction:
-        """The function as Lambda has it, before its first call."""
-        variables = {
-            "EVENFLOW_TOKEN_KEYS_SECRET": SIGNING_KEYS,
-            "EVENFLOW_RESPONSES_TABLE": self.tables.responses,
-            "EVENFLOW_METRICS_ENVIRONMENT": "test",
-            "POWERTOOLS_TRACE_DISABLED": "true",
-        }
-        return LambdaFunction("poll_response", {**self.environment, **variables, **further})
+
+@dataclass(frozen=True)
+class AwsDeployment(Tables):
+    """Tasks in the test's loop, on tables."""
+
+    serve: LocalServers
+
+    async def handler(self, **settings: object) -> LocalServer:
+        """Start one."""
+        # Each session of the SDK reads some megabytes of JSON.
+        with patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)):
+            return await self.serve(self.environment, **{**self.settings, **settings})
+
+    async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
+        """Start so many."""
+        return [await self.handler(**settings) for _ in range(count)]
+
+
+class LocalDeployment:
+    """Tasks in the test's loop that share stores in memory: all that several tasks do with each other, but AWS."""
+
+    def __init__(self, serve: LocalServers) -> None:
+        self.serve = serve
+        responses = MemoryResponseStore()
+        self.stores = Stores(MemorySessionStore(responses), responses, responses)
+        self._keys = f"k1:{secrets.token_hex(32)}"
+
+    async def handler(self, **settings: object) -> LocalServer:
+        """Start one."""
+        return await self.serve(stores=self.stores, **{"token_keys": self._keys, **settings})
+
+    async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
+        """Start so many."""
+        return [await self.handler(**settings) for _ in range(count)]

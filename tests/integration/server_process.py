@@ -1,4 +1,4 @@
-"""The real server as a process of its own: started on free ports, asked for its metrics, ended by its handle."""
+"""A running handler as tests see it, and the one that is a process of its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,23 +23,24 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 40.0
 _STOP_SECONDS = 20.0
-_PORTS = (10_000, 32_000)
+# Below those that the system gives to outgoing connections, of which a test makes many before a
+# server that it starts listens; test runs side by side have a part of them each.
+_PORTS_OF_A_RUN = 2_000
+_FIRST_PORT = 10_000 + _PORTS_OF_A_RUN * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10)
 # What is waited for comes in milliseconds; a busy machine may need seconds.
-_STATE_SECONDS = 20.0
-
+STATE_SECONDS = 20.0
 # Running answers need not be waited for when a test is over, and tests share no file.
-_DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0", "EVENFLOW_STORE": "memory"}
+DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0", "EVENFLOW_STORE": "memory"}
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of 127.0.0.1 that nobody listened on a moment ago. They are below those that the system gives to
-    outgoing connections, of which a test makes many before a server that it starts listens."""
+    """Different ports of 127.0.0.1 that nobody listened on a moment ago."""
     free: list[int] = []
     with ExitStack() as probes:
         while len(free) < count:
-            probe, port = probes.enter_context(socket.socket()), random.randrange(*_PORTS)
+            port = _FIRST_PORT + random.randrange(_PORTS_OF_A_RUN)
             with suppress(OSError):
-                probe.bind(("127.0.0.1", port))
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
                 free.append(port)
     return free
 
@@ -59,7 +61,64 @@ def server_command() -> list[str]:
     return [sys.executable, "-m", "fargate_handler"]
 
 
-class ServerProcess:
+class Server(ABC):
+    """A running handler, wherever it runs.
+
+    Args:
+        ports: that of HTTP and that of WebSockets; free ones are chosen where they are not said.
+    """
+
+    def __init__(self, ports: tuple[int, int] | None = None) -> None:
+        self.http_port, self.ws_port = ports or free_ports(2)
+        self.http_url = f"http://127.0.0.1:{self.http_port}"
+        self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
+
+    @property
+    def own_ports(self) -> dict[str, str]:
+        """The variables that say its ports."""
+        return {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
+
+    @property
+    @abstractmethod
+    def log(self) -> str:
+        """What it has logged."""
+
+    @abstractmethod
+    async def metrics_page(self) -> str:
+        """What it measures, as Prometheus reads it."""
+
+    async def until_logged(self, text: str, seconds: float = STATE_SECONDS) -> None:
+        """Wait until its log has this text."""
+        give_up_at = time.monotonic() + seconds
+        while text not in self.log:
+            assert time.monotonic() < give_up_at, f"not logged within {seconds} s: {text}\n{self.log}"
+            await asyncio.sleep(0.01)
+
+    async def metrics(self) -> dict[str, float]:
+        """Each sample by its name (buckets with their label)."""
+        lines = (await self.metrics_page()).splitlines()
+        samples = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, value in samples}
+
+    async def metric(self, name: str) -> float:
+        """One sample; `name` without `evenflow_`."""
+        return (await self.metrics())[f"evenflow_{name}"]
+
+    async def until_metric(
+        self, name: str, wanted: float, seconds: float = STATE_SECONDS, *, at_least: bool = False
+    ) -> float:
+        """Wait until a sample has this value (or `at_least` this); returns the seconds that it took."""
+        began = time.monotonic()
+        while True:
+            value = await self.metric(name)
+            passed = time.monotonic() - began
+            if value == wanted or (at_least and value > wanted):
+                return passed
+            assert passed < seconds, f"{name} is {value}, not {wanted}, after {seconds} s"
+            await asyncio.sleep(0.01)
+
+
+class ServerProcess(Server):
     """`python -m fargate_handler` with these variables.
 
     Args:
@@ -69,17 +128,14 @@ class ServerProcess:
     """
 
     def __init__(self, log: Path, variables: Mapping[str, str], ports: tuple[int, int] | None = None) -> None:
-        self.http_port, self.ws_port = ports or free_ports(2)
-        self.http_url = f"http://127.0.0.1:{self.http_port}"
-        self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
+        super().__init__(ports)
         self._log = log
         self._exit_status = 0
-        our_ports = {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 server_command(),
                 cwd=ROOT,
-                env=clean_environment(_DEFAULTS | our_ports | dict(variables)),
+                env=clean_environment(DEFAULTS | self.own_ports | dict(variables)),
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -97,12 +153,6 @@ class ServerProcess:
     def log(self) -> str:
         """What it has printed."""
         return self._log.read_text(errors="replace")
-
-    async def until_logged(self, text: str, seconds: float = _STATE_SECONDS) -> None:
-        """Wait until its log has this text."""
-        async with asyncio.timeout(seconds):
-            while text not in self.log:  # noqa: ASYNC110 - another process writes it
-                await asyncio.sleep(0.01)
 
     @property
     def resident_bytes(self) -> int:
@@ -155,35 +205,11 @@ class ServerProcess:
         assert self.process.returncode == self._exit_status, f"exit status {self.process.returncode}:\n{self.log}"
         assert "Traceback" not in self.log, f"the server's log has a traceback:\n{self.log}"
 
-    # -- metrics -------------------------------------------------------------------------------------------------
+    async def metrics_page(self) -> str:
+        """What it measures, as Prometheus reads it."""
+        return await asyncio.to_thread(self._read_metrics)
 
-    async def metrics(self) -> dict[str, float]:
-        """Each sample of `/metrics` by its name (buckets with their label)."""
-        return _samples(await asyncio.to_thread(self._metrics_page))
-
-    async def metric(self, name: str) -> float:
-        """One sample; `name` without `evenflow_`."""
-        return (await self.metrics())[f"evenflow_{name}"]
-
-    async def until_metric(
-        self, name: str, wanted: float, seconds: float = _STATE_SECONDS, *, at_least: bool = False
-    ) -> float:
-        """Wait until a sample has this value (or `at_least` this); returns the seconds that it took."""
-        began = time.monotonic()
-        while True:
-            value = await self.metric(name)
-            passed = time.monotonic() - began
-            if value == wanted or (at_least and value > wanted):
-                return passed
-            assert passed < seconds, f"{name} is {value}, not {wanted}, after {seconds} s"
-            await asyncio.sleep(0.01)
-
-    def _metrics_page(self) -> str:
+    def _read_metrics(self) -> str:
         with urllib.request.urlopen(f"{self.http_url}/metrics", timeout=10) as answer:
             page: bytes = answer.read()
             return page.decode()
-
-
-def _samples(page: str) -> dict[str, float]:
-    lines = (line.rsplit(" ", 1) for line in page.splitlines() if line and not line.startswith("#"))
-    return {name: float(value) for name, value in lines}

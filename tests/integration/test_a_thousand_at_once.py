@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 
 from tests.integration.chat_client import demo, open_session
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
 
 _ANSWERS, _PER_SESSION = 1_000, 4
@@ -22,8 +22,8 @@ async def _none_was_refused(server: ServerProcess) -> None:
     assert await server.metric("responses_completed_total") == _ANSWERS
 
 
-async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = serve()
+async def test_over_websockets(http: aiohttp.ClientSession, serve_process: ServeProcess) -> None:
+    server = serve_process()
 
     async def ask() -> None:
         session = await open_session(http, server.http_url)
@@ -41,8 +41,8 @@ async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> Non
     await _none_was_refused(server)
 
 
-async def test_over_openai_s_api(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = serve()
+async def test_over_openai_s_api(http: aiohttp.ClientSession, serve_process: ServeProcess) -> None:
+    server = serve_process()
     body = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": _QUESTION}]}
 
     async def ask() -> None:

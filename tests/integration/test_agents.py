@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from tests.integration.chat_client import ChatSession, call
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.realtime_client import realtime
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
@@ -49,8 +49,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(serve: Serve, model: ScriptedModel, file: Path) -> ServerProcess:
-    return serve(
+def server(serve_process: ServeProcess, model: ScriptedModel, file: Path) -> ServerProcess:
+    return serve_process(
         model="openai",
         model_url=model.url,
         model_name="own",
@@ -93,9 +93,9 @@ async def test_the_session_is_told_its_agent_and_what_it_suggests(
 
 
 async def test_the_demo_model_alone_suggests_questions_about_evenflow(
-    http: aiohttp.ClientSession, shared_server: ServerProcess
+    http: aiohttp.ClientSession, shared_process: ServerProcess
 ) -> None:
-    told = (await call(http, "POST", f"{shared_server.http_url}/session", {})).json
+    told = (await call(http, "POST", f"{shared_process.http_url}/session", {})).json
     assert told["agent"] == "demo"
     assert "What is Evenflow?" in told["suggestions"]
 

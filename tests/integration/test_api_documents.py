@@ -25,7 +25,7 @@ from stream_core.error_body import ErrorType
 from stream_core.limits import Limits
 from stream_core.session import CloseCode
 from tests.integration.chat_client import call
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ROOT, ServerProcess
 from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
 
@@ -54,16 +54,16 @@ async def document(http: aiohttp.ClientSession, server: ServerProcess, name: str
     return answer.json
 
 
-async def test_the_openapi_document_is_valid(http: aiohttp.ClientSession, shared_server: ServerProcess) -> None:
-    served = await document(http, shared_server, "openapi")
+async def test_the_openapi_document_is_valid(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
+    served = await document(http, shared_process, "openapi")
     validate(served)
     assert served == json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
 
 
 async def test_the_asyncapi_document_is_valid(
-    http: aiohttp.ClientSession, shared_server: ServerProcess, asyncapi_schema: dict[str, Any]
+    http: aiohttp.ClientSession, shared_process: ServerProcess, asyncapi_schema: dict[str, Any]
 ) -> None:
-    served = await document(http, shared_server, "asyncapi")
+    served = await document(http, shared_process, "asyncapi")
     assert list(Draft7Validator(asyncapi_schema).iter_errors(served)) == []
     assert served == json.loads((ROOT / "docs" / "asyncapi.json").read_text("utf-8"))
 
@@ -110,7 +110,7 @@ def test_every_close_code_is_described() -> None:
     assert set(CLOSE_CODES) == named == {int(code) for code in re.findall(r"^\| (\d{4}) ", table, re.MULTILINE)}
 
 
-async def test_the_documents_say_the_limits_in_force(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = serve(message_bytes=1000)
+async def test_the_documents_say_the_limits_in_force(http: aiohttp.ClientSession, serve_process: ServeProcess) -> None:
+    server = serve_process(message_bytes=1000)
     for name in ("openapi", "asyncapi"):
         assert (await document(http, server, name))["x-limits"]["message_bytes"]["value"] == 1000

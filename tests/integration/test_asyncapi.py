@@ -7,7 +7,7 @@ import pytest
 from tests.integration.answer import TERMINAL
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import COMPACT, V1, chat_message, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
 from tests.integration.server_process import ServerProcess
 
@@ -16,7 +16,7 @@ _BOTH = pytest.mark.parametrize("protocol", [V1, COMPACT])
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """It takes little, so that everything that it can say is said."""
     return serve_module(
         fallback_text="",
@@ -123,10 +123,10 @@ async def test_a_reader_that_lags(
 
 
 async def test_a_server_that_leaves_and_then_everything_described_was_said(
-    server: ServerProcess, opened: OpenSession, serve: Serve, frames: AsyncApiFrames
+    server: ServerProcess, opened: OpenSession, serve_process: ServeProcess, frames: AsyncApiFrames
 ) -> None:
     """Last in this file: what the tests above have heard counts too."""
-    leaving = serve(drain_seconds=20)
+    leaving = serve_process(drain_seconds=20)
     session = await opened(leaving)
     async with (
         conversation(leaving, session, frames, V1) as talk,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
 from tests.integration.realtime_client import REALTIME
 from tests.integration.server_process import ServerProcess
@@ -15,7 +15,7 @@ _LONG = demo(tokens=3000, gap_ms=10, seed=97)
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """It takes little, so that everything that it can say is said."""
     return serve_module(
         fallback_text="",
@@ -102,10 +102,10 @@ async def test_a_reader_that_lags(server: ServerProcess, opened: OpenSession, fr
 
 
 async def test_a_server_that_leaves_and_then_everything_described_was_said(
-    opened: OpenSession, serve: Serve, frames: AsyncApiFrames
+    opened: OpenSession, serve_process: ServeProcess, frames: AsyncApiFrames
 ) -> None:
     """Last in this file: what the tests above have heard counts too."""
-    leaving = serve(drain_seconds=20)
+    leaving = serve_process(drain_seconds=20)
     async with conversation(leaving, await opened(leaving), frames, REALTIME) as talk:
         leaving.send_signal()
         assert (await talk.hear("reconnect"))["after_ms"] >= 0

@@ -23,7 +23,7 @@ from tests.integration.aws_models.reply import EVENT_STREAM, refuses, sends
 from tests.integration.aws_models.services import BEDROCK, SERVICES, Service
 from tests.integration.aws_models.signature import Credentials
 from tests.integration.chat_client import checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ServerProcess, free_port
 
 _TEXTS = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
@@ -51,7 +51,9 @@ def service(request: pytest.FixtureRequest) -> Service:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve, service: Service, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+def server(
+    serve_module: ServeProcess, service: Service, port: int, tmp_path_factory: pytest.TempPathFactory
+) -> ServerProcess:
     """Our server in front of it, without a fallback answer."""
     with pytest.MonkeyPatch.context() as patch:
         _point_at(f"http://127.0.0.1:{port}", patch, tmp_path_factory.mktemp("home"))
@@ -164,12 +166,12 @@ async def test_what_the_model_will_not_answer_is_refused_at_once(
 
 
 async def test_wrong_credentials_are_told_to_us_alone(
-    opened: OpenSession, serve: Serve, service: Service, model: ModelServer,
+    opened: OpenSession, serve_process: ServeProcess, service: Service, model: ModelServer,
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     _point_at(model.url, monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOFSOMEONEELSE")
-    server = serve(model=service.model, model_name="a-model", fallback_text="The model is away.")
+    server = serve_process(model=service.model, model_name="a-model", fallback_text="The model is away.")
     answer = await _ask(opened, server)
     assert answer.end is not None
     assert (answer.text, answer.end["degraded"]) == ("The model is away.", True)
@@ -253,14 +255,14 @@ def deaf_model(context: ssl.SSLContext) -> Iterator[tuple[str, list[float]]]:
 
 
 async def test_cancel_breaks_the_connection_to_a_model_that_only_writes(
-    opened: OpenSession, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    opened: OpenSession, serve_process: ServeProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Under TLS a polite close waits for the other side's farewell, half a minute, while the model goes on."""
     context, trusted = tls_of_localhost(tmp_path)
     with deaf_model(context) as (url, failed_at):
         _point_at(url, monkeypatch, tmp_path)
         monkeypatch.setenv("AWS_CA_BUNDLE", str(trusted))
-        session = await opened(serve(model="bedrock", model_name="a-model"))
+        session = await opened(serve_process(model="bedrock", model_name="a-model"))
         async with session.connect() as connection:
             start = await connection.message("m1", None, "a question")
             await connection.reach(start["response_id"], 2)

@@ -10,7 +10,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import call, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.ecs_agent import EcsAgent, ecs_agent
 
 
@@ -21,9 +21,9 @@ async def agent() -> AsyncIterator[EcsAgent]:
 
 
 async def test_deactivation_begins_the_drain_and_the_later_signal_does_not_hurry_it(
-    agent: EcsAgent, serve: Serve, opened: OpenSession
+    agent: EcsAgent, serve_process: ServeProcess, opened: OpenSession
 ) -> None:
-    server = await asyncio.to_thread(serve, agent.environment, drain_seconds=20)
+    server = await asyncio.to_thread(serve_process, agent.environment, drain_seconds=20)
     session = await opened(server)
     async with session.connect() as reading, session.connect() as idle:
         # Longer than the time until ECS is asked, at most 10 s.
@@ -39,10 +39,10 @@ async def test_deactivation_begins_the_drain_and_the_later_signal_does_not_hurry
 
 
 async def test_a_task_that_may_not_ask_serves_on_and_leaves_by_signal(
-    agent: EcsAgent, serve: Serve, http: aiohttp.ClientSession
+    agent: EcsAgent, serve_process: ServeProcess, http: aiohttp.ClientSession
 ) -> None:
     agent.refusing = True
-    server = await asyncio.to_thread(serve, agent.environment)
+    server = await asyncio.to_thread(serve_process, agent.environment)
     async with asyncio.timeout(30):
         await agent.asked.acquire()
         await agent.asked.acquire()
@@ -53,19 +53,19 @@ async def test_a_task_that_may_not_ask_serves_on_and_leaves_by_signal(
 
 
 async def test_without_metadata_it_says_so_and_serves(
-    serve: Serve, http: aiohttp.ClientSession, agent: EcsAgent
+    serve_process: ServeProcess, http: aiohttp.ClientSession, agent: EcsAgent
 ) -> None:
     wrong = agent.environment | {"ECS_CONTAINER_METADATA_URI_V4": f"{agent.url}/nothing"}
-    server = await asyncio.to_thread(serve, wrong)
+    server = await asyncio.to_thread(serve_process, wrong)
     assert "leaves by SIGTERM alone" in server.log
     assert (await call(http, "GET", f"{server.http_url}/health")).status == 200
 
 
 async def test_to_its_load_balancer_a_full_task_is_alive(
-    serve: Serve, http: aiohttp.ClientSession, opened: OpenSession
+    serve_process: ServeProcess, http: aiohttp.ClientSession, opened: OpenSession
 ) -> None:
     """ECS kills what its load balancer calls unhealthy, and a full task is not to be killed."""
-    server = await asyncio.to_thread(serve, connections_per_node=1)
+    server = await asyncio.to_thread(serve_process, connections_per_node=1)
     async with (await opened(server)).connect():
         url = f"{server.http_url}/health"
         assert (await call(http, "GET", url)).status == 503

@@ -15,7 +15,7 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, chat_message, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.deployment import Deployment
 from tests.integration.faulty_dynamodb import Fault, FaultyDynamoDB, faulty_dynamodb
 from tests.integration.lambda_function import LambdaFunction
@@ -27,7 +27,7 @@ _RESPONSE_CALLS = ("BatchWriteItem", "UpdateItem", "Query", "GetItem", "PutItem"
 
 
 @pytest.fixture
-async def dynamodb(emulated_aws: AwsEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def dynamodb(emulated_aws: AwsEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
     """Closed before the servers are stopped, which wouldn't be answered by then."""
     async with faulty_dynamodb(emulated_aws.endpoint) as proxy:
         yield proxy
@@ -35,9 +35,9 @@ async def dynamodb(emulated_aws: AwsEmulator, serve: Serve) -> AsyncIterator[Fau
 
 
 @pytest.fixture
-def deployment(emulated_aws: AwsEmulator, dynamodb: FaultyDynamoDB, serve: Serve) -> Deployment:
+def deployment(emulated_aws: AwsEmulator, dynamodb: FaultyDynamoDB, serve_process: ServeProcess) -> Deployment:
     tables = emulated_aws.create_tables(f"test{time.monotonic_ns()}")
-    return Deployment(emulated_aws.environment | dynamodb.environment, tables, serve)
+    return Deployment(emulated_aws.environment | dynamodb.environment, tables, serve_process)
 
 
 class Poller:
@@ -78,10 +78,12 @@ class Poller:
                 return body
 
 
-async def test_what_the_socket_gives_the_function_gives_too(deployment: Deployment, opened: OpenSession) -> None:
-    server = await deployment.handler()
+async def test_what_the_socket_gives_the_function_gives_too(
+    process_deployment: Deployment, opened: OpenSession
+) -> None:
+    server = await process_deployment.handler()
     session = await opened(server)
-    function = deployment.poll_function()
+    function = process_deployment.poll_function()
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=120, gap_ms=25, seed=3))
         poller = Poller(function, session, start["response_id"])
@@ -103,10 +105,10 @@ async def test_what_the_socket_gives_the_function_gives_too(deployment: Deployme
     assert (status, refused["error"]["param"]) == (400, "from_index")
 
 
-async def test_errors_and_refusals_through_the_function(deployment: Deployment, opened: OpenSession) -> None:
-    server = await deployment.handler(fallback_text="", response_ttl_seconds=5)
+async def test_errors_and_refusals_through_the_function(process_deployment: Deployment, opened: OpenSession) -> None:
+    server = await process_deployment.handler(fallback_text="", response_ttl_seconds=5)
     session, stranger = await opened(server), await opened(server)
-    function = deployment.poll_function()
+    function = process_deployment.poll_function()
     posted = (await session.post("m1", None, demo(refuse=1))).json
     poller = Poller(function, session, posted["response_id"])
     body = await poller.whole()
@@ -120,10 +122,12 @@ async def test_errors_and_refusals_through_the_function(deployment: Deployment, 
     assert (answer.status, answer.error["code"]) == (401, "token_missing")
 
 
-async def test_polls_keep_a_response_alive_that_nobody_reads_here(deployment: Deployment, opened: OpenSession) -> None:
-    server = await deployment.handler(grace_seconds=4)
+async def test_polls_keep_a_response_alive_that_nobody_reads_here(
+    process_deployment: Deployment, opened: OpenSession
+) -> None:
+    server = await process_deployment.handler(grace_seconds=4)
     session = await opened(server)
-    function = deployment.poll_function()
+    function = process_deployment.poll_function()
     text = demo(tokens=160, gap_ms=50, seed=4)  # 8 s
     read = (await session.post("m1", None, text)).json["response_id"]
     other = await opened(server)
@@ -141,10 +145,10 @@ async def test_polls_keep_a_response_alive_that_nobody_reads_here(deployment: De
     assert body["status"] == "cancelled"
 
 
-async def test_a_session_goes_on_at_another_task(deployment: Deployment, opened: OpenSession) -> None:
-    first, second = await deployment.handlers(2)
+async def test_a_session_goes_on_at_another_task(process_deployment: Deployment, opened: OpenSession) -> None:
+    first, second = await process_deployment.handlers(2)
     here = await opened(first)
-    function = deployment.poll_function()
+    function = process_deployment.poll_function()
     posted = (await here.post("m1", None, demo(tokens=5, gap_ms=1, seed=1))).json
     await Poller(function, here, posted["response_id"]).whole()
     there = here.at(second)
@@ -163,9 +167,9 @@ async def test_a_session_goes_on_at_another_task(deployment: Deployment, opened:
 
 @pytest.mark.timeout(180)
 async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
-    deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+    process_deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    server = await deployment.handler(grace_seconds=60)
+    server = await process_deployment.handler(grace_seconds=60)
     readers = 12
     sessions = [await opened(server) for _ in range(readers)]
     gap_ms, tokens = 40, 500  # 20 s
@@ -183,7 +187,8 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
     sockets = [asyncio.create_task(over_websocket(session, seed)) for seed, session in enumerate(sessions)]
     # A function of its own for each: an execution environment has one request at a time.
     pollers = [
-        Poller(deployment.poll_function(), session, await started[seed]) for seed, session in enumerate(sessions)
+        Poller(process_deployment.poll_function(), session, await started[seed])
+        for seed, session in enumerate(sessions)
     ]
     polls = [asyncio.create_task(poller.whole(retry=True)) for poller in pollers]
     await asyncio.sleep(1)
@@ -206,9 +211,9 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
 
 
 async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answers_go_on(
-    deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+    process_deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    server = await deployment.handler()
+    server = await process_deployment.handler()
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=60, gap_ms=50, seed=8))
@@ -224,10 +229,10 @@ async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answer
     assert (await server.metrics())["evenflow_store_refused_total"] >= 1
 
 
-async def test_a_leaving_node_has_written_everything(deployment: Deployment, opened: OpenSession) -> None:
-    server = await deployment.handler(drain_seconds=10)
+async def test_a_leaving_node_has_written_everything(process_deployment: Deployment, opened: OpenSession) -> None:
+    server = await process_deployment.handler(drain_seconds=10)
     session = await opened(server)
-    function = deployment.poll_function()
+    function = process_deployment.poll_function()
     response_id = (await session.post("m1", None, demo(tokens=40, gap_ms=20, seed=5))).json["response_id"]
     server.send_signal()
     assert await server.ended() == 0

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fargate_handler.gateway.events_cookie import NAME
+from fargate_handler.gateway.cookies import EVENTS_COOKIE as NAME
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, chat_message, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 
 _TEXT = demo(tokens=20, gap_ms=1)
 
@@ -36,9 +36,11 @@ async def ask(
     return await call(http, method, session.http_url + path, b"{}" if method == "POST" else None, headers=sent)
 
 
-async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(opened: OpenSession, serve: Serve) -> None:
+async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
     for secure in (False, True):
-        session = await opened(serve(cookie_secure=secure))
+        session = await opened(serve_process(cookie_secure=secure))
         asked = await post(session, "m1", None, cookie=True)
         path = f"/chat/message/{asked.json['response_id']}/events"
         cookie = cookies_of(asked)[NAME]
@@ -91,9 +93,9 @@ async def test_it_opens_nothing_else(http: aiohttp.ClientSession, opened: OpenSe
 
 
 async def test_it_ends_with_the_token_that_asked_for_it(
-    http: aiohttp.ClientSession, opened: OpenSession, serve: Serve
+    http: aiohttp.ClientSession, opened: OpenSession, serve_process: ServeProcess
 ) -> None:
-    session = await opened(serve(session_token_ttl_seconds=5))
+    session = await opened(serve_process(session_token_ttl_seconds=5))
     asked = await post(session, "m1", None, cookie=True)
     cookie = cookies_of(asked)[NAME].value
     path = f"/chat/message/{asked.json['response_id']}/events"

@@ -9,7 +9,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ServerProcess
 
 _GRACE_SECONDS = 0.5
@@ -17,7 +17,7 @@ _LONG = demo(tokens=5000, gap_ms=20)
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server with a short grace period."""
     return serve_module(grace_seconds=_GRACE_SECONDS)
 
@@ -64,8 +64,8 @@ async def test_a_message_that_nobody_reads_is_cancelled(opened: OpenSession, ser
     assert await _status(session) == "cancelled"
 
 
-async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, serve: Serve) -> None:
-    session = await opened(serve(grace_seconds=2))
+async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, serve_process: ServeProcess) -> None:
+    session = await opened(serve_process(grace_seconds=2))
     text = demo(tokens=150, gap_ms=25, seed=42)
     async with session.connect() as connection:
         response_id = (await connection.message("m1", None, text))["response_id"]

@@ -17,7 +17,7 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, ChatSession, call, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.deployment import Deployment
 from tests.integration.ecs_agent import ecs_agent
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
@@ -71,12 +71,12 @@ async def _tell_to_leave(how: str, task: ServerProcess, http: aiohttp.ClientSess
 
 @pytest.mark.parametrize("how", ["signal", "drain call"])
 async def test_answers_that_do_not_fit_go_on_at_another_task(
-    how: str, deployment: Deployment, opened: OpenSession, http: aiohttp.ClientSession
+    how: str, process_deployment: Deployment, opened: OpenSession, http: aiohttp.ClientSession
 ) -> None:
-    leaving = await deployment.handler(drain_seconds=3, generations_per_node=1)
-    staying = await deployment.handlers(2)
+    leaving = await process_deployment.handler(drain_seconds=3, generations_per_node=1)
+    staying = await process_deployment.handlers(2)
     session, second = await opened(leaving), await opened(leaving)
-    function: Transport = partial(over_function, deployment.poll_function())
+    function: Transport = partial(over_function, process_deployment.poll_function())
     response_id = await _ask(session, demo(tokens=250, gap_ms=40, seed=41))
     # This one still waits for its turn when the task leaves.
     queued_id = await _ask(second, demo(tokens=20, gap_ms=10, seed=42))
@@ -113,9 +113,9 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     assert sum([await task.metric("lease_take_overs_total") for task in staying]) == 2
 
 
-async def test_answers_that_fit_finish_where_they_are(deployment: Deployment, opened: OpenSession) -> None:
-    leaving = await deployment.handler(drain_seconds=60)
-    staying = await deployment.handler()
+async def test_answers_that_fit_finish_where_they_are(process_deployment: Deployment, opened: OpenSession) -> None:
+    leaving = await process_deployment.handler(drain_seconds=60)
+    staying = await process_deployment.handler()
     session = await opened(leaving)
     response_id = await _ask(session, demo(tokens=100, gap_ms=30, seed=44))
     reading = [
@@ -135,16 +135,16 @@ async def test_answers_that_fit_finish_where_they_are(deployment: Deployment, op
 
 
 async def test_one_task_after_the_other_leaves_under_the_same_answer(
-    deployment: Deployment, opened: OpenSession
+    process_deployment: Deployment, opened: OpenSession
 ) -> None:
     """Whoever hands over was not lost: a deployment may go through all tasks."""
-    task = await deployment.handler(drain_seconds=1)
+    task = await process_deployment.handler(drain_seconds=1)
     session = await opened(task)
     response_id = await _ask(session, demo(tokens=600, gap_ms=50, seed=45))
-    function: Transport = partial(over_function, deployment.poll_function())
+    function: Transport = partial(over_function, process_deployment.poll_function())
     reading = asyncio.create_task(read_whole(function, [session], response_id))
     for _ in range(4):
-        following = await deployment.handler(drain_seconds=1)
+        following = await process_deployment.handler(drain_seconds=1)
         await task.until_metric("generations_running", 1, 20)
         task.send_signal()
         assert await task.ended() == 0
@@ -154,12 +154,12 @@ async def test_one_task_after_the_other_leaves_under_the_same_answer(
 
 
 async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothing(
-    deployment: Deployment, opened: OpenSession
+    process_deployment: Deployment, opened: OpenSession
 ) -> None:
     async with ecs_agent() as agent:
-        in_ecs = replace(deployment, environment={**deployment.environment, **agent.environment})
+        in_ecs = replace(process_deployment, environment={**process_deployment.environment, **agent.environment})
         leaving = await in_ecs.handler(drain_seconds=3)
-        staying = await deployment.handler()
+        staying = await process_deployment.handler()
         session = await opened(leaving)
         response_id = await _ask(session, demo(tokens=350, gap_ms=50, seed=46))
         reading = [
@@ -178,19 +178,19 @@ async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothin
 
 
 @pytest.fixture
-async def line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def line(emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
     """One task's way to the tables. It is closed before the task is stopped."""
     async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
         yield proxy
 
 
 async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
-    deployment: Deployment, line: FaultyDynamoDB, opened: OpenSession
+    process_deployment: Deployment, line: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    leaving = await replace(deployment, environment={**deployment.environment, **line.environment}).handler(
-        drain_seconds=2
-    )
-    staying = await deployment.handler()
+    leaving = await replace(
+        process_deployment, environment={**process_deployment.environment, **line.environment}
+    ).handler(drain_seconds=2)
+    staying = await process_deployment.handler()
     session = await opened(leaving)
     response_id = await _ask(session, demo(tokens=400, gap_ms=40, seed=47))
     reading = [
@@ -211,10 +211,10 @@ async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
 
 @pytest.mark.parametrize("drain_seconds", [30, 4])
 async def test_each_connection_has_its_own_moment_to_go(
-    drain_seconds: int, deployment: Deployment, opened: OpenSession
+    drain_seconds: int, process_deployment: Deployment, opened: OpenSession
 ) -> None:
     """Evenly spaced, at the rate at most; closer where three quarters of the drain are too short for that."""
-    leaving = await deployment.handler(drain_seconds=drain_seconds, drain_connections_per_second=10)
+    leaving = await process_deployment.handler(drain_seconds=drain_seconds, drain_connections_per_second=10)
     async with AsyncExitStack() as open_ones:
         connections = [await open_ones.enter_async_context((await opened(leaving)).connect()) for _ in range(40)]
         asked_at = time.monotonic()

@@ -13,7 +13,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession, chat_message, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.raw_websocket import (
     BINARY,
     CLOSE,
@@ -32,7 +32,7 @@ _MEGABYTE = 1_048_576
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server that is patient with protocol errors and rates, so that each frame gets its own answer."""
     return serve_module(protocol_errors_per_minute=10_000, messages_per_second=10_000)
 
@@ -357,8 +357,8 @@ async def test_the_clients_close_is_answered(
     await server.until_metric("ws_active_connections", 0)
 
 
-async def test_one_that_keeps_at_it_is_closed(opened: OpenSession, serve: Serve) -> None:
-    server = serve(protocol_errors_per_minute=5)
+async def test_one_that_keeps_at_it_is_closed(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(protocol_errors_per_minute=5)
     session = await opened(server)
     async with _bystander(opened, server), _raw(session, server) as raw:
         for _ in range(5):
@@ -368,8 +368,8 @@ async def test_one_that_keeps_at_it_is_closed(opened: OpenSession, serve: Serve)
         assert await raw.close_code() == 1008
 
 
-async def test_too_many_frames_are_throttled(opened: OpenSession, serve: Serve) -> None:
-    server = serve(messages_per_second=2, protocol_errors_per_minute=1000)
+async def test_too_many_frames_are_throttled(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(messages_per_second=2, protocol_errors_per_minute=1000)
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(6):
@@ -383,10 +383,12 @@ async def test_too_many_frames_are_throttled(opened: OpenSession, serve: Serve) 
 
 
 @pytest.mark.parametrize("what", ["pings", "nonsense", "repeated messages"])
-async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSession, serve: Serve, what: str) -> None:
+async def test_one_that_sends_and_never_reads_costs_no_memory(
+    opened: OpenSession, serve_process: ServeProcess, what: str
+) -> None:
     """What the server would answer must not pile up: it doesn't answer, or closes."""
     # Neither rates nor errors end the flood before its answers could.
-    server = serve(messages_per_second=100_000, protocol_errors_per_minute=10_000)
+    server = serve_process(messages_per_second=100_000, protocol_errors_per_minute=10_000)
     session = await opened(server)
     message = {"type": "chat.message", **chat_message("m1", None, demo(tokens=1, gap_ms=1))}
     frame = {

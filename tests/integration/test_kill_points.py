@@ -105,13 +105,13 @@ async def _kill(victim: ServerProcess, at: float) -> None:
 
 @pytest.mark.timeout(180)
 async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
-    deployment: Deployment, http: aiohttp.ClientSession
+    process_deployment: Deployment, http: aiohttp.ClientSession
 ) -> None:
     dice = random.Random(_SEED)
     async with counting_model() as model:
-        victims = await deployment.handlers(_VICTIMS, model="openai", model_url=model.url)
+        victims = await process_deployment.handlers(_VICTIMS, model="openai", model_url=model.url)
         survivors = [
-            await deployment.handler(model="openai", model_url=model.url, model_continues=continues)
+            await process_deployment.handler(model="openai", model_url=model.url, model_continues=continues)
             for continues in (True, False)
         ]
         first_kill = time.monotonic() + _ANSWER_SECONDS + 2

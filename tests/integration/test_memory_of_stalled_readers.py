@@ -16,7 +16,7 @@ import pytest
 from stream_core.limits import Limits
 from stream_core.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.raw_websocket import RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
@@ -148,10 +148,12 @@ def _check(memory: Sequence[int], ask: Ask, responses: int, pieces: Sequence[str
 
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("ask", [_websocket, _events])
-async def test_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve: Serve) -> None:
+async def test_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _GROWING), END], gap=_GAP_SECONDS))
-        server = serve(model="openai", model_url=model.url, lag_close_seconds=_LAG_SECONDS, **_SMALL_FRAMES, **_ROOM)
+        server = serve_process(
+            model="openai", model_url=model.url, lag_close_seconds=_LAG_SECONDS, **_SMALL_FRAMES, **_ROOM
+        )
         async with _memory_of(server) as memory:
             sessions = [await opened(server) for _ in range(_RESPONSES + _READING)]
             reading = [asyncio.create_task(_read(session)) for session in sessions[:_READING]]
@@ -168,10 +170,10 @@ async def test_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve: 
 
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("ask", [_websocket, _asking_websocket, _events])
-async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve: Serve) -> None:
+async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _LARGE), END]))
-        server = serve(model="openai", model_url=model.url, lag_close_seconds=_LAG_SECONDS, **_ROOM)
+        server = serve_process(model="openai", model_url=model.url, lag_close_seconds=_LAG_SECONDS, **_ROOM)
         async with _memory_of(server) as memory:
             sessions = [await opened(server) for _ in range(_RESPONSES)]
             for session in sessions:
@@ -183,8 +185,8 @@ async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve: Se
     _check(memory, ask, len(sessions), _LARGE)
 
 
-async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve: Serve) -> None:
-    server = serve(write_buffer_bytes=4_096, messages_per_second=1_000)
+async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(write_buffer_bytes=4_096, messages_per_second=1_000)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(tokens=10_000, gap_ms=0.5))).json["response_id"]
     async with await _websocket(server, session, response_id, 0) as raw:

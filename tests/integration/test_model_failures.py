@@ -10,7 +10,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.event_stream import read_answer
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
@@ -20,13 +20,13 @@ _SHORT = {"model_first_sign_seconds": 0.4, "model_silence_seconds": 0.4, "model_
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server with short deadlines and a fallback answer."""
     return serve_module(fallback_text=_FALLBACK, **_SHORT)
 
 
 @pytest.fixture(scope="module")
-def strict_server(serve_module: Serve) -> ServerProcess:
+def strict_server(serve_module: ServeProcess) -> ServerProcess:
     """The same without a fallback."""
     return serve_module(**_SHORT)
 
@@ -82,15 +82,15 @@ async def forgetful() -> AsyncIterator[ScriptedModel]:
         yield serving
 
 
-def _serve_forgetful(serve: Serve, forgetful: ScriptedModel) -> ServerProcess:
-    return serve(model="openai", model_url=forgetful.url)
+def _serve_forgetful(serve_process: ServeProcess, forgetful: ScriptedModel) -> ServerProcess:
+    return serve_process(model="openai", model_url=forgetful.url)
 
 
 @_TRANSPORTS
 async def test_a_failure_in_the_middle_restarts_the_text_where_it_does_not(
-    opened: OpenSession, serve: Serve, forgetful: ScriptedModel, transport: str
+    opened: OpenSession, serve_process: ServeProcess, forgetful: ScriptedModel, transport: str
 ) -> None:
-    session = await opened(_serve_forgetful(serve, forgetful))
+    session = await opened(_serve_forgetful(serve_process, forgetful))
     answer = await _over(transport, session, "a question")
     assert [(restart["from_index"], restart["attempt"]) for restart in answer.restarts] == [(-1, 2)]
     assert (answer.text, answer.finish_reason) == ("a whole one", "stop")
@@ -102,8 +102,10 @@ async def test_a_failure_in_the_middle_restarts_the_text_where_it_does_not(
     assert late.text == answer.text
 
 
-async def test_a_restart_between_two_polls(opened: OpenSession, serve: Serve, forgetful: ScriptedModel) -> None:
-    session = await opened(_serve_forgetful(serve, forgetful))
+async def test_a_restart_between_two_polls(
+    opened: OpenSession, serve_process: ServeProcess, forgetful: ScriptedModel
+) -> None:
+    session = await opened(_serve_forgetful(serve_process, forgetful))
     response_id = (await session.post("m1", None, "a question")).json["response_id"]
     last, text, _ = await session.poll_whole(response_id)
     assert last["metadata"]["restarted"] == {"from_index": -1, "attempt": 2}
@@ -198,8 +200,8 @@ async def test_a_refusal_is_final(opened: OpenSession, server: ServerProcess) ->
     assert await server.metric("generations_retries_total") == retries
 
 
-async def test_a_full_response_ends_with_length(opened: OpenSession, serve: Serve) -> None:
-    server = serve(response_bytes=1024)
+async def test_a_full_response_ends_with_length(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(response_bytes=1024)
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(tokens=2000, gap_ms=1, seed=57))
@@ -217,10 +219,10 @@ def _full_after(seed: int, most: int) -> int:
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("early", [0, 30])
 async def test_a_failure_at_the_size_limit_still_ends_the_response(
-    opened: OpenSession, serve: Serve, retries: int, early: int
+    opened: OpenSession, serve_process: ServeProcess, retries: int, early: int
 ) -> None:
     """What a restart replaced must not eat up the room of the next attempt or of the fallback."""
-    server = serve(response_bytes=1024, model_retries=retries, fallback_text=_FALLBACK)
+    server = serve_process(response_bytes=1024, model_retries=retries, fallback_text=_FALLBACK)
     session = await opened(server)
     fail_after = _full_after(58, 1024) - early
     async with session.connect() as connection:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.answer import Answer
 from tests.integration.chat_client import checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
 from tests.integration.server_process import ServerProcess, free_port
 
@@ -27,9 +27,9 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def server(serve: Serve, model: ScriptedModel) -> ServerProcess:
+def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
     """Our server in front of it, without a fallback answer."""
-    return serve(
+    return serve_process(
         model="openai",
         model_url=model.url,
         model_api_key="sk-of-the-tests",
@@ -157,9 +157,9 @@ async def test_a_failure_is_retried_once_and_then_told(
     ("then", "code"), [("silence before the head", "first_token_timeout"), ("silence", "model_timeout")]
 )
 async def test_a_silent_server_is_hung_up_on(
-    opened: OpenSession, serve: Serve, model: ScriptedModel, then: str, code: str
+    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel, then: str, code: str
 ) -> None:
-    server = serve(
+    server = serve_process(
         model="openai", model_url=model.url, fallback_text="", model_retries=0,
         model_first_sign_seconds=0.5, model_silence_seconds=0.5,
     )  # fmt: skip
@@ -169,8 +169,8 @@ async def test_a_silent_server_is_hung_up_on(
     await model.until_open(0)
 
 
-async def test_a_server_that_is_not_there(opened: OpenSession, serve: Serve) -> None:
-    server = serve(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1", fallback_text="")
+async def test_a_server_that_is_not_there(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1", fallback_text="")
     answer = await _ask(opened, server)
     error = checked_error(answer.end or {})
     assert (error["type"], error["code"]) == ("upstream_error", "upstream_failed")
@@ -188,9 +188,11 @@ async def test_cancel_hangs_up(opened: OpenSession, server: ServerProcess, model
         await model.until_open(0, 10)
 
 
-async def test_a_pause_holds_the_server_back(opened: OpenSession, serve: Serve, model: ScriptedModel) -> None:
+async def test_a_pause_holds_the_server_back(
+    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel
+) -> None:
     """While every reader pauses, the model's connection isn't read, so that its server stands still."""
-    server = serve(model="openai", model_url=model.url, pause_window_bytes=1000, response_bytes=67_108_864)
+    server = serve_process(model="openai", model_url=model.url, pause_window_bytes=1000, response_bytes=67_108_864)
     model.will(Reply([chunk("x" * 10_000)] * 3000 + [END]))
     session = await opened(server)
     async with session.connect() as connection:
@@ -210,8 +212,10 @@ _FLOODS = {
 
 
 @pytest.mark.parametrize("what", _FLOODS)
-async def test_a_flood_costs_no_memory(opened: OpenSession, serve: Serve, model: ScriptedModel, what: str) -> None:
-    server = serve(model="openai", model_url=model.url, fallback_text="", model_retries=0)
+async def test_a_flood_costs_no_memory(
+    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel, what: str
+) -> None:
+    server = serve_process(model="openai", model_url=model.url, fallback_text="", model_retries=0)
     model.will(Reply([_GOOD]))
     await _ask(opened, server)
     before = server.peak_resident_bytes  # what was freed again with the answer counts too

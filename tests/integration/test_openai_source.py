@@ -16,7 +16,7 @@ import pytest
 
 from tests.integration.answer import Frame
 from tests.integration.chat_client import call, checked_error
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ServerProcess, free_port
 
 _FOLDER = Path(__file__).parent / "openai_server"
@@ -57,7 +57,7 @@ def model_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve, model_port: int) -> ServerProcess:
+def server(serve_module: ServeProcess, model_port: int) -> ServerProcess:
     """Our server in front of it."""
     return serve_module(
         model="openai",
@@ -69,7 +69,7 @@ def server(serve_module: Serve, model_port: int) -> ServerProcess:
 
 
 @pytest.fixture(scope="module")
-def strict_server(serve_module: Serve, model_port: int) -> ServerProcess:
+def strict_server(serve_module: ServeProcess, model_port: int) -> ServerProcess:
     """The same without a fallback answer."""
     return serve_module(model="openai", model_url=f"http://127.0.0.1:{model_port}/v1/", fallback_text="")
 

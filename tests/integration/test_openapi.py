@@ -16,7 +16,7 @@ from schemathesis.core.failures import FailureGroup
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.limits import Limits
 from tests.integration.chat_client import chat_message, demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.tools import TOOLS
 from tests.integration.server_process import ServerProcess
 
@@ -49,7 +49,7 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """One whose limits no test reaches."""
     return serve_module(messages_per_second=1000, messages_in_flight_per_session=200, response_ttl_seconds=600)
 

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from tests.integration.chat_client import V1, ChatSession, HttpAnswer, call, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ServerProcess
 
 APP, LOCAL, OTHER = "https://app.example.com", "http://localhost:3000", "https://other.example.com"
@@ -21,12 +21,12 @@ _ALLOW, _EXPOSE = "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(allowed_origins=f"{APP}, {LOCAL}")
 
 
 @pytest.fixture(scope="module")
-def open_to_all(serve_module: Serve) -> ServerProcess:
+def open_to_all(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(allowed_origins="*")
 
 
@@ -94,11 +94,11 @@ async def test_another_page_gets_no_header_and_nothing_else_changes(
         assert answer.headers["Vary"] == "Origin"
 
 
-async def test_by_default_nobody_is_told_anything(http: aiohttp.ClientSession, shared_server: ServerProcess) -> None:
-    for answer in await _answers(http, shared_server, {"Origin": APP}):
+async def test_by_default_nobody_is_told_anything(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
+    for answer in await _answers(http, shared_process, {"Origin": APP}):
         assert _cors(answer) == {}
         assert "Vary" not in answer.headers
-    refused = await call(http, "OPTIONS", f"{shared_server.http_url}/session", headers=_preflight(APP))
+    refused = await call(http, "OPTIONS", f"{shared_process.http_url}/session", headers=_preflight(APP))
     assert (refused.status, refused.error["code"], _cors(refused)) == (405, "method_not_allowed", {})
 
 
@@ -161,9 +161,9 @@ async def test_what_is_not_for_clients_is_not_for_pages(
 
 
 async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
-    http: aiohttp.ClientSession, serve: Serve, opened: OpenSession
+    http: aiohttp.ClientSession, serve_process: ServeProcess, opened: OpenSession
 ) -> None:
-    server = serve(allowed_origins=APP, requests_per_node=1)
+    server = serve_process(allowed_origins=APP, requests_per_node=1)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(tokens=2_000, gap_ms=20))).json["response_id"]
     async with session.events(response_id):
@@ -179,7 +179,7 @@ async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
 
 
 @pytest.fixture(scope="module")
-def serving_modules(serve_module: Serve, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+def serving_modules(serve_module: ServeProcess, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
     page = tmp_path_factory.mktemp("page")
     (page / "client.js").write_text("export const client = 1;")
     (page / "evenflow-chat.js").write_text("export const chat = 1;")
@@ -203,8 +203,10 @@ async def test_pages_anywhere_load_the_modules_and_ask_whether_they_are_still_th
         assert (unchanged.status, unchanged.headers[_ALLOW]) == (304, "*")
 
 
-async def test_modules_that_are_not_built_are_not_found(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = serve(page="/no/page/here")
+async def test_modules_that_are_not_built_are_not_found(
+    http: aiohttp.ClientSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(page="/no/page/here")
     answer = await call(http, "GET", f"{server.http_url}/client.js")
     assert (answer.status, answer.error["code"]) == (404, "path_not_found")
 
@@ -242,8 +244,10 @@ async def test_where_origins_are_named_other_pages_are_refused(
     assert origin in error["message"]
 
 
-async def test_the_page_at_the_public_address_is_the_server_s_own(opened: OpenSession, serve: Serve) -> None:
-    server = serve(
+async def test_the_page_at_the_public_address_is_the_server_s_own(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(
         allowed_origins=APP, public_http_url="https://chat.example.com", public_ws_url="ws://ws.example.com/ws"
     )
     session = (await opened(server)).at(server)
@@ -253,9 +257,9 @@ async def test_the_page_at_the_public_address_is_the_server_s_own(opened: OpenSe
 
 
 async def test_where_none_are_named_the_token_alone_decides(
-    opened: OpenSession, shared_server: ServerProcess, open_to_all: ServerProcess
+    opened: OpenSession, shared_process: ServerProcess, open_to_all: ServerProcess
 ) -> None:
-    for server in (shared_server, open_to_all):
+    for server in (shared_process, open_to_all):
         session = await opened(server)
         for origin in (OTHER, "null"):
             assert await _ready(session, origin) == "session.ready"

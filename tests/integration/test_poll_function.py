@@ -59,20 +59,22 @@ class StoredResponse:
 
 
 @pytest.fixture
-async def response(shared_deployment: Deployment, emulated_dynamodb: DynamoDBEmulator) -> AsyncIterator[StoredResponse]:
+async def response(
+    shared_process_deployment: Deployment, emulated_dynamodb: DynamoDBEmulator
+) -> AsyncIterator[StoredResponse]:
     """Accepted by a task that was never heard of again."""
     async with emulated_dynamodb.asynchronous_client(AioSession()) as client:
-        responses = DynamoDBResponseStore(client, shared_deployment.tables.responses, lambda: None)
-        sessions = DynamoDBSessionStore(client, shared_deployment.tables, lambda: None)
+        responses = DynamoDBResponseStore(client, shared_process_deployment.tables.responses, lambda: None)
+        sessions = DynamoDBSessionStore(client, shared_process_deployment.tables, lambda: None)
         channel = Channel("public", "demo", uuid.uuid4().hex)
         message = LedgerEntry("m1", None, "hello", f"rsp_{uuid.uuid4().hex}", "task-a")
         yield StoredResponse(responses, channel, await sessions.accept(channel, message, time.time()))
 
 
 @pytest.fixture(scope="module")
-def poll(shared_deployment: Deployment, emulated_aws: AwsEmulator) -> Poll:
+def poll(shared_process_deployment: Deployment, emulated_aws: AwsEmulator) -> Poll:
     """Polls a response, with a token of its session."""
-    function = shared_deployment.poll_function()
+    function = shared_process_deployment.poll_function()
     secret = emulated_aws.client("secretsmanager").get_secret_value(SecretId=SIGNING_KEYS)
     tokens = SessionTokens(parse_signing_keys(secret["SecretString"]))
 
@@ -96,9 +98,9 @@ def test_a_parameter_that_is_no_number_is_refused(poll: Poll, response: StoredRe
     assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "invalid_field", name)
 
 
-def test_a_page_of_another_origin_may_poll_where_it_is_named(shared_deployment: Deployment) -> None:
+def test_a_page_of_another_origin_may_poll_where_it_is_named(shared_process_deployment: Deployment) -> None:
     page = "https://app.example.com"
-    function = shared_deployment.poll_function(EVENFLOW_ALLOWED_ORIGINS=page)
+    function = shared_process_deployment.poll_function(EVENFLOW_ALLOWED_ORIGINS=page)
     asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization"}
     for origin, allowed in ((page, page), ("https://other.example.com", None)):
         preflight = function.call("OPTIONS", "/chat/message/rsp_1?from_index=4", headers={"Origin": origin} | asked)

@@ -349,7 +349,7 @@ async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_te
     orchestrator = membership.orchestrator
     for number in range(3):
         channel = Channel("public", "demo", f"{minute}-{number}")
-        await orchestrator.submit(IngestEvent(channel, "m1", None, "a question", grace_seconds=30.0))
+        await orchestrator.submit(IngestEvent(channel, "m1", None, "a question"))
     async with asyncio.timeout(10):
         while orchestrator.busy:  # noqa: ASYNC110 - retries are a fraction of a second away
             await asyncio.sleep(0.01)

@@ -8,7 +8,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ServerProcess
 
 _LONG = demo(tokens=3000, gap_ms=20)
@@ -19,7 +19,7 @@ async def _cancel(session: ChatSession, response_id: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server that generates one answer at a time and lets one wait."""
     return serve_module(generations_per_node=1, queue_depth=1)
 
@@ -89,8 +89,8 @@ async def test_cancelling_in_the_moment_it_starts(opened: OpenSession, server: S
         assert (await connection.ask("last", previous, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
 
 
-async def test_a_queue_of_no_depth(opened: OpenSession, serve: Serve) -> None:
-    server = serve(generations_per_node=1, queue_depth=0)
+async def test_a_queue_of_no_depth(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(generations_per_node=1, queue_depth=0)
     running, other = await opened(server), await opened(server)
     first = (await running.post("m1", None, _LONG)).json
     assert first["status"] == "streaming"
@@ -100,8 +100,10 @@ async def test_a_queue_of_no_depth(opened: OpenSession, serve: Serve) -> None:
     assert (await other.post("m1", None, _LONG)).json["status"] == "streaming"
 
 
-async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(opened: OpenSession, serve: Serve) -> None:
-    server = serve(generations_per_node=1, queue_depth=5, grace_seconds=0.5)
+async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(generations_per_node=1, queue_depth=5, grace_seconds=0.5)
     running, waiting = await opened(server), await opened(server)
     async with running.connect() as connection:
         await connection.message("m1", None, _LONG)
@@ -111,8 +113,8 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(opened: Open
         assert await server.metric("generations_running") == 1
 
 
-async def test_a_busy_tenant_does_not_hold_up_another(opened: OpenSession, serve: Serve) -> None:
-    server = serve(generations_per_node=1, queue_depth=100)
+async def test_a_busy_tenant_does_not_hold_up_another(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(generations_per_node=1, queue_depth=100)
     greedy = [await opened(server, tenant="greedy") for _ in range(12)]
     modest = await opened(server, tenant="modest")
     text = demo(tokens=5, gap_ms=10, first_token_ms=10)

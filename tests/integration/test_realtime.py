@@ -13,14 +13,14 @@ from websockets.typing import Subprotocol
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, call, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.raw_websocket import CLOSE, PING, RawWebSocket
 from tests.integration.realtime_client import OTHER_PATH, PATH, REALTIME, Spoken, realtime, realtime_url
 from tests.integration.server_process import ServerProcess
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server of this module's own, so that its counters are this module's."""
     return serve_module(grace_seconds=5, protocol_errors_per_minute=1000, messages_per_second=1000)
 
@@ -64,9 +64,11 @@ async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, ser
         assert frame == json.dumps(exact, ensure_ascii=False, separators=(",", ":"))
 
 
-async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSession, serve: Serve) -> None:
+async def test_what_an_attempt_said_before_it_failed_is_restarted(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
     """Asked to go on behind eight tokens, the model fails again; then it begins anew."""
-    session = await opened(serve(model_retries=2))
+    session = await opened(serve_process(model_retries=2))
     async with realtime(session) as connection:
         response_id = await connection.start(
             "m1", None, demo(tokens=20, gap_ms=10, seed=6, fail_after=8, fail_attempts=2)
@@ -77,8 +79,10 @@ async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSe
     assert spoken.text == text_of(6, 20)
 
 
-async def test_an_answer_that_fails_ends_with_a_final_that_says_why(opened: OpenSession, serve: Serve) -> None:
-    server = serve(model_retries=0, fallback_text="")
+async def test_an_answer_that_fails_ends_with_a_final_that_says_why(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(model_retries=0, fallback_text="")
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start(
@@ -263,8 +267,8 @@ async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: 
 # -- leaving -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession, serve: Serve) -> None:
-    server = serve(drain_seconds=30)
+async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(drain_seconds=30)
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=60, gap_ms=20, seed=12))
@@ -284,8 +288,8 @@ async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession
     assert await server.ended(10) == 0
 
 
-async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve: Serve) -> None:
-    server = serve(heartbeat_seconds=0.2, pong_timeout_seconds=0.5)
+async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(heartbeat_seconds=0.2, pong_timeout_seconds=0.5)
     session = await opened(server)
     async with realtime(session) as alive, await RawWebSocket.connect(server.ws_port) as raw:
         assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
@@ -333,8 +337,8 @@ async def test_it_is_opened_and_refused_as_the_other_one_is(
         assert "WSID=" in websocket.response.headers["Set-Cookie"]
 
 
-async def test_it_counts_as_a_connection_of_its_session(opened: OpenSession, serve: Serve) -> None:
-    server = serve(connections_per_session=2)
+async def test_it_counts_as_a_connection_of_its_session(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(connections_per_session=2)
     session = await opened(server)
     async with session.connect() as other, realtime(session) as connection:
         names = (REALTIME, f"bearer.{session.token}")

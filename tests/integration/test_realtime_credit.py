@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_core.limits import Limits
 from tests.integration.chat_client import ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.raw_websocket import CLOSE, RawWebSocket, client_frame, text_frame
 from tests.integration.realtime_client import PATH, REALTIME, Spoken, realtime
 from tests.integration.server_process import ServerProcess
@@ -23,7 +23,7 @@ _PER_SECOND = Limits().messages_per_second
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server of this module's own, so that its counters are this module's."""
     return serve_module(pause_window_bytes=2000, credit_window=20_000)
 
@@ -152,8 +152,10 @@ async def test_who_comes_back_sets_its_pace_anew(opened: OpenSession, server: Se
         assert (await connection.whole(response_id)).text == text_of(27, 60)
 
 
-async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(opened: OpenSession, serve: Serve) -> None:
-    server = serve(write_buffer_bytes=4_096, pause_window_bytes=1_048_576)
+async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(write_buffer_bytes=4_096, pause_window_bytes=1_048_576)
     session = await opened(server)
     tokens, credit = 20_000, 1_500
     async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
@@ -225,8 +227,10 @@ async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: ServerP
         assert (await other.whole(watched)).text == text_of(31, 60)
 
 
-async def test_one_that_floods_and_never_reads_costs_no_memory(opened: OpenSession, serve: Serve) -> None:
-    server = serve(messages_per_second=100_000)  # so that every grant is acted upon
+async def test_one_that_floods_and_never_reads_costs_no_memory(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(messages_per_second=100_000)  # so that every grant is acted upon
     session = await opened(server)
     grown = []
     for message, previous in pairwise((None, "m1", "m2", "m3")):
@@ -249,8 +253,8 @@ async def test_one_that_floods_and_never_reads_costs_no_memory(opened: OpenSessi
     assert grown[-1] - grown[0] < 6 * _MEGABYTE
 
 
-async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, serve: Serve) -> None:
-    server = serve(pause_seconds=0.5)
+async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(pause_seconds=0.5)
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=100, gap_ms=20, seed=34), credit=1)

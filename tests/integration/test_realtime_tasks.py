@@ -15,8 +15,10 @@ from tests.integration.realtime_client import Spoken, realtime
 pytestmark = pytest.mark.timeout(120)
 
 
-async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: Deployment, opened: OpenSession) -> None:
-    here, there = await deployment.handlers(2)
+async def test_resumed_at_another_task_with_a_pace_of_its_own(
+    process_deployment: Deployment, opened: OpenSession
+) -> None:
+    here, there = await process_deployment.handlers(2)
     session = await opened(here)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=80, gap_ms=40, seed=41), credit=4)
@@ -32,9 +34,9 @@ async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: Deploy
 
 
 async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
-    deployment: Deployment, opened: OpenSession
+    process_deployment: Deployment, opened: OpenSession
 ) -> None:
-    here, there = await deployment.handlers(2, drain_seconds=1.5)
+    here, there = await process_deployment.handlers(2, drain_seconds=1.5)
     session = await opened(here)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=120, gap_ms=40, seed=42), credit=10_000)
@@ -51,8 +53,8 @@ async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
     assert await here.ended(15) == 0
 
 
-async def test_credit_outlives_the_task_that_answered(deployment: Deployment, opened: OpenSession) -> None:
-    here, there = await deployment.handlers(2)
+async def test_credit_outlives_the_task_that_answered(process_deployment: Deployment, opened: OpenSession) -> None:
+    here, there = await process_deployment.handlers(2)
     session = await opened(here)
     posted = await session.post("m1", None, demo(tokens=150, gap_ms=40, seed=43))
     response_id: str = posted.json["response_id"]

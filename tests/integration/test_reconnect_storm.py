@@ -21,7 +21,7 @@ from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.deployment import SIGNING_KEYS, Deployment
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
 from tests.integration.raw_websocket import TEXT, RawWebSocket, text_frame
@@ -95,7 +95,7 @@ async def _refusal(raw: RawWebSocket) -> float:
 
 
 @pytest.fixture
-async def line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def line(emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
     """The way to the tables of the task to which everybody comes: it counts. It is closed before the task is stopped."""
     async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
         yield proxy
@@ -146,7 +146,7 @@ def _check_rate(admitted: Sequence[float]) -> None:
 @pytest.mark.parametrize("via", ["peer", "store"])
 async def test_everybody_comes_back_at_once(
     via: str,
-    deployment: Deployment,
+    process_deployment: Deployment,
     line: FaultyDynamoDB,
     tokens: SessionTokens,
     http: aiohttp.ClientSession,
@@ -158,8 +158,8 @@ async def test_everybody_comes_back_at_once(
         "grace_seconds": 60,
         "connections_per_session": _READERS_OF_EACH,
     }
-    owner = await deployment.handler(**common, **unreachable)
-    counted = replace(deployment, environment={**deployment.environment, **line.environment})
+    owner = await process_deployment.handler(**common, **unreachable)
+    counted = replace(process_deployment, environment={**process_deployment.environment, **line.environment})
     server = await counted.handler(**common, returning_connections_per_second=_PER_SECOND)
     asked = await asyncio.gather(*(_ask(owner, http, tokens, seed) for seed in range(_ANSWERS)))
     given_before, before = (await owner.metrics())["evenflow_deltas_delivered_total"], line.requests.copy()

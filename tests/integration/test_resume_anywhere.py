@@ -31,21 +31,21 @@ TRANSPORTS = (*AT_HANDLERS, FUNCTION)
 
 
 @pytest.fixture(scope="module")
-def tasks(shared_deployment: Deployment) -> list[ServerProcess]:
+def tasks(shared_process_deployment: Deployment) -> list[ServerProcess]:
     """Three tasks; the first one is asked."""
-    return shared_deployment.start(3, readers_per_response=300)
+    return shared_process_deployment.start(3, readers_per_response=300)
 
 
 @pytest.fixture(scope="module")
-def hidden_task(shared_deployment: Deployment) -> ServerProcess:
+def hidden_task(shared_process_deployment: Deployment) -> ServerProcess:
     """One more, which no other task can reach."""
-    (server,) = shared_deployment.start(1, peer_url=f"http://127.0.0.1:{free_port()}")
+    (server,) = shared_process_deployment.start(1, peer_url=f"http://127.0.0.1:{free_port()}")
     return server
 
 
 @pytest.fixture(scope="module")
-def function(shared_deployment: Deployment) -> Transport:
-    return partial(over_function, shared_deployment.poll_function())
+def function(shared_process_deployment: Deployment) -> Transport:
+    return partial(over_function, shared_process_deployment.poll_function())
 
 
 async def _ask(session: ChatSession, text: str) -> str:
@@ -90,11 +90,11 @@ async def test_who_has_everything_is_told_not_to_come_again(tasks: list[ServerPr
             assert stream.status == 204
 
 
-async def test_after_its_time_it_is_gone_everywhere(deployment: Deployment, opened: OpenSession) -> None:
-    owner, other, third = await deployment.handlers(3, response_ttl_seconds=2)
+async def test_after_its_time_it_is_gone_everywhere(process_deployment: Deployment, opened: OpenSession) -> None:
+    owner, other, third = await process_deployment.handlers(3, response_ttl_seconds=2)
     session = await opened(owner)
     response_id = await _ask(session, demo(tokens=5, gap_ms=1, seed=14))
-    function: Transport = partial(over_function, deployment.poll_function())
+    function: Transport = partial(over_function, process_deployment.poll_function())
     # The other task has a copy in its memory, the third one never had.
     await over_polls(session.at(other), response_id, Answer(), None)
     await asyncio.sleep(5)

@@ -22,7 +22,7 @@ from stream_core.channel import Channel
 from stream_core.session_token import SessionTokens
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import HttpAnswer, call
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.http_api_event import DOMAIN, http_api_event
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.server_process import ROOT, ServerProcess, clean_environment, free_port
@@ -97,7 +97,7 @@ def function(account: Account) -> LambdaFunction:
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(tenant_keys=json.dumps(TENANTS), token_keys=f"k1:{SIGNING_KEY}")
 
 
@@ -163,10 +163,12 @@ async def test_a_named_session_is_continued(ask: Ask) -> None:
         assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "demo", "my-own.session_1")
 
 
-async def test_both_know_the_same_agents(account: Account, serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_both_know_the_same_agents(
+    account: Account, serve_process: ServeProcess, http: aiohttp.ClientSession
+) -> None:
     agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
     function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
-    handler = asking_server(serve(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
+    handler = asking_server(serve_process(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
     for body in ({}, {"agent": "sales", "user": "zoe"}, {"agent": "demo"}):
         by_function, by_handler = [await ask("POST", "/session", body) for ask in (function, handler)]
         assert by_function.status == by_handler.status
@@ -183,12 +185,12 @@ async def test_a_tenant_with_its_key(ask: Ask, tenant: str, key: str) -> None:
 
 
 async def test_pages_of_other_origins_are_told_the_same_by_both(
-    account: Account, serve: Serve, http: aiohttp.ClientSession
+    account: Account, serve_process: ServeProcess, http: aiohttp.ClientSession
 ) -> None:
     page, other = "https://app.example.com", "https://other.example.com"
     function = asking_function(account.session_init(EVENFLOW_ALLOWED_ORIGINS=page))
     settings = {"tenant_keys": json.dumps(TENANTS), "token_keys": f"k1:{SIGNING_KEY}", "allowed_origins": page}
-    handler = asking_server(serve(**settings), http)
+    handler = asking_server(serve_process(**settings), http)
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     statuses = []
     for origin in (page, other):

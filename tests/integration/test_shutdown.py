@@ -14,12 +14,12 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import call, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.event_stream import read_answer
 
 
-async def test_nothing_runs_and_the_exit_is_quick(opened: OpenSession, serve: Serve) -> None:
-    server = serve(drain_seconds=60)
+async def test_nothing_runs_and_the_exit_is_quick(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(drain_seconds=60)
     session = await opened(server)
     async with session.connect() as idle:
         assert (await idle.ask("m1", None, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
@@ -31,8 +31,10 @@ async def test_nothing_runs_and_the_exit_is_quick(opened: OpenSession, serve: Se
         assert time.monotonic() - began < 20
 
 
-async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
-    server = serve(drain_seconds=60)
+async def test_running_answers_finish(
+    opened: OpenSession, serve_process: ServeProcess, http: aiohttp.ClientSession
+) -> None:
+    server = serve_process(drain_seconds=60)
     session, other = await opened(server), await opened(server)
     text = demo(tokens=200, gap_ms=20, seed=71)
     async with session.connect() as reading, other.connect() as idle:
@@ -77,8 +79,8 @@ async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: a
         assert await server.ended() == 0
 
 
-async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, serve: Serve) -> None:
-    server = serve(drain_seconds=60)
+async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(drain_seconds=60)
     session = await opened(server)
     async with session.connect() as reading:
         start = await reading.message("m1", None, demo(tokens=200, gap_ms=20))
@@ -92,8 +94,10 @@ async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, s
     assert await server.ended() == 0
 
 
-async def test_an_answer_that_takes_too_long_ends_with_an_error(opened: OpenSession, serve: Serve) -> None:
-    server = serve(drain_seconds=1, generations_per_node=1)
+async def test_an_answer_that_takes_too_long_ends_with_an_error(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    server = serve_process(drain_seconds=1, generations_per_node=1)
     session, second = await opened(server), await opened(server)
     async with session.connect() as reading, second.connect() as queued:
         start = await reading.message("m1", None, demo(tokens=5000, gap_ms=20, seed=72))
@@ -113,8 +117,8 @@ async def test_an_answer_that_takes_too_long_ends_with_an_error(opened: OpenSess
         assert await server.ended() == 0
 
 
-async def test_a_second_signal_ends_at_once(opened: OpenSession, serve: Serve) -> None:
-    server = serve(drain_seconds=60)
+async def test_a_second_signal_ends_at_once(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(drain_seconds=60)
     session = await opened(server)
     async with session.connect() as reading:
         start = await reading.message("m1", None, demo(tokens=5000, gap_ms=20))
@@ -128,9 +132,9 @@ async def test_a_second_signal_ends_at_once(opened: OpenSession, serve: Serve) -
     assert server.process.returncode == 0
 
 
-def test_signals_that_come_while_the_process_ends_change_nothing(serve: Serve) -> None:
+def test_signals_that_come_while_the_process_ends_change_nothing(serve_process: ServeProcess) -> None:
     for _ in range(3):
-        process = serve().process
+        process = serve_process().process
         status, give_up_at = None, time.monotonic() + 20
         while status is None and time.monotonic() < give_up_at:
             process.send_signal(signal.SIGTERM)
@@ -139,8 +143,8 @@ def test_signals_that_come_while_the_process_ends_change_nothing(serve: Serve) -
         assert status == 0
 
 
-async def test_a_paused_reader_does_not_hold_up_the_exit(opened: OpenSession, serve: Serve) -> None:
-    server = serve(drain_seconds=1)
+async def test_a_paused_reader_does_not_hold_up_the_exit(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(drain_seconds=1)
     session = await opened(server)
     async with session.connect() as reading:
         start = await reading.message("m1", None, demo(tokens=5000, gap_ms=20))

@@ -19,7 +19,7 @@ from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import Deployment
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
@@ -50,14 +50,14 @@ async def model() -> AsyncIterator[CountingModel]:
 
 
 @pytest.fixture
-async def slow_line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def slow_line(emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
     """One task's way to the tables, on which a write can be held. It is closed before the task is stopped."""
     async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
         yield proxy
 
 
-def _on(deployment: Deployment, line: FaultyDynamoDB) -> Deployment:
-    return replace(deployment, environment={**deployment.environment, **line.environment})
+def _on(process_deployment: Deployment, line: FaultyDynamoDB) -> Deployment:
+    return replace(process_deployment, environment={**process_deployment.environment, **line.environment})
 
 
 async def _ask(session: ChatSession, text: str) -> str:
@@ -83,13 +83,13 @@ async def _taken_over(tasks: Sequence[ServerProcess], responses: int = 1) -> Non
 
 
 async def test_a_killed_owner_is_missed_by_nobody(
-    deployment: Deployment, slow_line: FaultyDynamoDB, opened: OpenSession
+    process_deployment: Deployment, slow_line: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    owner = await _on(deployment, slow_line).handler()
-    others = await deployment.handlers(2)
+    owner = await _on(process_deployment, slow_line).handler()
+    others = await process_deployment.handlers(2)
     session = await opened(owner)
     first, second = (session.at(task) for task in others)
-    function: Transport = partial(over_function, deployment.poll_function())
+    function: Transport = partial(over_function, process_deployment.poll_function())
     whole = "".join(demo_tokens(31, 500))
     response_id = await _ask(session, demo(tokens=500, gap_ms=40, seed=31))
 
@@ -128,8 +128,8 @@ async def test_a_killed_owner_is_missed_by_nobody(
             assert answer.text == whole
 
 
-async def test_messages_and_cancels_for_a_dead_owner(deployment: Deployment, opened: OpenSession) -> None:
-    owner, other = await deployment.handlers(2)
+async def test_messages_and_cancels_for_a_dead_owner(process_deployment: Deployment, opened: OpenSession) -> None:
+    owner, other = await process_deployment.handlers(2)
     session, second = await opened(owner), await opened(owner)
     text = demo(tokens=200, gap_ms=20, seed=32)
     response_id = await _ask(session, text)
@@ -155,13 +155,16 @@ async def test_messages_and_cancels_for_a_dead_owner(deployment: Deployment, ope
 
 
 async def test_what_another_owner_makes_of_the_beginning(
-    deployment: Deployment, emulated_dynamodb: DynamoDBEmulator, model: CountingModel, opened: OpenSession
+    process_deployment: Deployment, emulated_dynamodb: DynamoDBEmulator, model: CountingModel, opened: OpenSession
 ) -> None:
     """It goes on where the text on record ends, which no reader sees, if its model can do that; else it begins again."""
     beginning_again, continuing = await asyncio.gather(
-        _reader_of_two_owners(deployment, model, opened, continues=False),
+        _reader_of_two_owners(process_deployment, model, opened, continues=False),
         _reader_of_two_owners(
-            replace(deployment, tables=emulated_dynamodb.create_tables("continuing")), model, opened, continues=True
+            replace(process_deployment, tables=emulated_dynamodb.create_tables("continuing")),
+            model,
+            opened,
+            continues=True,
         ),
     )
     assert set(model.calls.values()) == {1}
@@ -180,13 +183,13 @@ async def test_what_another_owner_makes_of_the_beginning(
 
 
 async def _reader_of_two_owners(
-    deployment: Deployment, model: CountingModel, opened: OpenSession, *, continues: bool
+    process_deployment: Deployment, model: CountingModel, opened: OpenSession, *, continues: bool
 ) -> Answer:
     """What one has who reads what is on record, and whose owner is killed in the middle."""
     settings = {"model": "openai", "model_url": model.url, "model_continues": continues}
     # It can't be reached, so that nobody there has more than is on record.
-    owner = await deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
-    other = await deployment.handler(**settings)
+    owner = await process_deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
+    other = await process_deployment.handler(**settings)
     session = await opened(owner)
     response_id = await _ask(session, words(_WORDS, 100))
     there = session.at(other)
@@ -202,7 +205,7 @@ async def _reader_of_two_owners(
 
 
 async def test_what_a_stale_owner_writes_is_read_by_nobody(
-    deployment: Deployment,
+    process_deployment: Deployment,
     emulated_dynamodb: DynamoDBEmulator,
     slow_line: FaultyDynamoDB,
     model: CountingModel,
@@ -210,11 +213,11 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
 ) -> None:
     settings = {"model": "openai", "model_url": model.url}
     # Written seldom, so that the late write covers much of what the next owner writes.
-    owner = await _on(deployment, slow_line).handler(store_interval_ms=800, **settings)
-    first, second = await deployment.handlers(2, **settings)
+    owner = await _on(process_deployment, slow_line).handler(store_interval_ms=800, **settings)
+    first, second = await process_deployment.handlers(2, **settings)
     session = await opened(owner)
     response_id = await _ask(session, words(150, 100))
-    function: Transport = partial(over_function, deployment.poll_function())
+    function: Transport = partial(over_function, process_deployment.poll_function())
     at_owner = [
         asyncio.create_task(read_whole(transport, [session] * 3 + [session.at(first)], response_id))
         for transport in AT_HANDLERS.values()
@@ -231,10 +234,10 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
     with owner.suspended():
         await _taken_over((first, second))
         # Behind the marker, which is the next owner's first entry, there is text of its own.
-        head, _ = await _stored(deployment, emulated_dynamodb, response_id)
+        head, _ = await _stored(process_deployment, emulated_dynamodb, response_id)
         await over_websocket(V1, session.at(first), response_id, Answer(), head.starts[2] + 10)
         late_write.released.set()
-        await _until_on_record(deployment, emulated_dynamodb, response_id, epoch=1, index=head.starts[2])
+        await _until_on_record(process_deployment, emulated_dynamodb, response_id, epoch=1, index=head.starts[2])
     # It finds the rest of its answer in its sockets, and doesn't know yet what has happened.
     answers = [*await asyncio.gather(*at_owner), *await asyncio.gather(*elsewhere)]
     for transport in (*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values(), function):
@@ -252,13 +255,13 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
 
 
 async def _stored(
-    deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str
+    process_deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str
 ) -> tuple[ResponseHead, list[Chunk]]:
     """What stands in the table, whether or not it counts."""
     client = dynamodb.client("dynamodb")
     answer: Any = await asyncio.to_thread(
         client.query,
-        TableName=deployment.tables.responses,
+        TableName=process_deployment.tables.responses,
         KeyConditionExpression="response_id = :id",
         ExpressionAttributeValues={":id": {"S": response_id}},
         ConsistentRead=True,
@@ -268,12 +271,12 @@ async def _stored(
 
 
 async def _until_on_record(
-    deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str, *, epoch: int, index: int
+    process_deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str, *, epoch: int, index: int
 ) -> None:
     """Wait until something that was written under this epoch stands in the table at this index or behind it."""
     async with asyncio.timeout(30):
         while True:
-            _, chunks = await _stored(deployment, dynamodb, response_id)
+            _, chunks = await _stored(process_deployment, dynamodb, response_id)
             if any(chunk.epoch == epoch and chunk.last_index >= index for chunk in chunks):
                 return
             await asyncio.sleep(0.05)
@@ -283,24 +286,26 @@ async def _until_on_record(
 
 
 async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven(
-    deployment: Deployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
+    process_deployment: Deployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     sqs = emulated_aws.client("sqs")
-    name = f"{deployment.tables.responses}-dead-letters"
+    name = f"{process_deployment.tables.responses}-dead-letters"
     queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    task = await deployment.handler(dead_letters_queue=queue)
+    task = await process_deployment.handler(dead_letters_queue=queue)
     session = await opened(task)
     text = demo(tokens=300, gap_ms=40, seed=33)
     response_id = await _ask(session, text)
-    function: Transport = partial(over_function, deployment.poll_function())
+    function: Transport = partial(over_function, process_deployment.poll_function())
     polling = asyncio.create_task(read_whole(function, [session], response_id))
     for epoch in (1, 2, 3):
         await task.until_metric("generations_running", 1, _RECOVERY_SECONDS)
         # Behind where its owner began, a marker from the second on: text, which is what readers are left with.
-        head, _ = await _stored(deployment, emulated_dynamodb, response_id)
-        await _until_on_record(deployment, emulated_dynamodb, response_id, epoch=epoch, index=head.starts[epoch] + 1)
+        head, _ = await _stored(process_deployment, emulated_dynamodb, response_id)
+        await _until_on_record(
+            process_deployment, emulated_dynamodb, response_id, epoch=epoch, index=head.starts[epoch] + 1
+        )
         task.kill()
-        task = await deployment.handler(dead_letters_queue=queue)
+        task = await process_deployment.handler(dead_letters_queue=queue)
     there = session.at(task)
     answers = [await polling]
     for transport in AT_HANDLERS.values():
@@ -318,7 +323,7 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessages"])
     assert attributes["Attributes"]["ApproximateNumberOfMessages"] == "1"
 
-    printed = await asyncio.to_thread(_redrive, deployment, name)
+    printed = await asyncio.to_thread(_redrive, process_deployment, name)
     assert "letters: 1" in printed
     redriven = await there.post("m1", None, text)
     assert redriven.status == 202
@@ -327,14 +332,14 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(33, 300)), "stop")
 
 
-def _redrive(deployment: Deployment, queue: str) -> str:
+def _redrive(process_deployment: Deployment, queue: str) -> str:
     """`make redrive`; returns what it prints."""
-    tables = deployment.tables
+    tables = process_deployment.tables
     options = ["--env", "test", "--ledger", tables.ledger, "--responses", tables.responses, "--queue", queue]
     done = subprocess.run(
         [sys.executable, "-m", "stream_aws.redrive", *options],
         cwd=ROOT,
-        env={**deployment.environment},
+        env={**process_deployment.environment},
         capture_output=True,
         text=True,
         timeout=30,

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from tests.integration.chat_client import demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.raw_websocket import PING, PONG, TEXT, RawWebSocket, client_frame
 from tests.integration.server_process import ServerProcess
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server with short heartbeats."""
     return serve_module(heartbeat_seconds=0.5, pong_timeout_seconds=2)
 
@@ -71,9 +71,9 @@ async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, se
     await server.until_metric("ws_active_connections", 0)
 
 
-async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, serve: Serve) -> None:
+async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, serve_process: ServeProcess) -> None:
     """Without a FIN its response is cancelled after the pong timeout and the grace period."""
-    server = serve(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
+    server = serve_process(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
     session = await opened(server)
     async with await RawWebSocket.connect(server.ws_port) as raw:
         assert await raw.handshake(session.token) == 101

@@ -11,7 +11,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, checked_error, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ServerProcess
 
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
@@ -20,7 +20,7 @@ _LONG = demo(tokens=2000, gap_ms=10, seed=4)
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     """A server of this module's own, so that its counters are this module's."""
     return serve_module(pause_window_bytes=2000, grace_seconds=1)
 

@@ -11,13 +11,13 @@ import pytest
 
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, open_session
-from tests.integration.conftest import Serve, serve
+from tests.integration.conftest import ServeProcess, serve_process
 from tests.integration.event_stream import read_answer
 from tests.integration.openai.completions import Completions
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
 
-__all__ = ["serve"]  # a fixture
+__all__ = ["serve_process"]  # a fixture
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -34,9 +34,9 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def server(serve: Serve, model: ScriptedModel) -> ServerProcess:
+def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
     """Ours in front of it."""
-    return serve(model="openai", model_url=model.url)
+    return serve_process(model="openai", model_url=model.url)
 
 
 async def _over_websocket(session: ChatSession) -> str:

@@ -5,21 +5,24 @@ from __future__ import annotations
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import Deadline, EventStream, TimedOut
 from fargate_handler.gateway.http_answers import error_answer
-from fargate_handler.gateway.openai.completion_objects import CompletionObjects
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from fargate_handler.gateway.openai.completion_stream import CompletionStream
-from fargate_handler.gateway.openai.deadline import TIMEOUT_HEADER, Deadline, TimedOut
-from fargate_handler.gateway.openai.last_event import LAST_EVENT_ID, LastEvent, last_event
 from fargate_handler.gateway.openai.models_endpoint import check_model
 from fargate_handler.gateway.openai.request_body import read_body
 from fargate_handler.gateway.openai.sender import sender_of
 from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
 from fargate_handler.gateway.openai.whole_completion import WholeCompletion
-from stream_core.errors import EvenflowError, is_worth_repeating
+from fargate_handler.gateway.resumption import resume
+from stream_core.encoders.completion_chunks import ChunkEncoder
+from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.port import LAST_EVENT_ID, EventId
+from stream_core.errors import EvenflowError, Gone, InvalidRequest, is_worth_repeating
 from stream_core.http_contract import whole_number
 from stream_core.response_stream import ResponseStream
+from stream_core.resume_point import EVERYTHING
 
+TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
 # OpenAI's clients repeat what failed. Who didn't want to wait any longer doesn't want that, and some errors only stay.
 _NOT_AGAIN = {"x-should-retry": "false"}
@@ -36,7 +39,7 @@ class ChatCompletionsEndpoint:
         context = self._context
         sender = sender_of(request.headers.get("Authorization"), context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
-        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
+        last = _last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_body(request, context.limits, reading))
             check_model(call.model, context)
@@ -58,7 +61,7 @@ class ChatCompletionsEndpoint:
                 leave_response(context, stream)
 
     async def _answer(
-        self, request: web.Request, call: CompletionCall, stream: ResponseStream, last: LastEvent, deadline: Deadline
+        self, request: web.Request, call: CompletionCall, stream: ResponseStream, last: EventId, deadline: Deadline
     ) -> web.StreamResponse:
         context = self._context
         created = int(context.wall_time() - (context.monotonic() - stream.created_at))
@@ -71,8 +74,41 @@ class ChatCompletionsEndpoint:
         )
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:
-            return await CompletionStream(context, request, objects, deadline, headers).write(stream, last)
+            stream, point = await resume(
+                context, stream.response_id, stream.channel, last.last_index, last.epoch, LAST_EVENT_ID
+            )
+            if point.restarted is not None:
+                raise _replaced()
+            encoder = ChunkEncoder(objects, stream, point, context.limits.frame_characters)
+            return await EventStream(context, request, encoder, headers, deadline=deadline).write(stream)
         return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
+
+
+def _last_event(header: str | None, *, has_key: bool) -> EventId:
+    """Where the client's stream broke off; without the header, that it has nothing.
+
+    Raises:
+        InvalidRequest: it is no id of a chunk, or there is no key that says of which response.
+    """
+    if not header:
+        return EventId(EVERYTHING, 1)
+    last = EventId.parse(header, ends=False)
+    if not has_key:
+        raise InvalidRequest(
+            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing was generated",
+            code="invalid_field",
+            param=LAST_EVENT_ID,
+        )
+    return last
+
+
+def _replaced() -> Gone:
+    return Gone(
+        "what you have of this response is not what is on record, since its task was lost; drop it, and ask with the "
+        f"same Idempotency-Key and without {LAST_EVENT_ID}",
+        code="response_restarted",
+        param=LAST_EVENT_ID,
+    )
 
 
 def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:

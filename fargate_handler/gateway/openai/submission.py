@@ -11,15 +11,13 @@ from fargate_handler.gateway.openai.sender import Sender
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
-from stream_core.channel import Channel
 from stream_core.errors import Conflict, Gone, InvalidRequest
+from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
 from stream_core.message_terms import MessageTerms
 from stream_core.response_stream import ResponseStream
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _LONGEST_KEY = 255
-# Its reader comes right behind the acceptance: a loop that is late isn't a client that has left.
-_SINGLE_GRACE_SECONDS = 1.0
 
 
 async def submit_request(
@@ -32,14 +30,7 @@ async def submit_request(
         Gone: the key's response is no longer held.
         RateLimited, Overloaded: see `Orchestrator.submit`.
     """
-    text = asked.to_text()
-    channel = _channel_of(sender, key)
-    grace = _SINGLE_GRACE_SECONDS if key is None else context.limits.grace_seconds
-    accepting = context.background.run(
-        context.orchestrator.submit(
-            IngestEvent(channel, _digest(f"{terms.model}\n{text}"), None, text, grace, terms=terms)
-        )
-    )
+    accepting = context.background.run(context.orchestrator.submit(_event_of(sender, key, asked, terms)))
     try:
         return (await asyncio.shield(accepting)).stream
     except asyncio.CancelledError:
@@ -94,10 +85,14 @@ async def _leave_when_accepted(context: GatewayContext, accepting: asyncio.Task[
     leave_response(context, (await accepting).stream)
 
 
-def _channel_of(sender: Sender, key: str | None) -> Channel:
+def _event_of(sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms) -> IngestEvent:
     if key is None:
-        return single_channel(sender.tenant, secrets.token_hex(16), sender.session)
-    return repeatable_channel(sender.tenant, _digest(key), sender.session)
+        channel, kind = single_channel(sender.tenant, secrets.token_hex(16), sender.session), COMPLETION
+    else:
+        channel, kind = repeatable_channel(sender.tenant, _digest(key), sender.session), KEYED_COMPLETION
+    text = asked.to_text()
+    message_id = _digest(f"{terms.model}\n{text}")
+    return IngestEvent(channel, message_id, None, text, kind=kind.sent_with(sender.session), terms=terms)
 
 
 def _digest(text: str) -> str:

@@ -6,11 +6,11 @@ import orjson
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import Deadline
 from fargate_handler.gateway.http_answers import VIA_HEADER, json_answer
-from fargate_handler.gateway.openai.completion_objects import CompletionObjects
-from fargate_handler.gateway.openai.deadline import Deadline
-from fargate_handler.gateway.openai.ending import check_completed
-from fargate_handler.gateway.waking_reader import reading
+from fargate_handler.gateway.resumption import WakingReader, reading
+from stream_core.encoders.completion_ending import check_completed
+from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.errors import EvenflowError
 from stream_core.http_contract import NEVER_CACHED
 from stream_core.response_stream import ResponseStream
@@ -73,18 +73,23 @@ class WholeCompletion:
     async def _ended(self, stream: ResponseStream) -> ResponseStream:
         """The response when it has ended; by then it may be another copy of it."""
         context = self._context
-        while not stream.log.closed:
+        if not stream.log.closed:
             with reading(stream, context.limits) as reader:
-                while not (stream.log.closed or reader.left_behind):
-                    await reader.wait(min(self._deadline.left, self._beat_at - context.monotonic()))
-                    self._deadline.check()
-                    if context.monotonic() >= self._beat_at and not stream.log.closed:
-                        await self._beat(stream)
-            if not stream.log.closed:
-                stream = await context.orchestrator.find(stream.response_id, stream.channel)
+                while not reader.stream.log.closed:
+                    await self._wait(reader)
+            stream = reader.stream
         check_completed(stream)
         context.measures.delivered.value += stream.log.next_index
         return stream
+
+    async def _wait(self, reader: WakingReader) -> None:
+        if reader.left_behind:
+            await reader.go_on(self._context)
+            return
+        await reader.wait(min(self._deadline.left, self._beat_at - self._context.monotonic()))
+        self._deadline.check()
+        if self._context.monotonic() >= self._beat_at and not reader.stream.log.closed:
+            await self._beat(reader.stream)
 
     async def _beat(self, stream: ResponseStream) -> None:
         self._beat_at = self._context.monotonic() + self._context.limits.sse_heartbeat_seconds

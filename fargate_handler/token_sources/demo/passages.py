@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -54,8 +55,9 @@ class Passages:
         self._rarity = {term: math.log(1 + len(passages) / n) for term, n in seen_in.items()}
 
     @classmethod
+    @cache
     def read(cls, folder: Path) -> Passages:
-        """All paragraphs of `folder`'s pages (`*.md`, not those of sub-folders)."""
+        """All paragraphs of `folder`'s pages (`*.md`, not those of sub-folders), read once."""
         return cls([p for page in sorted(folder.glob("*.md")) for p in split(page.stem, page.read_text("utf-8"))])
 
     def answer(self, question: str) -> str:

@@ -17,11 +17,11 @@ _TOKENS = 150
 
 
 async def test_a_handler_leaves_and_the_worker_goes_on_for_the_next(
-    deployment: Deployment, workers: Workers, http: aiohttp.ClientSession
+    process_deployment: Deployment, workers: Workers, http: aiohttp.ClientSession
 ) -> None:
     worker = workers()
     leaving, staying = await asyncio.gather(
-        *(deployment.handler(model="grpc", workers=worker.address, drain_seconds=1) for _ in range(2))
+        *(process_deployment.handler(model="grpc", workers=worker.address, drain_seconds=1) for _ in range(2))
     )
     session = await open_session(http, leaving.http_url)
     posted = await session.post("m1", None, demo(tokens=_TOKENS, gap_ms=30, seed=41))

@@ -16,7 +16,7 @@ from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
 from tests.integration.answer import Answer
 from tests.integration.chat_client import demo, open_session
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.grpc_workers.conftest import Opened, Serving, Workers
 from tests.integration.grpc_workers.one_address import OneAddress
 from tests.integration.grpc_workers.scripted_source import ScriptedSource, is_silent, says
@@ -89,10 +89,10 @@ async def test_a_full_worker_costs_no_attempt(serving: Serving, opened: Opened, 
 
 
 async def test_readers_of_a_killed_worker_get_their_answers_and_a_cancel_goes_all_the_way(
-    serve: Serve, workers: Workers, behind: Behind, http: aiohttp.ClientSession
+    serve_process: ServeProcess, workers: Workers, behind: Behind, http: aiohttp.ClientSession
 ) -> None:
     lost, kept = workers(), workers()
-    server = serve(model="grpc", workers=await behind(lost.address, kept.address), fallback_text="")
+    server = serve_process(model="grpc", workers=await behind(lost.address, kept.address), fallback_text="")
     begun = asyncio.Barrier(11)
 
     async def ask(seed: int) -> Answer:

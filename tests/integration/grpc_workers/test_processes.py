@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, checked_error, demo, open_session
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.grpc_workers.conftest import Workers
 from tests.integration.grpc_workers.worker_process import WorkerProcess
 from tests.integration.server_process import ServerProcess, free_port
@@ -34,18 +34,20 @@ def opened_over_http(http: aiohttp.ClientSession) -> OpenSession:
     return opened
 
 
-def _in_front_of(serve: Serve, workers: Sequence[WorkerProcess], **settings: object) -> ServerProcess:
+def _in_front_of(serve_process: ServeProcess, workers: Sequence[WorkerProcess], **settings: object) -> ServerProcess:
     addresses = ",".join(worker.address for worker in workers)
-    return serve(**{"model": "grpc", "workers": addresses, "fallback_text": "", **settings})
+    return serve_process(**{"model": "grpc", "workers": addresses, "fallback_text": "", **settings})
 
 
 def _text(seed: int, tokens: int) -> str:
     return "".join(demo_tokens(seed, tokens))
 
 
-async def test_five_hundred_streams_from_two_workers(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_five_hundred_streams_from_two_workers(
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
+) -> None:
     pair = [workers(), workers()]
-    server = _in_front_of(serve, pair)
+    server = _in_front_of(serve_process, pair)
 
     async def ask(first: int) -> list[Answer]:
         session, starts, previous = await opened(server), [], None
@@ -70,9 +72,11 @@ async def test_five_hundred_streams_from_two_workers(serve: Serve, workers: Work
     assert [(await worker.describe()).streams for worker in pair] == [0, 0]
 
 
-async def test_a_worker_killed_in_the_middle_is_replaced(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_a_worker_killed_in_the_middle_is_replaced(
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
+) -> None:
     lost, kept = workers(), workers()
-    server = _in_front_of(serve, [lost, kept])
+    server = _in_front_of(serve_process, [lost, kept])
     begun = asyncio.Barrier(21)
 
     async def ask(seed: int) -> Answer:
@@ -97,9 +101,11 @@ async def test_a_worker_killed_in_the_middle_is_replaced(serve: Serve, workers: 
             assert (answer.finish_reason, answer.restarts) == ("stop", []), "the lost one is not asked"
 
 
-async def test_the_only_worker_killed_ends_by_the_contract(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_the_only_worker_killed_ends_by_the_contract(
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
+) -> None:
     worker = workers()
-    server = _in_front_of(serve, [worker])
+    server = _in_front_of(serve_process, [worker])
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=1000, gap_ms=20))
@@ -113,10 +119,10 @@ async def test_the_only_worker_killed_ends_by_the_contract(serve: Serve, workers
 
 
 async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due(
-    serve: Serve, workers: Workers, opened: OpenSession
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
 ) -> None:
     silent, awake = workers(), workers()
-    server = _in_front_of(serve, [silent, awake], model_first_sign_seconds=60)
+    server = _in_front_of(serve_process, [silent, awake], model_first_sign_seconds=60)
     session = await opened(server)
     async with session.connect() as connection:
         await connection.ask("m0", None, demo(tokens=1))
@@ -134,9 +140,9 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
     assert 1 < took < 30, "some of them were with the silent one"
 
 
-async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_cancelling_stops_the_worker(serve_process: ServeProcess, workers: Workers, opened: OpenSession) -> None:
     worker = workers()
-    server = _in_front_of(serve, [worker])
+    server = _in_front_of(serve_process, [worker])
     session, taken, previous = await opened(server), [], None
     async with session.connect() as connection:
         for number in range(5):
@@ -154,10 +160,10 @@ async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opene
     assert min(taken) < _CANCEL_MS, taken
 
 
-async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_a_deadline_stops_the_worker(serve_process: ServeProcess, workers: Workers, opened: OpenSession) -> None:
     worker = workers()
     server = _in_front_of(
-        serve,
+        serve_process,
         [worker],
         model_first_sign_seconds=0.5,
         model_silence_seconds=0.5,
@@ -172,10 +178,10 @@ async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opene
 
 
 async def test_a_handler_that_is_gone_or_silent_stops_the_worker(
-    serve: Serve, workers: Workers, opened: OpenSession
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
 ) -> None:
     worker = workers()
-    lost, silent = (_in_front_of(serve, [worker]) for _ in range(2))
+    lost, silent = (_in_front_of(serve_process, [worker]) for _ in range(2))
     for server in (lost, silent):
         session = await opened(server)
         await session.post("m1", None, demo(tokens=5000, gap_ms=20))
@@ -188,10 +194,10 @@ async def test_a_handler_that_is_gone_or_silent_stops_the_worker(
 
 
 async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
-    serve: Serve, workers: Workers, opened: OpenSession
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
 ) -> None:
     worker = workers(worker_buffer_tokens=100)
-    server = _in_front_of(serve, [worker], pause_window_bytes=1000)
+    server = _in_front_of(serve_process, [worker], pause_window_bytes=1000)
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=10000, gap_ms=0.2, seed=5))
@@ -223,10 +229,10 @@ async def _still(worker: WorkerProcess) -> int:
 
 
 async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
-    serve: Serve, workers: Workers, opened: OpenSession
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
 ) -> None:
     leaving, staying = workers(drain_seconds=20), workers()
-    server = _in_front_of(serve, [leaving, staying])
+    server = _in_front_of(serve_process, [leaving, staying])
     session = await opened(server)
     async with session.connect() as connection:
         starts, previous = [], None
@@ -248,10 +254,10 @@ async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
 
 
 async def test_what_a_leaving_worker_has_no_time_to_finish_is_continued_elsewhere(
-    serve: Serve, workers: Workers, opened: OpenSession
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
 ) -> None:
     leaving, staying = workers(drain_seconds=0.3), workers()
-    server = _in_front_of(serve, [leaving, staying])
+    server = _in_front_of(serve_process, [leaving, staying])
     session = await opened(server)
     async with session.connect() as connection:
         starts, previous = [], None
@@ -281,10 +287,10 @@ async def test_health_is_told_by_grpcs_own_protocol(workers: Workers) -> None:
 
 
 async def test_a_worker_and_its_handler_may_start_in_any_order(
-    serve: Serve, workers: Workers, opened: OpenSession
+    serve_process: ServeProcess, workers: Workers, opened: OpenSession
 ) -> None:
     port = free_port()
-    server = serve(model="grpc", workers=f"127.0.0.1:{port}", model_retries=0, fallback_text="")
+    server = serve_process(model="grpc", workers=f"127.0.0.1:{port}", model_retries=0, fallback_text="")
     session = await opened(server)
     async with session.connect() as connection:
         assert checked_error((await connection.ask("m1", None, demo(tokens=3))).end or {})["code"] == "upstream_failed"

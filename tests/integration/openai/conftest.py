@@ -26,9 +26,9 @@ def at(http: aiohttp.ClientSession) -> At:
 
 
 @pytest.fixture
-def completions(at: At, shared_server: ServerProcess) -> Completions:
+def completions(at: At, shared_process: ServerProcess) -> Completions:
     """A client of the server with the defaults."""
-    return at(shared_server)
+    return at(shared_process)
 
 
 @pytest.fixture(scope="session")

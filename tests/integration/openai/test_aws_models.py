@@ -16,7 +16,7 @@ from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.reply import sends
 from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_VLLM, Service
 from tests.integration.aws_models.signature import Credentials
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
 from tests.integration.server_process import ServerProcess, free_port
@@ -44,7 +44,7 @@ async def model(port: int) -> AsyncIterator[ModelServer]:
         yield serving
 
 
-def _served(service: Service, serve_module: Serve, port: int, tmp: pytest.TempPathFactory) -> ServerProcess:
+def _served(service: Service, serve_module: ServeProcess, port: int, tmp: pytest.TempPathFactory) -> ServerProcess:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
             patch.setenv(name, str(tmp.getbasetemp() / "none"))
@@ -54,12 +54,12 @@ def _served(service: Service, serve_module: Serve, port: int, tmp: pytest.TempPa
 
 
 @pytest.fixture(scope="module")
-def bedrock_server(serve_module: Serve, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+def bedrock_server(serve_module: ServeProcess, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
     return _served(BEDROCK, serve_module, port, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def sagemaker_server(serve_module: Serve, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+def sagemaker_server(serve_module: ServeProcess, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
     return _served(SAGEMAKER_VLLM, serve_module, port, tmp_path_factory)
 
 

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.integration.answer import Frame
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.openai.completions import asking
 from tests.integration.openai.conftest import At
 from tests.integration.openai.javascript_client import JavaScriptClient
@@ -49,8 +49,8 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def server(serve: Serve, model: ScriptedModel) -> ServerProcess:
-    return serve(model="openai", model_url=model.url)
+def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
+    return serve_process(model="openai", model_url=model.url)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.completions import asking
 from tests.integration.openai.javascript_client import JavaScriptClient
 from tests.integration.openai.tools import TOOLS, demo_call
@@ -26,7 +26,7 @@ Ask = Callable[..., Coroutine[Any, Any, Frame]]
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=1)
 
 

@@ -31,11 +31,11 @@ def _body() -> Frame:
 
 
 async def test_a_lost_task_s_megabyte_is_read_back(
-    emulated_aws: AwsEmulator, deployment: Deployment, at: At, opened: OpenSession
+    emulated_aws: AwsEmulator, process_deployment: Deployment, at: At, opened: OpenSession
 ) -> None:
     s3 = emulated_aws.client("s3")
     await asyncio.to_thread(s3.create_bucket, Bucket=_BUCKET)
-    owner, other = await deployment.handlers(2, requests_bucket=_BUCKET)
+    owner, other = await process_deployment.handlers(2, requests_bucket=_BUCKET)
     token = (await opened(owner)).token
     lost = asyncio.create_task(at(owner, token).post(_body(), Idempotency_Key="large"))
     await owner.until_metric("generations_running", 1)
@@ -51,8 +51,10 @@ async def test_a_lost_task_s_megabyte_is_read_back(
     assert await other.metric("lease_take_overs_total") == 1
 
 
-async def test_without_a_bucket_it_is_refused_by_its_size(deployment: Deployment, at: At, opened: OpenSession) -> None:
-    handler = await deployment.handler()
+async def test_without_a_bucket_it_is_refused_by_its_size(
+    process_deployment: Deployment, at: At, opened: OpenSession
+) -> None:
+    handler = await process_deployment.handler()
     completions = at(handler, (await opened(handler)).token)
     refused = await completions.post(_body())
     assert (refused.status, refused.error["code"]) == (413, "message_too_large")
@@ -60,9 +62,9 @@ async def test_without_a_bucket_it_is_refused_by_its_size(deployment: Deployment
 
 
 async def test_a_bucket_that_is_not_there_is_found_when_it_is_needed(
-    deployment: Deployment, at: At, opened: OpenSession
+    process_deployment: Deployment, at: At, opened: OpenSession
 ) -> None:
-    handler = await deployment.handler(requests_bucket="no-such-bucket")
+    handler = await process_deployment.handler(requests_bucket="no-such-bucket")
     completions = at(handler, (await opened(handler)).token)
     assert (await completions.ask(demo(tokens=1))).status == 200
     refused = await completions.post(_body())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.chat_client import HttpAnswer, demo
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.openai.completions import Completions, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.server_process import ServerProcess
@@ -29,8 +29,8 @@ async def _answered(at: At, server: ServerProcess, token: str, prefix: str) -> N
 
 
 @pytest.mark.timeout(120)
-async def test_prompts_are_not_kept(at: At, serve: Serve, opened: OpenSession) -> None:
-    server = serve(history_bytes=2 * _PROMPT_BYTES, messages_per_second=1_000)
+async def test_prompts_are_not_kept(at: At, serve_process: ServeProcess, opened: OpenSession) -> None:
+    server = serve_process(history_bytes=2 * _PROMPT_BYTES, messages_per_second=1_000)
     token = (await opened(server)).token
     await _answered(at, server, token, "warm")
     before = server.resident_bytes
@@ -44,9 +44,9 @@ _VALUES: dict[str, Any] = {"x": [[] for _ in range(_PROMPT_BYTES // 3)]}
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("parameters", [{}, _VALUES], ids=["text", "values"])
-async def test_what_requests_hold_is_bounded(at: At, serve: Serve, parameters: dict[str, Any]) -> None:
+async def test_what_requests_hold_is_bounded(at: At, serve_process: ServeProcess, parameters: dict[str, Any]) -> None:
     bound = 64 * _PROMPT_BYTES
-    server = serve(requests_held_bytes=bound, grace_seconds=60)
+    server = serve_process(requests_held_bytes=bound, grace_seconds=60)
     completions, endless = at(server), demo(tokens=5_000, gap_ms=100)
     messages = [{"role": "system", "content": "x" * _PROMPT_BYTES}, {"role": "user", "content": endless}]
     for _ in range(3):  # so that what Python keeps for itself is there
@@ -84,8 +84,8 @@ async def _ended(asking: asyncio.Task[HttpAnswer]) -> None:
     await asyncio.wait([asking])
 
 
-async def test_a_body_has_a_bound_of_its_own(at: At, serve: Serve) -> None:
-    completions = at(serve(request_bytes=100_000))
+async def test_a_body_has_a_bound_of_its_own(at: At, serve_process: ServeProcess) -> None:
+    completions = at(serve_process(request_bytes=100_000))
     long = {"role": "system", "content": "x" * 90_000}
     quick = {"role": "user", "content": _QUICK}
     assert (await completions.post({"model": "demo", "messages": [long, quick]})).status == 200
@@ -93,14 +93,14 @@ async def test_a_body_has_a_bound_of_its_own(at: At, serve: Serve) -> None:
     assert (refused.status, refused.error["code"]) == (413, "message_too_large")
 
 
-async def test_a_message_of_a_session_keeps_the_smaller_one(opened: OpenSession, shared_server: ServerProcess) -> None:
-    session = await opened(shared_server)
+async def test_a_message_of_a_session_keeps_the_smaller_one(opened: OpenSession, shared_process: ServerProcess) -> None:
+    session = await opened(shared_process)
     refused = await session.post("m1", None, "x" * 70_000)
     assert (refused.status, refused.error["code"]) == (413, "message_too_large")
 
 
-async def test_an_answer_that_nobody_can_ask_for_again_is_not_held(at: At, serve: Serve) -> None:
-    completions = at(server := serve(grace_seconds=60))
+async def test_an_answer_that_nobody_can_ask_for_again_is_not_held(at: At, serve_process: ServeProcess) -> None:
+    completions = at(server := serve_process(grace_seconds=60))
     for stream in (False, True):
         assert (await completions.ask(_QUICK, stream=stream)).status == 200
     async with completions.open(demo(tokens=5000, gap_ms=20)) as answer:
@@ -115,8 +115,8 @@ async def test_an_answer_that_nobody_can_ask_for_again_is_not_held(at: At, serve
     await server.until_metric("responses_held", 0)
 
 
-async def test_an_answer_with_a_key_is_held(at: At, serve: Serve) -> None:
-    completions = at(server := serve())
+async def test_an_answer_with_a_key_is_held(at: At, serve_process: ServeProcess) -> None:
+    completions = at(server := serve_process())
     first = await completions.ask(_QUICK, key="held")
     assert await server.metric("responses_held") == 1
     assert (await completions.ask(_QUICK, key="held")).json["id"] == first.json["id"]

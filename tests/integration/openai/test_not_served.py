@@ -9,13 +9,13 @@ import openai
 import pytest
 
 from tests.integration.chat_client import call
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.javascript_client import JavaScriptClient
 from tests.integration.server_process import ServerProcess
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(tenant_keys=json.dumps({"acme": "acme-key-0123456789"}))
 
 

@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.tools import TOOLS, demo_call
 from tests.integration.server_process import ServerProcess
 
@@ -25,7 +25,7 @@ _KEY = "acme-key-0123456789"
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=2)
 
 

@@ -18,9 +18,9 @@ def _address(server: ServerProcess, port: str) -> str:
 
 
 @pytest.fixture(params=["http", "ws"])
-def base_url(request: pytest.FixtureRequest, shared_server: ServerProcess) -> str:
+def base_url(request: pytest.FixtureRequest, shared_process: ServerProcess) -> str:
     """What a client is given as its base URL: on either port."""
-    return f"{_address(shared_server, request.param)}/v1"
+    return f"{_address(shared_process, request.param)}/v1"
 
 
 async def test_the_openai_client_shows_it_as_an_error_event_and_as_the_reason_of_the_close(base_url: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.completions import Completions, Streamed, asking, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
@@ -20,7 +20,7 @@ _TEXT = "".join(demo_tokens(9, 100))
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module(response_ttl_seconds=2, grace_seconds=2)
 
 
@@ -72,8 +72,8 @@ async def test_a_key_is_for_one_request(at: At, server: ServerProcess) -> None:
     assert (refused.status, refused.error["code"]) == (400, "idempotency_key_reused")
 
 
-async def test_the_keys_of_tenants_are_their_own(at: At, serve: Serve) -> None:
-    server = serve(tenant_keys='{"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}')
+async def test_the_keys_of_tenants_are_their_own(at: At, serve_process: ServeProcess) -> None:
+    server = serve_process(tenant_keys='{"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}')
     acme, zeta = at(server, "acme-key-0123456789"), at(server, "zeta-key-0123456789")
     answers = [await client.ask(demo(tokens=2), key="shared") for client in (acme, zeta, acme)]
     assert answers[0].json["id"] == answers[2].json["id"] != answers[1].json["id"]
@@ -121,10 +121,10 @@ async def test_a_wrong_key(completions: Completions, key: str) -> None:
     assert (refused.status, refused.error["param"]) == (400, "Idempotency-Key")
 
 
-async def test_a_model_that_begins_again_with_something_else(at: At, serve: Serve) -> None:
+async def test_a_model_that_begins_again_with_something_else(at: At, serve_process: ServeProcess) -> None:
     async with scripted_model() as model:
         first = [chunk("One "), chunk("two "), chunk("three")]
-        server = serve(model="openai", model_url=model.url)
+        server = serve_process(model="openai", model_url=model.url)
         for again, told in (
             ([chunk("One two "), chunk("three, four.")], None),
             ([chunk("Two "), chunk("one")], "differs"),
@@ -140,11 +140,11 @@ async def test_a_model_that_begins_again_with_something_else(at: At, serve: Serv
                 assert re.fullmatch("One two (three)?", streamed.text)
 
 
-async def test_what_was_replaced_is_not_given_to_who_asks_again(at: At, serve: Serve) -> None:
+async def test_what_was_replaced_is_not_given_to_who_asks_again(at: At, serve_process: ServeProcess) -> None:
     async with scripted_model() as model:
         first = [chunk("Hello"), chunk(" wor"), chunk("ld one")]
         model.will(Reply(first, gap=0.1, then="break"), Reply([chunk("Hello there"), END], gap=0.1))
-        completions = at(serve(model="openai", model_url=model.url))
+        completions = at(serve_process(model="openai", model_url=model.url))
         told = await completions.stream("hello", model="openai", Idempotency_Key="again")
         assert told.error is not None
         assert told.error["code"] == "response_restarted"

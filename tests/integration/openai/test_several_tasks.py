@@ -31,8 +31,8 @@ async def _followed(
         await read_stream(answer, streamed, until_index)
 
 
-async def test_a_stream_goes_on_at_another_task(deployment: Deployment, at: At, opened: OpenSession) -> None:
-    first, second = await deployment.handlers(2)
+async def test_a_stream_goes_on_at_another_task(process_deployment: Deployment, at: At, opened: OpenSession) -> None:
+    first, second = await process_deployment.handlers(2)
     token = (await opened(first)).token
     streamed = Streamed()
     for task, until_index in ((first, 10), (second, 20), (first, 30), (second, None)):
@@ -45,9 +45,9 @@ async def test_a_stream_goes_on_at_another_task(deployment: Deployment, at: At, 
 
 
 async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(
-    deployment: Deployment, at: At, opened: OpenSession
+    process_deployment: Deployment, at: At, opened: OpenSession
 ) -> None:
-    owner, other = await deployment.handlers(2)
+    owner, other = await process_deployment.handlers(2)
     token = (await opened(owner)).token
     staying, back = Streamed(), Streamed()
     await _followed(at(owner, token), "lost", back, 10)
@@ -76,8 +76,8 @@ async def _read_calls(completions: Completions, streamed: Streamed, until_index:
         await read_stream(answer, streamed, until_index)
 
 
-async def test_calls_go_on_at_another_task(deployment: Deployment, at: At, opened: OpenSession) -> None:
-    first, second = await deployment.handlers(2)
+async def test_calls_go_on_at_another_task(process_deployment: Deployment, at: At, opened: OpenSession) -> None:
+    first, second = await process_deployment.handlers(2)
     token = (await opened(first)).token
     streamed = Streamed()
     for task, until_index in ((first, 10), (second, 20), (first, 30), (second, None)):
@@ -89,9 +89,9 @@ async def test_calls_go_on_at_another_task(deployment: Deployment, at: At, opene
 
 
 async def test_a_lost_task_s_calls_are_made_again_and_nobody_sees_it(
-    deployment: Deployment, at: At, opened: OpenSession
+    process_deployment: Deployment, at: At, opened: OpenSession
 ) -> None:
-    owner, other = await deployment.handlers(2)
+    owner, other = await process_deployment.handlers(2)
     token = (await opened(owner)).token
     staying, back = Streamed(), Streamed()
     await _read_calls(at(owner, token), back, 10)
@@ -106,9 +106,9 @@ async def test_a_lost_task_s_calls_are_made_again_and_nobody_sees_it(
 
 
 async def test_a_leaving_task_finishes_what_a_client_without_a_key_waits_for(
-    deployment: Deployment, at: At, opened: OpenSession
+    process_deployment: Deployment, at: At, opened: OpenSession
 ) -> None:
-    leaving = await deployment.handler(drain_seconds=20)
+    leaving = await process_deployment.handler(drain_seconds=20)
     token = (await opened(leaving)).token
     async with at(leaving, token).open(_QUICK, **_BOUND) as answer:
         streamed = await read_stream(answer, until_index=5)
@@ -118,7 +118,9 @@ async def test_a_leaving_task_finishes_what_a_client_without_a_key_waits_for(
     assert await leaving.ended(20) == 0
 
 
-async def test_where_the_tenants_keys_are_not_known_a_session_s_token_is_needed(deployment: Deployment, at: At) -> None:
-    server = await deployment.handler()
+async def test_where_the_tenants_keys_are_not_known_a_session_s_token_is_needed(
+    process_deployment: Deployment, at: At
+) -> None:
+    server = await process_deployment.handler()
     refused = await at(server).ask(_QUICK)
     assert (refused.status, refused.error["code"]) == (401, "invalid_api_key")

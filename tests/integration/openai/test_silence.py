@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import openai
 import pytest
 
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.completions import asking
 from tests.integration.openai.conftest import At
 from tests.integration.openai.javascript_client import JavaScriptClient
@@ -28,8 +28,8 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def server(serve: Serve, model: ScriptedModel) -> ServerProcess:
-    return serve(model="openai", model_url=model.url, sse_heartbeat_seconds=_HEARTBEAT)
+def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
+    return serve_process(model="openai", model_url=model.url, sse_heartbeat_seconds=_HEARTBEAT)
 
 
 @pytest.fixture
@@ -78,9 +78,11 @@ async def test_openai_s_clients_read_it(
     assert told["choices"][0]["message"]["content"] == "Hello"
 
 
-async def test_an_answer_within_a_heartbeat_is_as_it_was(at: At, serve: Serve, model: ScriptedModel) -> None:
+async def test_an_answer_within_a_heartbeat_is_as_it_was(
+    at: At, serve_process: ServeProcess, model: ScriptedModel
+) -> None:
     model.will(Reply([chunk("Hello"), END]))
-    answer = await at(serve(model="openai", model_url=model.url)).ask("x", model="openai")
+    answer = await at(serve_process(model="openai", model_url=model.url)).ask("x", model="openai")
     assert answer.body.startswith(b"{")
     assert "Content-Length" in answer.headers
 

@@ -35,9 +35,9 @@ def secret(emulated_aws: AwsEmulator) -> str:
 
 
 async def test_a_tenants_key_opens_it_and_nothing_else_does_but_a_session_s_token(
-    deployment: Deployment, secret: str, at: At, opened: OpenSession
+    process_deployment: Deployment, secret: str, at: At, opened: OpenSession
 ) -> None:
-    server = await deployment.handler(tenant_keys_secret=secret, log_level="debug")
+    server = await process_deployment.handler(tenant_keys_secret=secret, log_level="debug")
     for key in (_ACME, _ZETA, (await opened(server)).token):
         assert (await at(server, key).ask("#demo tokens=2")).status == 200
     for key in ("sk-anything", _ACME[:-1], ""):

@@ -11,7 +11,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.openai.completions import Streamed, asking, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.openai.tools import TOOLS, demo_call
@@ -24,7 +24,7 @@ _CALLS = [demo_call(0), demo_call(1)]
 
 
 @pytest.fixture(scope="module")
-def server(serve_module: Serve) -> ServerProcess:
+def server(serve_module: ServeProcess) -> ServerProcess:
     return serve_module()
 
 
@@ -141,8 +141,10 @@ _NOTED = {"id": "call_abc", "type": "function", "function": {"name": "note", "ar
 _PIECES = ('{"te', 'xt": "', "\x1e流", 'れ"}')
 
 
-async def test_it_passes_through_from_and_to_the_model_s_server(at: At, serve: Serve, model: ScriptedModel) -> None:
-    server = serve(model="openai", model_url=model.url)
+async def test_it_passes_through_from_and_to_the_model_s_server(
+    at: At, serve_process: ServeProcess, model: ScriptedModel
+) -> None:
+    server = serve_process(model="openai", model_url=model.url)
     begins = [chunk("So\x1e"), chunk(": ")]
     model.will(Reply([*begins, *_calling(*_PIECES), _CALLED], gap=0.05))
     body = asking("x", model="openai", tools=TOOLS, tool_choice="auto", parallel_tool_calls=True)
@@ -161,10 +163,10 @@ async def test_it_passes_through_from_and_to_the_model_s_server(at: At, serve: S
     assert (streamed.text, _calls(streamed), streamed.finish_reason) == ("So\x1e: ", [_NOTED], "tool_calls")
 
 
-async def test_a_text_that_looks_like_a_mark_is_text(at: At, serve: Serve, model: ScriptedModel) -> None:
+async def test_a_text_that_looks_like_a_mark_is_text(at: At, serve_process: ServeProcess, model: ScriptedModel) -> None:
     text = '\x1e{"call":0,"id":"c","name":"note"}\n'
     model.will(Reply([chunk(text), END]))
-    server = serve(model="openai", model_url=model.url)
+    server = serve_process(model="openai", model_url=model.url)
     (choice,) = (await at(server).ask("x", model="openai")).json["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == (text, "stop")
     assert "tool_calls" not in choice["message"]
@@ -172,10 +174,10 @@ async def test_a_text_that_looks_like_a_mark_is_text(at: At, serve: Serve, model
 
 
 async def test_what_a_server_calls_without_tools_in_the_request_is_told_as_it_came(
-    at: At, serve: Serve, model: ScriptedModel
+    at: At, serve_process: ServeProcess, model: ScriptedModel
 ) -> None:
     model.will(Reply([*_calling(*_PIECES), _CALLED]))
-    server = serve(model="openai", model_url=model.url)
+    server = serve_process(model="openai", model_url=model.url)
     (choice,) = (await at(server).ask("x", model="openai")).json["choices"]
     assert (choice["message"]["tool_calls"], choice["finish_reason"]) == ([_NOTED], "tool_calls")
 
@@ -190,9 +192,9 @@ async def test_what_a_server_calls_without_tools_in_the_request_is_told_as_it_ca
     ],
 )
 async def test_a_model_that_begins_again_in_the_middle_of_a_call(
-    again: list[bytes], told: str | None, at: At, serve: Serve, model: ScriptedModel
+    again: list[bytes], told: str | None, at: At, serve_process: ServeProcess, model: ScriptedModel
 ) -> None:
-    server = serve(model="openai", model_url=model.url)
+    server = serve_process(model="openai", model_url=model.url)
     model.will(Reply(_calling(*_PIECES[:3]), gap=0.1, then="break"), Reply([*again, _CALLED], gap=0.1))
     streamed = await at(server).stream("x", model="openai", tools=TOOLS)
     assert streamed.done
@@ -215,23 +217,29 @@ async def test_a_model_that_begins_again_in_the_middle_of_a_call(
         chunk(delta={"tool_calls": [7]}),
     ],
 )
-async def test_a_server_that_sends_what_is_no_call(wrong: bytes, at: At, serve: Serve, model: ScriptedModel) -> None:
-    server = serve(model="openai", model_url=model.url)
+async def test_a_server_that_sends_what_is_no_call(
+    wrong: bytes, at: At, serve_process: ServeProcess, model: ScriptedModel
+) -> None:
+    server = serve_process(model="openai", model_url=model.url)
     model.will(Reply([wrong, _CALLED]))
     failed = await at(server).ask("x", model="openai", tools=TOOLS)
     assert (failed.status, failed.error["code"]) == (502, "upstream_failed")
 
 
-async def test_a_call_that_is_too_long_is_cut_like_any_answer(at: At, serve: Serve, model: ScriptedModel) -> None:
-    server = serve(model="openai", model_url=model.url, response_bytes=2000)
+async def test_a_call_that_is_too_long_is_cut_like_any_answer(
+    at: At, serve_process: ServeProcess, model: ScriptedModel
+) -> None:
+    server = serve_process(model="openai", model_url=model.url, response_bytes=2000)
     model.will(Reply([*_calling(*["x" * 100] * 50), _CALLED]))
     (choice,) = (await at(server).ask("x", model="openai", tools=TOOLS)).json["choices"]
     assert choice["finish_reason"] == "length"
     assert set(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"x"}
 
 
-async def test_a_model_without_tools_is_told_in_its_own_words(at: At, serve: Serve, model: ScriptedModel) -> None:
-    server = serve(model="openai", model_url=model.url)
+async def test_a_model_without_tools_is_told_in_its_own_words(
+    at: At, serve_process: ServeProcess, model: ScriptedModel
+) -> None:
+    server = serve_process(model="openai", model_url=model.url)
     error = {"error": {"message": "this model has no tool parser", "type": "BadRequestError"}}
     model.will(Reply([json.dumps(error).encode()], status=400, content_type="application/json"))
     refused = await at(server).ask("x", model="openai", tools=TOOLS)

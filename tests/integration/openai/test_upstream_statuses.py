@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.integration.chat_client import checked_error
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 from tests.integration.server_process import ServerProcess, free_port
 
@@ -30,9 +30,9 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def server(serve: Serve, model: ScriptedModel) -> ServerProcess:
+def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
     """Ours in front of it, with default settings."""
-    return serve(model="openai", model_url=model.url, model_api_key="sk-of-the-tests")
+    return serve_process(model="openai", model_url=model.url, model_api_key="sk-of-the-tests")
 
 
 async def _ask(url: str, *, stream: bool, retries: int = 0) -> openai.APIStatusError | None:
@@ -136,8 +136,8 @@ async def test_a_reader_of_the_chat_is_told_that_the_model_is_not_set_up(
     assert server.log.count("check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY") == 1
 
 
-async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve: Serve) -> None:
-    server = serve(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1")
+async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve_process: ServeProcess) -> None:
+    server = serve_process(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1")
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(3):
@@ -161,9 +161,9 @@ async def test_thirty_answers_come_over_one_connection(
 
 @pytest.mark.parametrize("sign", [b": keep-alive\n\n", chunk(""), chunk(reasoning="hm")])
 async def test_a_model_that_says_that_it_works_is_waited_for(
-    opened: OpenSession, serve: Serve, model: ScriptedModel, sign: bytes
+    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel, sign: bytes
 ) -> None:
-    server = serve(model="openai", model_url=model.url, model_first_sign_seconds=0.6, model_silence_seconds=0.6)
+    server = serve_process(model="openai", model_url=model.url, model_first_sign_seconds=0.6, model_silence_seconds=0.6)
     model.will(Reply([*[sign] * 10, chunk("42"), END], gap=0.2))
     session = await opened(server)
     async with session.connect() as connection:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Serve, _serving
+from tests.integration.conftest import ServeProcess, _serving
 from tests.integration.server_process import ServerProcess, clean_environment
 from tests.integration.stock_clients.clients import CLIENTS, QUIET, Client
 from tests.integration.stock_clients.litellm_proxy import PROXY_KEY, litellm_proxy
@@ -59,13 +59,13 @@ def running_upstream() -> Iterator[ScriptedUpstream]:
     started, stopped = threading.Event(), asyncio.Event()
     served: list[ScriptedUpstream] = []
 
-    async def serve() -> None:
+    async def serve_process() -> None:
         async with scripted_upstream() as upstream:
             served.append(upstream)
             started.set()
             await stopped.wait()
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve_process()))
     thread.start()
     try:
         assert started.wait(20), "the scripted upstream did not start"
@@ -77,11 +77,11 @@ def running_upstream() -> Iterator[ScriptedUpstream]:
 
 
 @contextmanager
-def both_sides(serve: Callable[..., ServerProcess], **settings: object) -> Iterator[Sides]:
+def both_sides(serve_process: Callable[..., ServerProcess], **settings: object) -> Iterator[Sides]:
     """An upstream that is asked directly, and one behind Evenflow."""
     with ExitStack() as stack:
         direct, behind = (stack.enter_context(running_upstream()) for _ in range(2))
-        server = serve(model="openai", model_url=behind.url, model_name=MODEL, **settings)
+        server = serve_process(model="openai", model_url=behind.url, model_name=MODEL, **settings)
         yield {"direct": Side(direct.url, direct), "through": Side(f"{server.http_url}/v1", behind)}
 
 
@@ -101,13 +101,13 @@ def run_client(client: Client, sides: Sides, scenarios: list[str]) -> dict[str, 
 
 
 @pytest.fixture(scope="session")
-def serve_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+def serve_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     """Start servers for all tests."""
     yield from _serving(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def sides(serve_session: Serve) -> Iterator[Sides]:
+def sides(serve_session: ServeProcess) -> Iterator[Sides]:
     """Both sides; Evenflow says often that it is there."""
     with both_sides(serve_session, sse_heartbeat_seconds=SILENCE_SECONDS / 5) as both:
         yield both

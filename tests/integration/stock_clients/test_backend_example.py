@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientError, ClientSession
 
 from tests.integration.chat_client import call
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.conftest import OpenSession, ServeProcess
 from tests.integration.server_process import ROOT, free_port
 
 _PYTHON = ROOT / ".build" / "clients" / "bin" / "python"
@@ -42,10 +42,10 @@ async def _until_it_serves(http: ClientSession, url: str) -> None:
 
 
 async def test_it_answers_a_user_about_the_page_that_the_application_names(
-    http: ClientSession, serve: Serve, opened: OpenSession, backend: str
+    http: ClientSession, serve_process: ServeProcess, opened: OpenSession, backend: str
 ) -> None:
     await _until_it_serves(http, backend)
-    session = await opened(serve(model="openai", model_url=f"{backend}/v1"), user="Zoe")
+    session = await opened(serve_process(model="openai", model_url=f"{backend}/v1"), user="Zoe")
     payload = {"text": "What is this?", "metadata": {"page": "7"}}
     posted = await session.call("POST", "/chat/message", {"message_id": "m1", "payload": payload})
     _, text, _ = await session.poll_whole(posted.json["response_id"])

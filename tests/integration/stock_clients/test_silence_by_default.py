@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.integration.conftest import Serve
+from tests.integration.conftest import ServeProcess
 from tests.integration.stock_clients.clients import CLIENTS
 from tests.integration.stock_clients.conftest import Run, Sides, both_sides, run_client
 
@@ -23,7 +23,7 @@ _ASKED = [
 
 
 @pytest.fixture(scope="module")
-def sides_with_defaults(serve_module: Serve) -> Iterator[Sides]:
+def sides_with_defaults(serve_module: ServeProcess) -> Iterator[Sides]:
     """Evenflow with its own heartbeat."""
     with both_sides(serve_module) as both:
         yield both

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from stream_core.channel import Channel
+from stream_core.message_kind import CHAT, COMPLETION, MessageKind
+from stream_core.message_terms import MessageTerms
 from stream_core.response_store import Lease
 from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation
 from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, new_channel, new_message, new_name
@@ -62,6 +64,16 @@ async def test_message_names_do_not_decide_the_order(stores: Stores) -> None:
         previous = name
     _, entries = await loaded(stores, channel)
     assert [entry.message_id for entry in entries] == ["z", "m", "10", "9", "a", "Ω"]
+
+
+async def test_what_a_message_says_beside_its_text_comes_back_as_it_was(stores: Stores) -> None:
+    kind = COMPLETION.sent_with(Channel("acme", "demo", "ses_1")).to_text()
+    said = replace(new_message(None, "hello"), terms=MessageTerms(user="zoe").to_text(), kind=kind)
+    channel = new_channel()
+    await stores.sessions.accept(channel, said, NOW)
+    await stores.sessions.accept(channel, plain := new_message(said), NOW)
+    assert await loaded(stores, channel) == (plain.message_id, [said, plain])
+    assert MessageKind.from_text(plain.kind) == CHAT
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fargate_handler.orchestrator.ingest_event import IngestEvent
 from stream_core.channel import Channel
 from stream_core.errors import EvenflowError
 from stream_core.limits import Limits
+from stream_core.message_kind import MessageKind
 from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
 from stream_core.response_store import StoreUnavailable
@@ -132,7 +133,7 @@ class Turmoil:
         known = await self.shared.ledger(channel)
         question = f"{channel.session}m{len(known)}:"
         previous = known[-1].message_id if known else None
-        event = IngestEvent(channel, question, previous, question, grace_seconds=3_600.0)
+        event = IngestEvent(channel, question, previous, question, kind=MessageKind(grace_seconds=3_600.0))
         with suppress(EvenflowError):
             submission = await gateway.orchestrator.submit(event)
             self.accepted[submission.stream.response_id] = (channel, question)

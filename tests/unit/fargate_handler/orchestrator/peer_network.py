@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator
 
-from fargate_handler.gateway.waking_reader import WakingReader, reading
+from fargate_handler.gateway.resumption import WakingReader, reading
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.errors import EvenflowError
 from stream_core.limits import Limits

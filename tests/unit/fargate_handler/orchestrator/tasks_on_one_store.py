@@ -19,6 +19,7 @@ from stream_core.errors import EvenflowError, Overloaded
 from stream_core.large_texts import LargeTexts
 from stream_core.limits import Limits
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.message_kind import CHAT, MessageKind
 from stream_core.metric_catalogue import Metric
 from stream_core.response_log import LogEntry
 from stream_core.response_store import ResponseHead
@@ -143,9 +144,14 @@ class Task:
         return task
 
     def send(
-        self, message_id: str, previous: str | None = None, text: str = "hi", channel: Channel = CHANNEL
+        self,
+        message_id: str,
+        previous: str | None = None,
+        text: str = "hi",
+        channel: Channel = CHANNEL,
+        kind: MessageKind = CHAT,
     ) -> Coroutine[None, None, Submission]:
-        return self.orchestrator.submit(IngestEvent(channel, message_id, previous, text, grace_seconds=30.0))
+        return self.orchestrator.submit(IngestEvent(channel, message_id, previous, text, kind=kind))
 
     async def refusal(self, message_id: str, previous: str | None = None) -> EvenflowError:
         with pytest.raises(EvenflowError) as refused:

@@ -11,6 +11,7 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import NotFound
 from stream_core.limits import Limits
+from stream_core.message_kind import COMPLETION
 from stream_core.message_terms import MessageParams, MessageTerms
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, two_tasks
@@ -42,9 +43,10 @@ def test_the_message_comes_before_the_agent_but_for_the_longest_answer() -> None
 def test_a_request_of_openai_s_api_is_asked_as_it_came_by_the_model_that_it_names() -> None:
     request = WholeRequest(TURNS, ModelOptions(temperature=1))
     turns = (Turn("user", request.to_text()),)
-    asked = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="fast"))
+    asked = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="fast"), COMPLETION)
     assert (asked.turns, asked.options, asked.model) == (TURNS, ModelOptions(temperature=1), "org/small")
-    assert REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="own")).model == ""
+    own = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="own"), COMPLETION)
+    assert own.model == ""
 
 
 def test_the_shorter_deadline_is_in_force() -> None:
@@ -68,7 +70,7 @@ _TERMS = MessageTerms(params=MessageParams(seed=7), timeout_ms=60_000, metadata=
 
 async def test_a_task_that_takes_over_asks_the_same_for_the_same_user() -> None:
     first, second = await two_tasks()
-    await first.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", 30.0, terms=_TERMS))
+    await first.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", terms=_TERMS))
     await settle()
     asked = first.source.calls[0].request
     assert asked.options == ModelOptions(seed=7)

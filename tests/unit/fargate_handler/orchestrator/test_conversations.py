@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.orchestrator.conversations import Conversations
-from fargate_handler.orchestrator.whole_request import repeatable_channel
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import RateLimited
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, KEYED_COMPLETION
 
 
 def channel(number: int) -> Channel:
@@ -77,8 +77,8 @@ def test_a_busy_one_is_not_swept_and_does_not_keep_the_others_for_ever() -> None
 
 def test_what_a_request_brings_is_not_kept_for_the_next_one_and_what_a_session_says_is() -> None:
     conversations = Conversations(Limits())
-    for kept, of in ((["one?", "one.", "two?"], channel(1)), (["two?"], repeatable_channel("public", "key"))):
-        conversation = conversations.open(of, 0.0)
+    for number, kept, kind in ((1, ["one?", "one.", "two?"], CHAT), (2, ["two?"], KEYED_COMPLETION)):
+        conversation = conversations.open(channel(number), 0.0, kind)
         assert conversation.accept("m1", "rsp_1", "one?", 0.0) == (Turn("user", "one?"),)
         conversation.response_ended("m1", "one.", 0.0)
         assert [turn.text for turn in conversation.accept("m2", "rsp_2", "two?", 0.0)] == kept

@@ -19,6 +19,7 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT
 from stream_core.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
@@ -75,6 +76,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
     )
     generation = Generation(
         stream=stream,
+        kind=CHAT,
         asked=WholeRequest((Turn("user", text),)),
         source=source,
         clock=clock.delivery,
@@ -82,7 +84,6 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         grace_seconds=30.0,
         fallback_text="",
         continues=lambda: False,
-        sender_repeats=False,
         monotonic=clock.monotonic,
         in_force=lambda: True,
         on_attempt=lambda: None,

@@ -23,6 +23,7 @@ from stream_core.errors import (
     UpstreamRejected,
 )
 from stream_core.limits import Limits
+from stream_core.message_kind import CHAT, COMPLETION, MessageKind
 from stream_core.messages import Usage
 from stream_core.response_log import LogEntry
 from stream_core.response_state import ResponseState
@@ -51,7 +52,7 @@ class Bench:
     read: bool = True
     in_force: bool = True
     can_go_on: bool = True
-    sender_repeats: bool = False
+    kind: MessageKind = CHAT
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -73,6 +74,7 @@ class Bench:
             self.stream.take_up(self.entries, 2, None)
         self.generation = Generation(
             stream=self.stream,
+            kind=self.kind,
             asked=WholeRequest(TURNS),
             source=self.source,
             clock=self.clock.delivery,
@@ -80,7 +82,6 @@ class Bench:
             grace_seconds=self.grace_seconds,
             fallback_text=self.fallback_text,
             continues=lambda: self.source.continues and self.can_go_on,
-            sender_repeats=self.sender_repeats,
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
             on_attempt=self._on_attempt,
@@ -313,7 +314,7 @@ TOO_MANY = UpstreamAnswered("too many", code="upstream_throttled", status=429, r
 
 
 async def test_who_repeats_by_itself_is_told_at_once_what_the_model_s_server_answered() -> None:
-    bench = Bench(sender_repeats=True)
+    bench = Bench(kind=COMPLETION)
     call = await bench.start()
     call.fail(TOO_MANY)
     await settle()
@@ -323,7 +324,7 @@ async def test_who_repeats_by_itself_is_told_at_once_what_the_model_s_server_ans
 
 
 async def test_what_is_no_answer_of_the_server_is_tried_again_for_everybody() -> None:
-    bench = Bench(sender_repeats=True)
+    bench = Bench(kind=COMPLETION)
     call = await bench.start()
     call.fail(BROKEN)
     await settle()

@@ -9,6 +9,7 @@ from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
 from stream_core.conversation import Turn
 from stream_core.errors import Overloaded, TooLarge
+from stream_core.message_kind import KEYED_COMPLETION
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
@@ -33,7 +34,7 @@ async def _successor(shared: Shared, task: Task) -> Task:
 
 async def test_it_stands_beside_the_ledger() -> None:
     shared, task = await _node(texts := KeptApart())
-    stream = (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).stream
+    stream = (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
     (entry,) = await shared.ledger(_CHANNEL)
     assert (entry.text, entry.text_name) == ("", stream.response_id)
     assert texts.texts == {stream.response_id: _LARGE.to_text()}
@@ -47,7 +48,7 @@ async def test_what_is_small_enough_stands_in_it() -> None:
     room = LARGEST_ITEM_TEXT - len(WholeRequest((Turn("user", ""),)).to_text())
     text = WholeRequest((Turn("user", "x" * room),)).to_text()
     assert len(text) == LARGEST_ITEM_TEXT
-    await task.send("m1", text=text, channel=_CHANNEL)
+    await task.send("m1", text=text, channel=_CHANNEL, kind=KEYED_COMPLETION)
     (entry,) = await shared.ledger(_CHANNEL)
     assert (entry.text, entry.text_name, texts.texts) == (text, None, {})
     await task.leave()
@@ -55,7 +56,7 @@ async def test_what_is_small_enough_stands_in_it() -> None:
 
 async def test_another_task_goes_on_with_all_of_it() -> None:
     shared, lost = await _node(texts := KeptApart())
-    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).stream
+    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
     await settle()
     task = await _successor(shared, lost)
     await task.clock.pass_time(1.0)
@@ -67,9 +68,9 @@ async def test_another_task_goes_on_with_all_of_it() -> None:
 async def test_another_task_that_knows_the_session_already_goes_on_with_all_of_it() -> None:
     shared, lost = await _node(KeptApart())
     task = await Task.join(shared, "b")
-    await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+    await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
     await settle()
-    assert (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).duplicate
+    assert (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).duplicate
     lost.cut_off()
     await task.clock.pass_time(12.0, step=0.05)
     assert task.source.calls[0].request.turns == _LARGE.turns
@@ -78,7 +79,7 @@ async def test_another_task_that_knows_the_session_already_goes_on_with_all_of_i
 
 async def test_while_it_cannot_be_read_the_answer_waits() -> None:
     shared, lost = await _node(texts := KeptApart())
-    await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+    await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
     await settle()
     texts.reachable = False
     task = await _successor(shared, lost)
@@ -92,7 +93,7 @@ async def test_while_it_cannot_be_read_the_answer_waits() -> None:
 
 async def test_when_it_is_no_longer_kept_the_answer_ends() -> None:
     shared, lost = await _node(texts := KeptApart())
-    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)).stream
+    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
     await settle()
     texts.texts.clear()
     task = await _successor(shared, lost)
@@ -109,7 +110,7 @@ async def test_where_it_cannot_be_kept_it_is_not_accepted() -> None:
     shared, task = await _node(texts := KeptApart())
     texts.reachable = False
     with pytest.raises(Overloaded) as refused:
-        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
     assert refused.value.code == "store_unavailable"
     assert await shared.ledger(_CHANNEL) == []
     await task.leave()
@@ -118,6 +119,6 @@ async def test_where_it_cannot_be_kept_it_is_not_accepted() -> None:
 async def test_without_a_place_it_is_refused_by_its_size() -> None:
     shared, task = await _node(None)
     with pytest.raises(TooLarge, match="EVENFLOW_REQUESTS_BUCKET"):
-        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL)
+        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
     assert await shared.ledger(_CHANNEL) == []
     await task.leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import pytest
 
@@ -11,6 +12,8 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import Overloaded, RateLimited
 from stream_core.limits import Limits
+from stream_core.message_kind import COMPLETION, KEYED_COMPLETION, MessageKind
+from stream_core.response_stream import ResponseStream
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle
@@ -19,18 +22,28 @@ _TEXT = WholeRequest((Turn("user", "x"),)).to_text()
 _OTHER = CHANNEL._replace(session="other")
 
 
-def of(session: Channel | None, number: int) -> Channel:
-    """A channel of a request."""
-    return single_channel(CHANNEL.tenant, f"{number}", session)
+class Request(NamedTuple):
+    channel: Channel
+    kind: MessageKind
 
 
-async def ask(task: Task, channel: Channel) -> None:
-    await task.send("m", text=_TEXT, channel=channel)
+def of(session: Channel | None, number: int) -> Request:
+    """Without a key."""
+    return Request(single_channel(CHANNEL.tenant, f"{number}", session), COMPLETION.sent_with(session))
 
 
-async def refused(task: Task, channel: Channel) -> str:
+def keyed(session: Channel) -> Request:
+    """With a key, always the same one."""
+    return Request(repeatable_channel(session.tenant, "key", session), KEYED_COMPLETION.sent_with(session))
+
+
+async def ask(task: Task, request: Request) -> ResponseStream:
+    return (await task.send("m", text=_TEXT, channel=request.channel, kind=request.kind)).stream
+
+
+async def refused(task: Task, request: Request) -> str:
     with pytest.raises(RateLimited) as refusal:
-        await ask(task, channel)
+        await ask(task, request)
     assert refusal.value.retry_after_ms
     return refusal.value.code
 
@@ -40,7 +53,7 @@ async def test_a_session_s_requests_and_its_messages_are_in_flight_together() ->
     await task.send("m1")
     await ask(task, of(CHANNEL, 1))
     assert await refused(task, of(CHANNEL, 2)) == "session_in_flight"
-    assert await refused(task, repeatable_channel(CHANNEL.tenant, "key", CHANNEL)) == "session_in_flight"
+    assert await refused(task, keyed(CHANNEL)) == "session_in_flight"
     assert (await task.refusal("m2", "m1")).code == "session_in_flight"
     await ask(task, of(_OTHER, 3))
     await task.answer("one.", 1)
@@ -64,7 +77,7 @@ async def test_they_come_at_one_rate() -> None:
 async def test_an_answer_that_there_is_costs_its_sender_nothing() -> None:
     task = await Task.join(limits=Limits(messages_per_second=0.1, messages_in_flight_per_session=1))
     for _ in range(3):
-        await ask(task, repeatable_channel(CHANNEL.tenant, "key", CHANNEL))
+        await ask(task, keyed(CHANNEL))
     await settle()
     assert len(task.source.calls) == 1
     await task.leave()
@@ -84,7 +97,7 @@ async def test_requests_that_are_on_their_way_into_the_ledger_are_in_flight() ->
     await settle()
     task.shared.sessions.network.release()
     outcomes = await asyncio.gather(*asking, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [type(None), type(None), RateLimited]
+    assert [type(outcome) for outcome in outcomes] == [ResponseStream, ResponseStream, RateLimited]
     await task.leave()
 
 
@@ -101,7 +114,7 @@ async def test_a_request_that_could_not_be_put_on_record_is_not_in_flight() -> N
 async def test_whoever_takes_an_answer_over_counts_it() -> None:
     shared, limits = Shared(), Limits(messages_in_flight_per_session=1)
     a = await Task.join(shared, "a", limits)
-    stream = (await a.send("m", text=_TEXT, channel=repeatable_channel(CHANNEL.tenant, "key", CHANNEL))).stream
+    stream = await ask(a, keyed(CHANNEL))
     a.read(stream)
     await settle()
     a.cut_off()

@@ -74,7 +74,7 @@ class Node:
 
     async def accept(self, message_id: str, previous: str | None = None, text: str = "hi") -> ResponseStream:
         stream = self.stream(message_id)
-        await self.ledger.accept(IngestEvent(CHANNEL, message_id, previous, text, 30.0), stream)
+        await self.ledger.accept(IngestEvent(CHANNEL, message_id, previous, text), stream)
         return stream
 
     @property

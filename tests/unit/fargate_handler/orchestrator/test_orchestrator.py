@@ -48,7 +48,7 @@ class Node:
         replaces: str | None = None,
     ) -> Submission:
         channel = Channel(tenant, "demo", session)
-        event = IngestEvent(channel, message_id, previous, text, grace_seconds=30.0, replaces=replaces)
+        event = IngestEvent(channel, message_id, previous, text, replaces=replaces)
         return await self.orchestrator.submit(event)
 
     async def refusal(
@@ -457,7 +457,7 @@ class Traffic:
         if action == "cancel":
             await self.node.orchestrator.cancel(stream)
             return
-        again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi", 30.0))
+        again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi"))
         assert again == Submission(stream, duplicate=True)
 
 

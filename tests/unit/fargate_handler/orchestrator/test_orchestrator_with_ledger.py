@@ -12,6 +12,7 @@ from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import Conflict, EvenflowError
 from stream_core.limits import Limits
+from stream_core.message_kind import MessageKind
 from stream_core.response_state import ResponseState
 from stream_core.session_store import LedgerEntry, NotAccepted
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -338,7 +339,9 @@ async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_
 async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
     task = await Task.join()
     task.shared.sessions.network.hold("accept")
-    sending = asyncio.create_task(task.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", grace_seconds=1.0)))
+    sending = asyncio.create_task(
+        task.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0)))
+    )
     await task.clock.pass_time(3.0)
     task.shared.sessions.network.release()
     stream = (await sending).stream

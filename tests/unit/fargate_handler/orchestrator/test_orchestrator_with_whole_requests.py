@@ -11,6 +11,7 @@ from fargate_handler.token_sources.port import Caller, ModelOptions, ModelReques
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
+from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
 from stream_core.response_state import ResponseState
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
@@ -23,6 +24,7 @@ _REQUEST = WholeRequest(
 )
 _AGAIN = repeatable_channel("acme", "key")
 _ONCE = single_channel("acme", "unique")
+_KINDS = {_AGAIN: KEYED_COMPLETION, _ONCE: COMPLETION}
 
 
 class Node:
@@ -31,7 +33,8 @@ class Node:
         self.source, self.orchestrator = self.task.source, self.task.orchestrator
 
     async def send(self, channel: Channel) -> Submission:
-        submission = await self.orchestrator.submit(IngestEvent(channel, "m", None, _REQUEST.to_text(), 30.0))
+        event = IngestEvent(channel, "m", None, _REQUEST.to_text(), kind=_KINDS[channel])
+        submission = await self.orchestrator.submit(event)
         await settle()
         return submission
 

@@ -7,6 +7,7 @@ import pytest
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.conversation import Turn
+from stream_core.message_kind import KEYED_COMPLETION
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
@@ -30,7 +31,7 @@ async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_all_e
     shared = Shared()
     a = await Task.join(shared, "a")
     text = WholeRequest((Turn("user", "x"),), ModelOptions(tools=tools)).to_text()
-    stream = (await a.send("m1", text=text, channel=_CHANNEL)).stream
+    stream = (await a.send("m1", text=text, channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
     a.read(stream)
     await settle()
     for token in said:

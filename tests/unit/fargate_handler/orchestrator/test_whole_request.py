@@ -7,18 +7,17 @@ from hypothesis import strategies as st
 from fargate_handler.orchestrator.whole_request import (
     AGENT,
     WholeRequest,
-    asked_in,
-    brings_conversation,
+    asked_by,
+    caller_of,
     can_go_on,
-    comes_once,
-    limited_as,
     repeatable_channel,
     single_channel,
 )
-from fargate_handler.token_sources.port import ModelOptions
+from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.channel import NAME_PATTERN, Channel
 from stream_core.conversation import ToolCall, Turn, text_of_parts
 from stream_core.errors import InvalidRequest
+from stream_core.message_kind import CHAT, COMPLETION, KEYED_COMPLETION
 from stream_core.messages import SESSION_REQUEST, parse
 from stream_core.response_log import LogEntry, Restart
 
@@ -110,25 +109,22 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
     ],
 )
 def test_an_answer_goes_on_from_what_it_says_and_nothing_else(begun: list[LogEntry], expected: bool) -> None:
-    assert can_go_on(single_channel("acme", "u"), WholeRequest(()), begun) is expected
+    assert can_go_on(COMPLETION, WholeRequest(()), begun) is expected
 
 
 def test_an_answer_in_a_session_goes_on_whatever_it_says() -> None:
-    assert can_go_on(Channel("public", "demo", "s"), WholeRequest(()), ["\x1e"])
+    assert can_go_on(CHAT, WholeRequest(()), ["\x1e"])
 
 
-def test_a_message_of_such_a_channel_is_what_the_model_is_asked() -> None:
+def test_a_request_is_what_the_model_is_asked() -> None:
     request = WholeRequest((Turn("system", "s"), Turn("user", "u")), ModelOptions(seed=1))
-    for channel in (repeatable_channel("acme", "d"), single_channel("acme", "u")):
-        assert brings_conversation(channel)
-        assert asked_in(channel, [Turn("user", request.to_text())]) == request
+    for kind in (KEYED_COMPLETION, COMPLETION):
+        assert asked_by(kind, [Turn("user", request.to_text())]) == request
 
 
 def test_in_a_session_a_text_is_a_text() -> None:
     turns = (Turn("user", WholeRequest((Turn("system", "obey"),)).to_text()),)
-    channel = Channel("public", "openai", "once_1")
-    assert asked_in(channel, turns) == WholeRequest(turns)
-    assert not comes_once(channel)
+    assert asked_by(CHAT, turns) == WholeRequest(turns)
 
 
 def test_no_session_can_have_its_agent() -> None:
@@ -136,32 +132,32 @@ def test_no_session_can_have_its_agent() -> None:
         parse(SESSION_REQUEST, b'{"agent": "%s"}' % AGENT.encode())
 
 
-def test_what_comes_once_is_told_from_what_can_come_again() -> None:
-    assert comes_once(single_channel("acme", "x"))
-    assert not comes_once(repeatable_channel("acme", "once_x"))
-
-
 _SESSION = Channel("acme", "demo", "ses_1")
+_NAMES = st.from_regex(NAME_PATTERN, fullmatch=True)
 
 
-def test_what_came_with_a_session_s_token_is_under_its_limits() -> None:
-    for make in (repeatable_channel, single_channel):
-        assert limited_as(make("acme", "1", _SESSION)) == _SESSION
-        assert limited_as(channel := make("acme", "1")) == channel
-    assert limited_as(_SESSION) == _SESSION
+def test_a_model_s_server_is_told_the_session_where_there_is_one() -> None:
+    asked = WholeRequest((), user="zoe", metadata={"k": "v"})
+
+    def told(session: str) -> Caller:
+        return Caller(session, "zoe", "acme", "m1", {"k": "v"})
+
+    assert caller_of(CHAT, _SESSION, "m1", asked) == told("ses_1")
+    for sender, session in ((None, ""), (_SESSION, "ses_1")):
+        kind, channel = COMPLETION.sent_with(sender), single_channel("acme", "u", sender)
+        assert caller_of(kind, channel, "m1", asked) == told(session)
 
 
 def test_a_key_is_its_sender_s_alone() -> None:
     senders = (None, _SESSION, _SESSION._replace(session="ses_2"), _SESSION._replace(agent="other"))
     assert len({repeatable_channel("acme", "1", sender) for sender in senders}) == len(senders)
+    assert repeatable_channel("acme", "1") != single_channel("acme", "1")
 
 
-@given(st.tuples(*[st.from_regex(NAME_PATTERN, fullmatch=True)] * 3))
-def test_whoever_sent_it_a_request_is_a_request(names: tuple[str, str, str]) -> None:
-    session = Channel(*names)
-    for make, once in ((repeatable_channel, False), (single_channel, True)):
-        channel = make(session.tenant, "1", session)
-        assert (brings_conversation(channel), comes_once(channel), limited_as(channel)) == (True, once, session)
+@given(_NAMES, _NAMES, _NAMES)
+def test_the_channel_of_a_request_has_one_text(tenant: str, agent: str, session: str) -> None:
+    for make in (repeatable_channel, single_channel):
+        channel = make(tenant, "1", Channel(tenant, agent, session))
         assert Channel(*str(channel).split(":")) == channel
 
 
@@ -169,4 +165,4 @@ def test_whoever_sent_it_a_request_is_a_request(names: tuple[str, str, str]) -> 
 def test_only_one_answer_can_be_gone_on_with(n: int | None, expected: bool) -> None:
     """Of several only the first has begun without a mark: a model that goes on would begin the others in its middle."""
     asked = WholeRequest((), ModelOptions(passed={} if n is None else {"n": n}))
-    assert can_go_on(single_channel("acme", "u"), asked, ["Once upon"]) is expected
+    assert can_go_on(COMPLETION, asked, ["Once upon"]) is expected

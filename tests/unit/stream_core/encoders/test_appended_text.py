@@ -4,16 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.gateway.openai.appended_text import AppendedText
-from fargate_handler.gateway.resumption import Resumption
-from fargate_handler.orchestrator.whole_request import single_channel
+from stream_core.encoders.appended_text import AppendedText
 from stream_core.errors import UpstreamFailed
-from stream_core.limits import Limits
 from stream_core.response_log import ResponseLog, Restart, slice_of
 from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
 from stream_core.resume_point import ResumePoint
-from tests.unit.hand_turned_clock import HandTurnedClock
 
 
 def log_of(*attempts: list[str]) -> ResponseLog:
@@ -108,24 +103,10 @@ def test_of_an_attempt_that_is_kept_in_part_only_that_is_given() -> None:
     assert read(AppendedText(log, 0, 100)) == "Hello there"
 
 
-def copy_of(log: ResponseLog) -> ResponseStream:
-    clock = HandTurnedClock()
-    stream = ResponseStream(
-        response_id="rsp_1",
-        message_id="m1",
-        channel=single_channel("acme", "1"),
-        clock=clock.delivery,
-        limits=Limits(),
-        monotonic=clock.monotonic,
-    )
-    stream.log.extend(log.entries)
-    return stream
-
-
 def test_in_another_copy_it_goes_on_behind_what_was_read() -> None:
     text = AppendedText(log_of(["One", " two"]), 0, 100)
     assert read(text) == "One two"
-    there = text.going_on(Resumption(copy_of(log_of(["One", " two", " three"])), ResumePoint(2)))
+    there = text.going_on(log_of(["One", " two", " three"]), ResumePoint(2))
     assert read(there) == " three"
 
 
@@ -133,8 +114,7 @@ def test_in_another_copy_it_goes_on_behind_what_was_read() -> None:
 def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(on_record: list[str], rest: str | None) -> None:
     text = AppendedText(log_of(["One", " two"]), 0, 100)
     assert read(text) == "One two"
-    found = Resumption(copy_of(log_of(on_record)), ResumePoint(0, Restart(-1, 2, 2)))
-    there = text.going_on(found)
+    there = text.going_on(log_of(on_record), ResumePoint(0, Restart(-1, 2, 2)))
     if rest is None:
         with pytest.raises(UpstreamFailed):
             read(there)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.gateway.openai.ending import check_completed
-from fargate_handler.orchestrator.whole_request import single_channel
+from stream_core.channel import Channel
+from stream_core.encoders.completion_ending import check_completed
 from stream_core.errors import (
     EvenflowError,
     Gone,
@@ -27,7 +27,7 @@ def stream() -> ResponseStream:
     made = ResponseStream(
         response_id="rsp_1",
         message_id="m1",
-        channel=single_channel("acme", "1"),
+        channel=Channel("acme", "a", "s"),
         clock=clock.delivery,
         limits=Limits(),
         monotonic=clock.monotonic,

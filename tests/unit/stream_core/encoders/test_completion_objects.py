@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from fargate_handler.gateway.openai.completion_objects import CompletionObjects
 from stream_core.completion_bodies import Completion, CompletionChunk
+from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.marked_text import AnswerPart, CallPart, MarkedTextWriter
 from stream_core.messages import Usage
 from stream_core.response_stream import ResponseStream

@@ -7,13 +7,39 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.gateway.openai.answer_reader import AnswerReader
-from stream_core.errors import EvenflowError
-from stream_core.marked_text import AnswerPart, CallPart
+from stream_core.errors import EvenflowError, UpstreamFailed
+from stream_core.marked_text import AnswerPart, CallPart, NotMarked
+from stream_core.marked_text_reader import MarkedTextReader
 from stream_core.messages import Usage
 from stream_core.response_stream import ResponseStream
 
 DONE = b"data: [DONE]\n\n"
+
+
+class AnswerReader:
+    """Reads a response's text piece by piece: what the model says, calls, and gives beside that."""
+
+    def __init__(self) -> None:
+        self._marked = MarkedTextReader()
+
+    @property
+    def open_choices(self) -> tuple[int, ...]:
+        """The choices that end as the answer does."""
+        return self._marked.open_choices
+
+    def read(self, piece: str) -> tuple[AnswerPart, ...]:
+        """What `piece` adds, a part a choice; nothing when it ends within a mark.
+
+        Raises:
+            UpstreamFailed: it makes no sense, so the token source isn't what it should be.
+        """
+        try:
+            return self._marked.read(piece)
+        except NotMarked as wrong:
+            raise UpstreamFailed(
+                f"the model's answer cannot be read ({wrong}); drop what you have of it, and ask again",
+                code="upstream_failed",
+            ) from wrong
 
 
 class CompletionObjects:

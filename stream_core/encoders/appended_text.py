@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from fargate_handler.gateway.resumption import Resumption
 from stream_core.errors import UpstreamFailed
 from stream_core.response_log import Cursor, ResponseLog, slice_of
+from stream_core.resume_point import ResumePoint
 
 
 class AppendedText:
@@ -48,9 +48,8 @@ class AppendedText:
                 return text
         return None
 
-    def going_on(self, found: Resumption) -> AppendedText:
-        """The same in another copy of the response, for a reader that resumes there."""
-        log, point = found.stream.log, found.point
+    def going_on(self, log: ResponseLog, point: ResumePoint) -> AppendedText:
+        """The same in another copy of the log, for a reader that goes on there at `point`."""
         if point.restarted is None:
             return AppendedText(log, point.next_index, self._most, self._ahead)
         has = slice_of(self._log.entries[: self.cursor.next_index], 0).text + self._ahead

@@ -1,0 +1,43 @@
+"""The cookies that a task sets: by the one a load balancer sends a client back to it, by the other `EventSource`
+reads one response, since it can send no header of its own."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from http.cookies import Morsel
+
+from fargate_handler.gateway.context import GatewayContext
+from stream_core.session_token import SessionClaims
+
+STICKY_COOKIE = "WSID"
+STICKY_SECONDS = 3_600
+"""As long as the load balancer's stickiness."""
+EVENTS_COOKIE = "evenflow-events"
+
+
+def sticky_cookie(context: GatewayContext) -> str:
+    """The value of a `Set-Cookie` header. It says `Expires`, since an ALB doesn't read `Max-Age`."""
+    return _cookie(context, STICKY_COOKIE, context.node_id, context.wall_time() + STICKY_SECONDS, "/", "Lax")
+
+
+def released_cookie(context: GatewayContext) -> str:
+    """The value of a `Set-Cookie` header that lets a client go: its next try may end at any task."""
+    return _cookie(context, STICKY_COOKIE, "", 0.0, "/", "Lax")
+
+
+def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: str) -> str:
+    """The value of a `Set-Cookie` header. It is valid as long as the token that asked for it, and sent to that one path."""
+    now = context.wall_time()
+    ticket, expires_at = context.tokens.issue(claims.channel, now, claims.expires_at - int(now), only_for=response_id)
+    return _cookie(context, EVENTS_COOKIE, ticket, expires_at, f"/chat/message/{response_id}/events", "Strict")
+
+
+def _cookie(context: GatewayContext, name: str, value: str, expires_at: float, path: str, same_site: str) -> str:
+    cookie: Morsel[str] = Morsel()
+    cookie.set(name, value, value)
+    cookie["expires"] = formatdate(expires_at, usegmt=True)
+    cookie["path"] = path
+    cookie["samesite"] = same_site
+    cookie["httponly"] = True
+    cookie["secure"] = context.cookie_secure
+    return cookie.OutputString()

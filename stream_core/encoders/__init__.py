@@ -1,0 +1,1 @@
+"""How a response's log leaves: one encoder a protocol, without a socket."""

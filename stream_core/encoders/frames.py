@@ -1,0 +1,138 @@
+"""The frames of `evenflow.v1`, and server-sent events that carry them."""
+
+from __future__ import annotations
+
+from stream_core.encoders.port import event_id
+from stream_core.errors import EvenflowError
+from stream_core.response_log import Cursor, Restart
+from stream_core.response_stream import ResponseStream
+from stream_core.restart_frame import restart_frame
+from stream_core.resume_point import EVERYTHING, ResumePoint
+from stream_core.subprotocols import V1Encoder
+from stream_core.terminal_frame import terminal_frame
+
+_DELTA = "chat.response.delta"
+
+
+class FrameEncoder:
+    """One frame a call, as JSON.
+
+    Args:
+        point: where to begin.
+        most: characters of text in one joined delta; 0 for one entry a frame.
+    """
+
+    __slots__ = ("_deltas", "_most", "_restarted", "_stream", "cursor", "ended", "epoch", "kind", "last", "opening")
+
+    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int) -> None:
+        self.opening = b""
+        self.ended = False
+        self.kind = _DELTA
+        """The type of the frame that was given last."""
+        self.last = EVERYTHING
+        """Its index; `EVERYTHING` for one that stands at no place in the log."""
+        self._most = most
+        self._deltas = V1Encoder(stream.channel.session, stream.response_id)
+        self.go_on(stream, point)
+
+    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
+        """Read another copy of the response from now on."""
+        self._stream = stream
+        self._restarted = point.restarted
+        self.cursor = Cursor(stream.log, point.next_index, self._most)
+        told = point.restarted.epoch if point.restarted else 0
+        self.epoch = told or stream.log.epoch_at(point.next_index - 1)
+
+    @property
+    def after(self) -> int:
+        """The last index that the reader has."""
+        return self.cursor.next_index - 1
+
+    def take(self) -> bytes:
+        """The next frame; empty when there is nothing."""
+        if self._restarted is not None:
+            return self._replace_everything(self._restarted)
+        cursor = self.cursor
+        taken = cursor.take()
+        if isinstance(taken, str):
+            self.kind, self.last = _DELTA, cursor.last
+            return self._deltas.delta(taken, cursor.first, cursor.last)
+        if taken is None:
+            return self._end()
+        self.epoch = max(self.epoch, taken.epoch)
+        frame = restart_frame(self._stream, taken, cursor.last)
+        self.kind, self.last = frame.type, cursor.last
+        return frame.to_json()
+
+    def failure(self, _error: EvenflowError) -> bytes:
+        """Nothing: the reader comes back, and is told."""
+        return b""
+
+    def _replace_everything(self, restarted: Restart) -> bytes:
+        frame = restart_frame(self._stream, restarted, EVERYTHING)
+        self.kind, self.last, self._restarted = frame.type, EVERYTHING, None
+        return frame.to_json()
+
+    def _end(self) -> bytes:
+        if self.ended or not self.cursor.at_end:
+            return b""
+        self.ended = True
+        frame = terminal_frame(self._stream)
+        self.kind, self.last = frame.type, self.after
+        return frame.to_json()
+
+
+class EventEncoder:
+    """The same frames as server-sent events, as many as fit into the size of one.
+
+    Args:
+        most: characters, of a frame and of what is given at once.
+        joined: whether deltas that come together are one event; else each entry is one.
+    """
+
+    __slots__ = ("_frames", "_most", "opening")
+
+    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool) -> None:
+        # How soon an EventSource comes back, in milliseconds; by itself it would wait for seconds. It is a line of the
+        # first event: on its own, with an empty line behind it, some parsers take it for an event without data.
+        self.opening = b"retry: 500\n"
+        self._most = most
+        self._frames = FrameEncoder(stream, point, most if joined else 0)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end was given."""
+        return self._frames.ended
+
+    @property
+    def after(self) -> int:
+        """The last index that the reader has."""
+        return self._frames.after
+
+    @property
+    def epoch(self) -> int:
+        """The newest owner that the reader knows of."""
+        return self._frames.epoch
+
+    def take(self) -> bytes:
+        """What is new, as events; empty when there is nothing."""
+        frames, parts, size = self._frames, list[bytes](), 0
+        while size < self._most and (frame := frames.take()):
+            parts.append(b"event: %b\nid: %b\ndata: %b\n\n" % (frames.kind.encode(), self._id(), frame))
+            size += len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
+        """Read another copy of the response from now on."""
+        self._frames.go_on(stream, point)
+
+    def failure(self, error: EvenflowError) -> bytes:
+        """Nothing: an EventSource comes back, and is told."""
+        return self._frames.failure(error)
+
+    def _id(self) -> bytes:
+        """Empty before any entry: an EventSource then resumes from the beginning."""
+        frames = self._frames
+        if frames.last == EVERYTHING and not frames.ended:
+            return b""
+        return event_id(frames.last, frames.epoch, end=frames.ended).encode()

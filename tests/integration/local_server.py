@@ -1,0 +1,286 @@
+"""The handler in the test's own loop: real sockets, and time that the test may turn."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from fargate_handler import __main__ as program
+from fargate_handler.adapters import Stores, open_adapters
+from fargate_handler.handler import Handler
+from fargate_handler.metrics import Metrics
+from fargate_handler.settings import load_settings
+from stream_core.delivery_clock import SLOT_SECONDS
+from tests.integration.server_process import DEFAULTS, Server, clean_environment
+
+_STOP_SECONDS = 20.0
+_PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
+
+_current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
+"""In whose work this is: a server's tasks, and what its sockets call, inherit it."""
+
+
+class Time:
+    """Passes as it does, and besides when a test says so."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return time.monotonic() + self.ahead
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+        return time.time() + self.ahead
+
+
+class _Log(logging.Handler):
+    """What is logged in the work of one server, and what can't be told whose it is."""
+
+    def __init__(self, server: LocalServer) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(program.LOG_FORMAT))
+        self.addFilter(lambda _: _current.get() in (None, server))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.lines.append(self.format(record))
+
+
+class _Port:
+    """A store as a machine on the network has it: once it is cut off no call returns."""
+
+    def __init__(self, port: Any, cut_off: Callable[[], bool]) -> None:
+        self._port, self._cut_off = port, cut_off
+
+    def __getattr__(self, name: str) -> Any:
+        called = getattr(self._port, name)
+        if not inspect.iscoroutinefunction(called):
+            return called
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            answer = None if self._cut_off() else await called(*arguments, **options)
+            return await asyncio.Future() if self._cut_off() else answer
+
+        return call
+
+
+class _Asked:
+    """What the server's end waits for, as a process waits for signals."""
+
+    def __init__(self) -> None:
+        self.asked, self.insisted = asyncio.Event(), asyncio.Event()
+
+    def stop(self) -> None:
+        """Nothing is watched."""
+
+    def ignore_signals(self) -> None:
+        """There are none."""
+
+
+class _Handler(Handler):
+    """One that says when it serves."""
+
+    serving: asyncio.Event
+
+    async def start(self) -> None:
+        await super().start()
+        self.serving.set()
+
+
+class LocalServer(Server):
+    """`Handler` in this loop, as `python -m fargate_handler` runs it. `start` it before anything else.
+
+    Args:
+        variables: the whole environment, but its ports.
+        clock: its time.
+        stores: in the place of those that the variables name.
+        ports: as `Server` has them.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, str],
+        clock: Time,
+        stores: Stores | None = None,
+        ports: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(ports)
+        self._variables = DEFAULTS | self.own_ports | dict(variables)
+        self._time, self._stores = clock, stores
+        self._log = _Log(self)
+        self._leave = _Asked()
+        self._serving = asyncio.Event()
+        self._vanished = False
+        self._handler: _Handler | None = None
+        self._metrics = Metrics()
+        self._running: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Return when it serves.
+
+        Raises:
+            ConfigurationError: it can't, by these variables.
+        """
+        context = copy_context()
+        context.run(_current.set, self)
+        logging.getLogger().addHandler(self._log)
+        self._running = asyncio.get_running_loop().create_task(self._run(), context=context)
+        serving = asyncio.ensure_future(self._serving.wait())
+        try:
+            await asyncio.wait((self._running, serving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            serving.cancel()
+        if self._running.done():
+            logging.getLogger().removeHandler(self._log)
+            self._running.result()
+
+    async def _run(self) -> None:
+        # What is opened here looks at the environment; a process has one of its own.
+        with patch.dict(os.environ, clean_environment(self._variables), clear=True):
+            settings = load_settings()
+            logging.getLogger().setLevel(settings.log_level.upper())
+            program.quieten_libraries()
+            opened = open_adapters(settings, self._metrics)
+            adapters = await opened.__aenter__()
+        try:
+            adapters = replace(adapters, stores=self._within_reach(self._stores or adapters.stores))
+            loop = asyncio.get_running_loop()
+            self._handler = handler = _Handler(
+                settings, loop, self._metrics, adapters, self._leave.asked.set,
+                monotonic=self._time.monotonic, wall_time=self._time.wall,
+            )  # fmt: skip
+            handler.serving = self._serving
+            await program._run(settings, handler, self._leave)  # type: ignore[arg-type]
+        finally:
+            await opened.__aexit__(None, None, None)
+
+    def _within_reach(self, stores: Stores) -> Stores:
+        ports = {name: getattr(stores, name) for name in _PORTS}
+        cut_off = {name: _Port(port, lambda: self._vanished) for name, port in ports.items() if port is not None}
+        return replace(stores, **cut_off)
+
+    @property
+    def handler(self) -> Handler:
+        """What runs."""
+        assert self._handler is not None, "the server has not been started"
+        return self._handler
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return "\n".join(self._log.lines)
+
+    async def metrics_page(self) -> str:
+        """What it measures, without a call."""
+        return self._metrics.prometheus_page().decode()
+
+    def leave(self) -> None:
+        """What a signal does: the first asks it to leave, a second one to hurry."""
+        (self._leave.insisted if self._leave.asked.is_set() else self._leave.asked).set()
+
+    async def ended(self, seconds: float = _STOP_SECONDS) -> None:
+        """Wait until it has left."""
+        assert self._running is not None
+        async with asyncio.timeout(seconds):
+            await asyncio.shield(self._running)
+
+    async def vanish(self) -> None:
+        """Go as a lost machine goes, without a word: no call of a store returns, its connections break."""
+        handler, self._vanished = self.handler, True
+        handler._driver.stop()
+        handler._websockets.stop_accepting()
+        for site in tuple(handler._http._runner.sites):
+            await site.stop()
+        for connection in handler._registry:
+            connection.transport.disconnect(False)
+        server = handler._http._runner.server
+        for request in server.connections if server is not None else ():
+            if request.transport is not None:
+                request.transport.abort()
+        await handler._source.close()
+
+    async def stop(self) -> None:
+        """Let it leave. What fails in that, and any traceback in its log, are failures of the test that used it."""
+        assert self._running is not None
+        try:
+            if self._vanished:
+                self._running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await self._running
+                return
+            self._leave.asked.set()
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._running
+        finally:
+            logging.getLogger().removeHandler(self._log)
+        assert "Traceback" not in self.log, f"the server's log has a traceback:\n{self.log}"
+
+    def turn(self) -> None:
+        """Turn its delivery clock to where its time is."""
+        driver = self.handler._driver
+        if driver._handle is not None and not self._vanished:
+            driver.stop()
+            driver._turn()
+
+
+class LocalServers:
+    """Starts servers for one test: keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.started: list[LocalServer] = []
+        self._shared: LocalServer | None = None
+        # While one starts, the environment is its own.
+        self._starting = asyncio.Lock()
+
+    async def __call__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        stores: Stores | None = None,
+        ports: tuple[int, int] | None = None,
+        **settings: object,
+    ) -> LocalServer:
+        """Start one; `environment` has any other variables."""
+        variables = {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
+        server = LocalServer({**(environment or {}), **variables}, self.time, stores, ports)
+        async with self._starting:
+            await server.start()
+        self.started.append(server)
+        return server
+
+    async def shared(self) -> LocalServer:
+        """The one with the defaults."""
+        if self._shared is None:
+            self._shared = await self()
+        return self._shared
+
+    async def time_passes(self, seconds: float) -> None:
+        """Turn their time on, slot by slot, with the sockets' turn between them."""
+        for _ in range(round(seconds / SLOT_SECONDS)):
+            self.time.ahead += SLOT_SECONDS
+            for server in self.started:
+                server.turn()
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """End them all."""
+        failures = []
+        for server in self.started:
+            try:
+                await server.stop()
+            except AssertionError as failure:
+                failures.append(str(failure))
+        assert not failures, "\n".join(failures)
