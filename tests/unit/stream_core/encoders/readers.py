@@ -15,6 +15,7 @@ from stream_core.encoders.port import EventId, LogEncoder
 from stream_core.response_log import Restart
 from stream_core.response_stream import ResponseStream
 from stream_core.resume_point import EVERYTHING, ResumePoint
+from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
 MOST = 20
@@ -134,6 +135,18 @@ class Kind(NamedTuple):
     client: Callable[[], Client]
     appends: bool = False
     """Whether its clients can't be told that text is replaced, and hear an error instead."""
+    ids: bool = True
+    """Whether its clients are told what they have, and so can come back."""
+
+
+class TextClient(ChunkClient):
+    """Of docs/adding-a-protocol.md. Its events have no ids: it doesn't come back."""
+
+    def hear(self, data: bytes) -> None:
+        self.failed |= data.startswith(b"event: error")
+        self.ends += data.startswith(b"event: end")
+        if data.startswith(b"data: "):
+            self.text += orjson.loads(data[6:])
 
 
 def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
@@ -146,5 +159,6 @@ KINDS = (
     Kind("events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient),
     Kind("events of entries", lambda stream, point: EventEncoder(stream, point, MOST, joined=False), EventClient),
     Kind("chunks", _chunks, ChunkClient, appends=True),
+    Kind("text", lambda stream, point: TextEncoder(stream, point, MOST), TextClient, appends=True, ids=False),
 )
 """A new encoder is added here."""
