@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.caller_headers import caller_headers
+from fargate_handler.token_sources.model_connection import caller_headers
 from fargate_handler.token_sources.port import Caller, ModelRequest
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events out of a byte stream that may be split anywhere."""
+"""Events and lines out of a byte stream that may be split anywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_BYTES = 1_048_576
 
 
 class SseDecoder:
-    """Collects lines until an event is whole. Only `data` matters here, and that the server says something at all."""
+    """Server-sent events: collects lines until one is whole. Only `data` matters here, and that the server says anything."""
 
     __slots__ = ("_data", "_rest", "_size", "comments")
 
@@ -44,3 +44,26 @@ class SseDecoder:
                 self._data = []
                 self._size = 0
         return events
+
+
+class JsonLinesDecoder:
+    """JSON lines: collects bytes until a line is whole. Empty lines say nothing."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes.
+
+        Raises:
+            UpstreamFailed: a line grows beyond 1 MiB.
+        """
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > _MOST_BYTES:
+            raise UpstreamFailed(
+                "the model's server sent a line without end; it was hung up on", code="upstream_failed"
+            )
+        return [line for line in lines if line.strip()]
