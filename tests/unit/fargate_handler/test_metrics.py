@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -52,6 +52,7 @@ def test_the_page_says_what_each_metric_means() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=60))
+@settings(max_examples=25)  # each reads a whole page; the buckets have tests of their own
 def test_a_distribution_is_a_histogram_with_cumulative_buckets(values: list[float]) -> None:
     metrics, name = full_metrics(), catalogue.DELIVERY_JITTER.prometheus_name
     for value in values:
