@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from stream_core.routes import OPENAI_REALTIME
 from stream_core.session import CloseCode
 
-PATH = "/v1/realtime"
+PATH = OPENAI_REALTIME.path
 SUBPROTOCOL = "realtime"
 BETA_HEADER = "OpenAI-Beta"
 CLOSE_CODE = CloseCode.POLICY

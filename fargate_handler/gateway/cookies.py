@@ -7,6 +7,7 @@ from email.utils import formatdate
 from http.cookies import Morsel
 
 from fargate_handler.gateway.context import GatewayContext
+from stream_core.routes import EVENTS
 from stream_core.session_token import SessionClaims
 
 STICKY_COOKIE = "WSID"
@@ -29,7 +30,7 @@ def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: s
     """The value of a `Set-Cookie` header. It is valid as long as the token that asked for it, and sent to that one path."""
     now = context.wall_time()
     ticket, expires_at = context.tokens.issue(claims.channel, now, claims.expires_at - int(now), only_for=response_id)
-    return _cookie(context, EVENTS_COOKIE, ticket, expires_at, f"/chat/message/{response_id}/events", "Strict")
+    return _cookie(context, EVENTS_COOKIE, ticket, expires_at, EVENTS.with_names(response_id=response_id), "Strict")
 
 
 def _cookie(context: GatewayContext, name: str, value: str, expires_at: float, path: str, same_site: str) -> str:

@@ -8,8 +8,8 @@ from aiohttp import web
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.limits import Limits
+from stream_core.routes import ASYNCAPI, OPENAPI
 
-PATHS = ("/openapi.json", "/asyncapi.json")
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 
@@ -17,8 +17,10 @@ class DocumentsEndpoint:
     """Both documents, written when the task starts."""
 
     def __init__(self, limits: Limits) -> None:
-        documents = (openapi_document(limits), asyncapi_document(limits))
-        self._bodies = dict(zip(PATHS, map(orjson.dumps, documents), strict=True))
+        self._bodies = {
+            OPENAPI.path: orjson.dumps(openapi_document(limits)),
+            ASYNCAPI.path: orjson.dumps(asyncapi_document(limits)),
+        }
 
     async def get(self, request: web.Request) -> web.Response:
         """The one that the path names."""

@@ -11,7 +11,6 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from fargate_handler.gateway.documents_endpoint import PATHS as DOCUMENTS
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.http_answers import Handler, errors_in_shape, expectation, json_answer
@@ -24,19 +23,20 @@ from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.openai.realtime_refusal import refuse_realtime
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
-from stream_core import openai_realtime
+from stream_core import openai_realtime, routes
 from stream_core.errors import NotFound, Overloaded, UpgradeRequired
 from stream_core.http_bodies import Health
 from stream_core.http_contract import path_not_found
 from stream_core.page_policy import page_policy
+from stream_core.routes import ROUTES, Origin, Route, paths_of
 from stream_core.subprotocols import subprotocols
 
 _BACKLOG = 4096
 _LOAD_BALANCER = "ELB-HealthChecker/"
-_NOT_FOR_CLIENTS = ("/health", "/metrics", "/drain")
+_NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
 _LOOPBACK = ("127.0.0.1", "::1")
-# What the build puts beside the page, for pages anywhere.
-_MODULES = ("/client.js", "/evenflow-chat.js")
+_MODULES = paths_of(Origin.MODULES)
+_DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
 # What a browser and a balancer add, which speak for somebody else.
 _FROM_ELSEWHERE = ("Origin", "X-Forwarded-For", "Via")
 _UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
@@ -56,7 +56,7 @@ class HttpListener:
         self._page = page
         self._assets = {asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()}
         self._answering = 0
-        others = OtherOrigins(context.allowed_origins, besides=_NOT_FOR_CLIENTS + _MODULES)
+        others = OtherOrigins(context.allowed_origins, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[others.preflights, errors_in_shape, self._within_bounds],
             client_max_size=context.limits.message_bytes,
@@ -93,26 +93,31 @@ class HttpListener:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
+        endpoints: dict[Route, Handler] = {
+            routes.OPEN_SESSION: SessionEndpoint(self._context).post,
+            routes.POST_MESSAGE: messages.post,
+            routes.POLL: messages.poll,
+            routes.CANCEL: messages.cancel,
+            routes.EVENTS: EventsEndpoint(self._context).get,
+            routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
+            routes.LIST_MODELS: models.list,
+            routes.GET_MODEL: models.get,
+            routes.OPENAPI: documents.get,
+            routes.ASYNCAPI: documents.get,
+            routes.HEALTH: self._health,
+            routes.METRICS: self._metrics,
+            routes.DRAIN: self._drain,
+            routes.WEBSOCKET: self._ws,
+            routes.REALTIME: self._ws,
+            routes.OPENAI_REALTIME: self._realtime,
+            routes.INDEX: self._index,
+            routes.ASSET: self._asset,
+            routes.CLIENT_MODULE: self._module,
+            routes.ELEMENT_MODULE: self._module,
+        }
         return [
-            web.post("/session", SessionEndpoint(self._context).post, expect_handler=expectation),
-            web.post("/chat/message", messages.post, expect_handler=expectation),
-            web.get("/chat/message/{response_id}", messages.poll),
-            web.post("/chat/message/{response_id}/cancel", messages.cancel, expect_handler=expectation),
-            web.get("/chat/message/{response_id}/events", EventsEndpoint(self._context).get),
-            web.post("/v1/chat/completions", ChatCompletionsEndpoint(self._context).post, expect_handler=expectation),
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
-            web.get("/v1/models", models.list),
-            web.get("/v1/models/{model:.+}", models.get),
-            *(web.get(path, documents.get) for path in DOCUMENTS),
-            web.get("/health", self._health),
-            web.get("/metrics", self._metrics),
-            web.post("/drain", self._drain),
-            web.get("/ws", self._ws),
-            web.get("/realtime", self._ws),
-            web.get(openai_realtime.PATH, self._realtime),
-            web.get("/", self._index),
-            web.get("/assets/{name}", self._asset),
-            *(web.get(path, self._module) for path in _MODULES),
+            *(_served(route, endpoints[route]) for route in ROUTES),
         ]
 
     @web.middleware
@@ -131,7 +136,7 @@ class HttpListener:
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context
-        if request.path in (*_NOT_FOR_CLIENTS, *DOCUMENTS, *_MODULES):
+        if request.path in _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES:
             return
         stays = not (context.orchestrator.draining or context.registry.full)
         answer.headers.add("Set-Cookie", sticky_cookie(context) if stays else released_cookie(context))
@@ -199,3 +204,11 @@ class HttpListener:
             "Cache-Control": "no-cache",
         }
         return web.FileResponse(index, headers=headers)
+
+
+def _served(route: Route, endpoint: Handler) -> web.RouteDef:
+    """The route in aiohttp's terms. A GET answers HEAD too."""
+    path = route.path.replace("+}", ":.+}")
+    if route.method == "GET":
+        return web.get(path, endpoint)
+    return web.post(path, endpoint, expect_handler=expectation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from aiohttp import web
 
 from fargate_handler.gateway.http_answers import Handler
@@ -15,7 +17,7 @@ class OtherOrigins:
         besides: the paths that are not for clients, or say themselves who may read them.
     """
 
-    def __init__(self, allowed: AllowedOrigins, besides: tuple[str, ...]) -> None:
+    def __init__(self, allowed: AllowedOrigins, besides: Collection[str]) -> None:
         self._allowed = allowed
         self._besides = besides
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stream_core import routes
 from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
 from stream_core.completion_bodies import Completion, CompletionChunk, CompletionRequest, ModelList, ModelObject
@@ -17,6 +18,7 @@ from stream_core.messages import (
     ResponseRestarted,
     SessionRequest,
 )
+from stream_core.routes import Route
 
 _ANY = {400: ("bad_request",), 500: ("internal_error",), 503: ("node_full",)}
 _BODY = {400: ("invalid_json", "invalid_field"), 413: ("message_too_large",), 417: ("bad_request",)}
@@ -68,8 +70,7 @@ _EPOCH = Parameter(
 )
 
 _SESSION = Operation(
-    "post",
-    "/session",
+    routes.OPEN_SESSION,
     "openSession",
     "Open a session, or continue the one that is named.",
     answers=(
@@ -86,8 +87,7 @@ _SESSION = Operation(
     security=("", "tenantKey"),
 )
 _MESSAGE = Operation(
-    "post",
-    "/chat/message",
+    routes.POST_MESSAGE,
     "sendMessage",
     "Send a message. The same `message_id` again gives the same `response_id`, and nothing is generated twice.",
     answers=(Answer(202, "The message is kept.", MessageAccepted, headers=("Set-Cookie",)),),
@@ -95,8 +95,7 @@ _MESSAGE = Operation(
     body=PostedMessage,
 )
 _POLL = Operation(
-    "get",
-    "/chat/message/{response_id}",
+    routes.POLL,
     "pollResponse",
     "The text from `from_index` on, as soon as the rules of long-polling say so.",
     answers=(Answer(200, "What there is.", PollAnswer, headers=("Evenflow-Via",)),),
@@ -114,8 +113,7 @@ _POLL = Operation(
     ),
 )
 _CANCEL = Operation(
-    "post",
-    "/chat/message/{response_id}/cancel",
+    routes.CANCEL,
     "cancelResponse",
     "Stop the model at once.",
     answers=(Answer(200, "It has ended; a response that had ended before keeps its status.", ResponseStatus),),
@@ -123,8 +121,7 @@ _CANCEL = Operation(
     parameters=(_RESPONSE_ID,),
 )
 _EVENTS = Operation(
-    "get",
-    "/chat/message/{response_id}/events",
+    routes.EVENTS,
     "streamResponse",
     "The response as server-sent events, each with the `id` behind which `Last-Event-ID` resumes.",
     answers=(
@@ -155,8 +152,7 @@ _EVENTS = Operation(
 )
 _KEYS = ("", "tenantKey", "session")
 _COMPLETIONS = Operation(
-    "post",
-    "/v1/chat/completions",
+    routes.COMPLETIONS,
     "completeChat",
     "Answer a conversation that the request brings whole; docs/protocol.md says what becomes of OpenAI's other parameters.",
     answers=(
@@ -193,8 +189,7 @@ _COMPLETIONS = Operation(
     security=_KEYS,
 )
 _MODELS = Operation(
-    "get",
-    "/v1/models",
+    routes.LIST_MODELS,
     "listModels",
     "The names by which the model may be asked for.",
     answers=(Answer(200, "The names.", ModelList),),
@@ -202,8 +197,7 @@ _MODELS = Operation(
     security=_KEYS,
 )
 _MODEL = Operation(
-    "get",
-    "/v1/models/{model}",
+    routes.GET_MODEL,
     "getModel",
     "Whether this is a name of the model.",
     answers=(Answer(200, "It is.", ModelObject),),
@@ -213,10 +207,9 @@ _MODEL = Operation(
 )
 
 
-def _websocket(path: str, name: str, summary: str, subprotocols: str) -> Operation:
+def _websocket(route: Route, name: str, summary: str, subprotocols: str) -> Operation:
     return Operation(
-        "get",
-        path,
+        route,
         name,
         f"{summary}: see `/asyncapi.json`.",
         answers=(
@@ -238,27 +231,26 @@ def _websocket(path: str, name: str, summary: str, subprotocols: str) -> Operati
 
 _WEBSOCKETS = (
     _websocket(
-        "/ws",
+        routes.WEBSOCKET,
         "openWebSocket",
         "The handshake of the WebSocket, at the address that `POST /session` gives as `ws_url`",
         "`evenflow.v1` or `evenflow.v1.compact`",
     ),
     _websocket(
-        "/realtime",
+        routes.REALTIME,
         "openRealtime",
         "The handshake of the WebSocket for clients that set the pace, beside `/ws`",
         "`evenflow.realtime.v1`",
     ),
     _websocket(
-        "/v1/realtime",
+        routes.OPENAI_REALTIME,
         "openRealtimeOfV1",
         "The same as `/realtime`, not OpenAI's Realtime API, whose clients are let in, told so in an `error` event and let go",
         "`evenflow.realtime.v1`",
     ),
 )
 _HEALTH = Operation(
-    "get",
-    "/health",
+    routes.HEALTH,
     "health",
     "Whether the task takes new connections. Not reachable through CloudFront.",
     answers=(Answer(200, "It does.", Health), Answer(503, "It is leaving, or full.", Health)),
@@ -266,8 +258,7 @@ _HEALTH = Operation(
     security=(),
 )
 _METRICS = Operation(
-    "get",
-    "/metrics",
+    routes.METRICS,
     "metrics",
     "What docs/metrics.md lists. Not reachable through CloudFront.",
     answers=(Answer(200, "Prometheus' text format.", content_type="text/plain"),),
@@ -276,17 +267,16 @@ _METRICS = Operation(
 )
 _DOCUMENTS = tuple(
     Operation(
-        "get",
-        path,
+        route,
         name,
         summary,
         answers=(Answer(200, "The document.", content_type="application/json"),),
         refusals=refusals(_ANY),
         security=(),
     )
-    for path, name, summary in (
-        ("/openapi.json", "openapi", "This document."),
-        ("/asyncapi.json", "asyncapi", "The WebSocket's frames, as an AsyncAPI document."),
+    for route, name, summary in (
+        (routes.OPENAPI, "openapi", "This document."),
+        (routes.ASYNCAPI, "asyncapi", "The WebSocket's frames, as an AsyncAPI document."),
     )
 )
 

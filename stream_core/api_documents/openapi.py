@@ -87,7 +87,7 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
 def _paths() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
+        paths.setdefault(operation.route.public_path, {})[operation.route.method.lower()] = _operation(operation)
     return paths
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stream_core.api_documents.component_schemas import Model
+from stream_core.routes import Route
 
 Codes = Mapping[int, tuple[str, ...]]
 """Status → the error codes that come with it."""
@@ -43,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path.
+    """What a route takes and answers.
 
     Args:
         refusals: what it may be refused with, in the contract's error shape.
@@ -51,8 +52,7 @@ class Operation:
         security: names of `openapi.SECURITY_SCHEMES`, of which one is needed; "" stands for none.
     """
 
-    method: Literal["get", "post"]
-    path: str
+    route: Route
     name: str
     summary: str
     answers: tuple[Answer, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from stream_core import routes
 from stream_core.api_documents.component_schemas import Model
 from stream_core.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
 from stream_core.realtime import RealtimeClientMessage, RealtimeServerMessage
@@ -80,7 +81,7 @@ _QUERY = {"replace": "1: close the session's other connections with 4009."}
 _SENT = members(ServerMessage)
 _CHAT = Channel(
     name="chat",
-    path="/ws",
+    path=routes.WEBSOCKET.path,
     meaning="Messages and the answers to them. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`.",
     received=members(ClientMessage),
     subprotocols=(
@@ -94,7 +95,7 @@ _CHAT = Channel(
 )
 _REALTIME = Channel(
     name="realtime",
-    path="/realtime",
+    path=routes.REALTIME.path,
     meaning=(
         "The same answers, for clients that set the pace. The subprotocol may be left out; the token is sent as to `/ws`. "
         "`/v1/realtime` is the same, and isn't OpenAI's Realtime API."

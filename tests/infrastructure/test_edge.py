@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.edge.web_client import MODULE_PATHS
 from stream_core.page_policy import page_policy
+from stream_core.routes import Origin, edge_patterns
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 # Ids of policies that AWS manages.
@@ -145,7 +145,7 @@ def _headers(synthesis: Synthesis, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["/client.js", "/evenflow-chat.js"])
 def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) -> None:
-    assert path in MODULE_PATHS
+    assert path in edge_patterns(Origin.MODULES)
     headers, behavior = _headers(synthesis, path), _behavior(synthesis, path)[1]
     allowed = headers["CorsConfig"]
     assert allowed["AccessControlAllowOrigins"] == {"Items": ["*"]}
@@ -158,7 +158,7 @@ def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) ->
 
 
 def test_the_modules_that_are_deployed_are_those_that_were_built(dev: Synthesis) -> None:
-    for path in MODULE_PATHS:
+    for path in edge_patterns(Origin.MODULES):
         (module,) = dev.folder.glob(f"asset.*{path}")
         assert module.read_bytes() == (ROOT / "web" / "dist" / path.removeprefix("/")).read_bytes()
 

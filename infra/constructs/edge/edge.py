@@ -15,16 +15,14 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge, acknowledge_warning
 from infra.constructs.edge.headers import module_headers, security_headers
-from infra.constructs.edge.web_client import MODULE_PATHS, WebClient
-from infra.constructs.service.load_balancer import HTTP_PATHS, WEBSOCKET_PATHS
+from infra.constructs.edge.web_client import WebClient
 from infra.settings import EnvironmentSettings
+from stream_core.routes import OPEN_SESSION, POLL, Origin, edge_patterns
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
 # All that CloudFront may keep. Without a time of our own it repeats an error answer to GET for 10 s, to everybody and whatever
 # `Cache-Control` says: one handshake refused by a full task would be everyone's.
 _ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
-# The path patterns are tried in this order. CloudFront chooses by path alone, not by method.
-_BALANCER_PATHS = WEBSOCKET_PATHS + HTTP_PATHS
 
 
 class Edge(Construct):
@@ -57,7 +55,9 @@ class Edge(Construct):
             default_root_object="index.html",
             default_behavior=self._file(page, security_headers(self, "SecurityHeaders", settings)),
             additional_behaviors={
-                **dict.fromkeys(MODULE_PATHS, self._file(page, module_headers(self, "ModuleHeaders", settings))),
+                **dict.fromkeys(
+                    edge_patterns(Origin.MODULES), self._file(page, module_headers(self, "ModuleHeaders", settings))
+                ),
                 **self._behaviors(load_balancer, http_api),
             },
             error_responses=[cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0)) for code in _ERRORS],
@@ -93,10 +93,11 @@ class Edge(Construct):
         # An HTTP API knows itself by its own Host only; the viewer's comes in a header of ours.
         api_origin = self._api_origin(http_api)
         without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
+        # Tried in this order. CloudFront chooses by path alone, not by method.
         return {
-            **dict.fromkeys(_BALANCER_PATHS, balancer),
-            "/session": self._live(api_origin, without_host, [self._viewer_host()]),
-            "/chat/message/*": self._live(api_origin, without_host),
+            **dict.fromkeys(edge_patterns(Origin.WEBSOCKET, Origin.HANDLER), balancer),
+            OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
+            POLL.pattern: self._live(api_origin, without_host),
         }
 
     def _live(

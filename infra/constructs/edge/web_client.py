@@ -16,7 +16,6 @@ from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
 from infra.settings import EnvironmentSettings
 
-MODULE_PATHS = ("/client.js", "/evenflow-chat.js")
 """What pages of any origin load."""
 _PAGE = Path(__file__).resolve().parents[3] / "web" / "dist"
 

@@ -12,8 +12,8 @@ from constructs import Construct
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
 from infra.settings import EnvironmentSettings
+from stream_core.routes import OPEN_SESSION, POLL
 
-_SESSION_PATH = "/session"
 _ACCESS_LOG = {
     name: f"$context.{name}"
     for name in (
@@ -57,8 +57,8 @@ class SessionApi(Construct):
         routes = [
             route
             for path, name, function in (
-                (_SESSION_PATH, "SessionInit", session_init),
-                ("/chat/message/{response_id}", "PollResponse", poll_response),
+                (OPEN_SESSION.path, "SessionInit", session_init),
+                (POLL.path, "PollResponse", poll_response),
             )
             for route in self.http_api.add_routes(
                 path=path,
@@ -91,7 +91,7 @@ class SessionApi(Construct):
             "ThrottlingRateLimit": settings.functions.session_rate,
             "ThrottlingBurstLimit": settings.functions.session_burst,
         }
-        stage.route_settings = {f"ANY {_SESSION_PATH}": throttle, "$default": throttle}
+        stage.route_settings = {f"ANY {OPEN_SESSION.path}": throttle, "$default": throttle}
 
     def _log_access(self, stage: apigateway.CfnStage, settings: EnvironmentSettings) -> None:
         # The prefix keeps it out of the resource policy that all other log deliveries of an account share.

@@ -10,11 +10,9 @@ from constructs import Construct
 
 from infra.constructs.network.security_groups import HTTP_PORT, LISTENER_PORT, WEBSOCKET_PORT
 from infra.settings import EnvironmentSettings
+from stream_core.routes import HEALTH, Origin, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
-WEBSOCKET_PATHS = ("/ws", "/realtime", "/v1/realtime")  # looked at first: HTTP_PATHS' /v1/* matches the last too
-# A rule takes five at most. The last one is openapi.json and asyncapi.json.
-HTTP_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*", "/*api.json")
 
 
 class LoadBalancer(Construct):
@@ -64,7 +62,7 @@ class LoadBalancer(Construct):
             stickiness_cookie_duration=Duration.seconds(STICKY_SECONDS),
             deregistration_delay=Duration.seconds(handler.deregistration_delay_seconds),
             health_check=elbv2.HealthCheck(
-                path="/health",
+                path=HEALTH.path,
                 port=str(HTTP_PORT),
                 protocol=elbv2.Protocol.HTTP,
                 interval=Duration.seconds(handler.health_check_seconds),
@@ -90,13 +88,14 @@ class LoadBalancer(Construct):
                 message_body='{"error":{"type":"not_found_error","code":"path_not_found","message":"there is nothing here"}}',
             ),
         )
-        for priority, name, paths, group in (
-            (10, "WebSocket", WEBSOCKET_PATHS, self.websocket_target_group),
-            (20, "Http", HTTP_PATHS, self.http_target_group),
+        # The first rule goes first: a pattern of the second, /v1/*, matches a path of it too.
+        for priority, name, origin, group in (
+            (10, "WebSocket", Origin.WEBSOCKET, self.websocket_target_group),
+            (20, "Http", Origin.HANDLER, self.http_target_group),
         ):
             listener.add_action(
                 name,
                 priority=priority,
-                conditions=[elbv2.ListenerCondition.path_patterns(list(paths))],
+                conditions=[elbv2.ListenerCondition.path_patterns(list(edge_patterns(origin)))],
                 action=elbv2.ListenerAction.forward([group]),
             )

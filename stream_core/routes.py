@@ -1,0 +1,113 @@
+"""Every HTTP path of Evenflow, in one table: it routes, documents, and configures AWS's edge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+_NAME = re.compile(r"\{(\w+)(\+?)\}")
+
+
+class Origin(StrEnum):
+    """Who answers a path in AWS. On one machine the handler answers all of them."""
+
+    HANDLER = "handler"
+    """The handler's HTTP port, behind the load balancer."""
+    WEBSOCKET = "websocket"
+    """The handler's WebSocket port, behind the load balancer."""
+    SESSION_INIT = "session_init"
+    """The Lambda function that opens sessions."""
+    POLL_RESPONSE = "poll_response"
+    """The Lambda function that answers long polls."""
+    PAGE = "page"
+    """The bucket with the built page."""
+    MODULES = "modules"
+    """The same bucket: the modules that pages of any origin load."""
+    MACHINE = "machine"
+    """Nobody in AWS: the path is for the handler's own machine and its health checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path.
+
+    Args:
+        path: `{name}` stands for one segment, `{name+}` for what is left of the path.
+        edge_pattern: what CloudFront and the load balancer match, `*` for any characters, where
+            one pattern serves several routes: a rule of the load balancer takes five at most.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    origin: Origin = Origin.HANDLER
+    edge_pattern: str = ""
+
+    @property
+    def public_path(self) -> str:
+        """The path as documents write it: `{name}` for every variable part."""
+        return _NAME.sub(r"{\1}", self.path)
+
+    @property
+    def pattern(self) -> str:
+        """The pattern that matches it at the edge."""
+        return self.edge_pattern or _NAME.sub("*", self.path)
+
+    def with_names(self, **names: str) -> str:
+        """The path with these in the places of its names."""
+        return self.public_path.format(**names)
+
+
+OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
+POST_MESSAGE = Route("POST", "/chat/message")
+EVENTS = Route("GET", "/chat/message/{response_id}/events")
+CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
+POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
+
+_OPENAI = "/v1/*"
+COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI)
+LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI)
+GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI)
+
+OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
+ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
+
+WEBSOCKET = Route("GET", "/ws", Origin.WEBSOCKET)
+REALTIME = Route("GET", "/realtime", Origin.WEBSOCKET)
+OPENAI_REALTIME = Route("GET", "/v1/realtime", Origin.WEBSOCKET)
+
+INDEX = Route("GET", "/", Origin.PAGE)
+ASSET = Route("GET", "/assets/{name}", Origin.PAGE)
+CLIENT_MODULE = Route("GET", "/client.js", Origin.MODULES)
+ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", Origin.MODULES)
+
+HEALTH = Route("GET", "/health", Origin.MACHINE)
+METRICS = Route("GET", "/metrics", Origin.MACHINE)
+DRAIN = Route("POST", "/drain", Origin.MACHINE)
+
+ROUTES = (
+    *(OPEN_SESSION, POST_MESSAGE, EVENTS, CANCEL, POLL),
+    *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
+    *(COMPLETIONS, LIST_MODELS, GET_MODEL),
+    *(OPENAPI, ASYNCAPI),
+    *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
+    *(HEALTH, METRICS, DRAIN),
+)
+"""In the order in which the edge looks at them, where two patterns match one path."""
+
+
+def edge_patterns(*origins: Origin) -> tuple[str, ...]:
+    """The patterns that lead to these origins, each once."""
+    return tuple(dict.fromkeys(route.pattern for origin in origins for route in routes_of(origin)))
+
+
+def paths_of(*origins: Origin) -> frozenset[str]:
+    """The paths, without variable parts, that these origins answer."""
+    return frozenset(route.path for origin in origins for route in routes_of(origin))
+
+
+def routes_of(origin: Origin) -> Iterable[Route]:
+    """The routes that an origin answers."""
+    return (route for route in ROUTES if route.origin is origin)

@@ -1,0 +1,53 @@
+"""The table of routes: what the edge makes of it."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pytest
+
+from stream_core.routes import (
+    EVENTS,
+    GET_MODEL,
+    ROUTES,
+    Origin,
+    Route,
+    edge_patterns,
+    paths_of,
+    routes_of,
+)
+
+# CloudFront's behaviors, in the order in which it tries them.
+_AT_THE_EDGE = (Origin.WEBSOCKET, Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_the_first_pattern_that_matches_a_path_leads_to_its_origin(route: Route) -> None:
+    path = route.with_names(response_id="r1", model="org/m", name="page.js")
+    leads_to = next(
+        (
+            origin
+            for origin in _AT_THE_EDGE
+            if any(fnmatch.fnmatchcase(path, pattern) for pattern in edge_patterns(origin))
+        ),
+        None,
+    )
+    behind_the_edge = route.origin in _AT_THE_EDGE
+    assert leads_to == (route.origin if behind_the_edge else None)
+
+
+@pytest.mark.parametrize("origin", [Origin.WEBSOCKET, Origin.HANDLER])
+def test_a_rule_of_the_load_balancer_takes_five_patterns(origin: Origin) -> None:
+    assert 0 < len(edge_patterns(origin)) <= 5
+
+
+def test_a_method_of_a_path_is_answered_once() -> None:
+    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+def test_paths() -> None:
+    assert EVENTS.pattern == "/chat/message/*/events"
+    assert EVENTS.with_names(response_id="a") == "/chat/message/a/events"
+    assert GET_MODEL.public_path == "/v1/models/{model}"
+    assert paths_of(Origin.MACHINE) == {"/health", "/metrics", "/drain"}
+    assert {route.path for route in routes_of(Origin.SESSION_INIT)} == {"/session"}
