@@ -34,6 +34,7 @@ class SQLiteStores:
     """
 
     def __init__(self, path: Path, wall_time: Callable[[], float]) -> None:
+        path = path.absolute()  # names like `:memory:` mean something else to SQLite
         prepare(path)
         try:
             with closing(connect(path)) as connection:
