@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 
 from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
@@ -48,11 +48,15 @@ def declare_lost(connection: Connection, owner: str, now: float) -> bool:
     return True
 
 
-def lose_those_of_ended_processes(connection: Connection, is_gone: Callable[[str], bool]) -> None:
-    """Nobody needs to wait until the leases of a process run out that was killed."""
+def ended_processes(connection: Connection, is_gone: Callable[[str], bool]) -> list[str]:
+    """The processes that have leases and are gone, by the names of their locks."""
     processes = connection.execute("SELECT DISTINCT process FROM leases WHERE NOT lost").fetchall()
-    gone = [(process,) for (process,) in processes if is_gone(process)]
-    connection.executemany("UPDATE leases SET lost = 1 WHERE process = ?", gone)
+    return [process for (process,) in processes if is_gone(process)]
+
+
+def lose_all(connection: Connection, processes: Sequence[str]) -> None:
+    """The leases of these processes are lost: nobody needs to wait until they run out."""
+    connection.executemany("UPDATE leases SET lost = 1 WHERE process = ?", [(process,) for process in processes])
 
 
 def lease(connection: Connection, owner: str) -> TaskLease | None:

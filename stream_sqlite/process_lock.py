@@ -1,6 +1,6 @@
 """Whether the process that a lease belongs to is still there: the kernel keeps a lock for it, to its last moment.
 
-A lease alone would tell only when it has run out. Who starts again after a crash would wait for that.
+A lease alone would tell only when it has run out, and whoever goes on after a crash would wait for that.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 
@@ -25,7 +24,8 @@ class ProcessLock:
     def __init__(self, database: Path) -> None:
         self.name = secrets.token_hex(8)
         """Under which others find it."""
-        self._path = _path(database, self.name)
+        self._database = database
+        self._path = self._path_of(self.name)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
@@ -34,24 +34,21 @@ class ProcessLock:
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
-
-def is_gone(database: Path, name: str) -> bool:
-    """Whether the process of this lock has ended. What it left is cleared away."""
-    path = _path(database, name)
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
+    def is_gone(self, name: str) -> bool:
+        """Whether the process with this lock has ended. What it left is cleared away."""
+        path = self._path_of(name)
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        path.unlink(missing_ok=True)
         return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    with suppress(FileNotFoundError):
-        path.unlink()
-    return True
 
-
-def _path(database: Path, name: str) -> Path:
-    return database.with_name(f"{database.name}-process-{name}")
+    def _path_of(self, name: str) -> Path:
+        return self._database.with_name(f"{self._database.name}-process-{name}")

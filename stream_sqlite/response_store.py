@@ -23,6 +23,7 @@ from stream_core.response_store import (
 )
 from stream_core.stored_json import ending_text, plain_entries, read_ending, read_entries
 from stream_sqlite import leases
+from stream_sqlite.process_lock import ProcessLock
 from stream_sqlite.transactions import Transactions
 
 _logger = logging.getLogger(__name__)
@@ -44,10 +45,10 @@ class SQLiteResponseStore:
     last of them, as it takes those that were not written yet.
 
     Args:
-        process: the name of this process' lock.
+        process: the lock of this process.
     """
 
-    def __init__(self, writes: Transactions, reads: Transactions, process: str) -> None:
+    def __init__(self, writes: Transactions, reads: Transactions, process: ProcessLock) -> None:
         self._writes = writes
         self._reads = reads
         self._process = process
@@ -62,7 +63,9 @@ class SQLiteResponseStore:
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
-        await self._writes.run(partial(leases.renew, owner=owner, until=until, address=address, process=self._process))
+        await self._writes.run(
+            partial(leases.renew, owner=owner, until=until, address=address, process=self._process.name)
+        )
 
     async def release(self, owner: str) -> None:
         """See the port."""
@@ -74,6 +77,9 @@ class SQLiteResponseStore:
 
     async def leases(self) -> Sequence[TaskLease]:
         """See the port."""
+        ended = await self._reads.run(partial(leases.ended_processes, is_gone=self._process.is_gone))
+        if ended:
+            await self._writes.run(partial(leases.lose_all, processes=ended))
         return await self._reads.run(leases.leases)
 
     async def unfinished(self, owner: str) -> Sequence[str]:

@@ -21,7 +21,7 @@ def refusal(**variables: str) -> str:
     ended = subprocess.run(
         server_command(),
         cwd=ROOT,
-        env=clean_environment(ports | variables),
+        env=clean_environment({"EVENFLOW_STORE": "memory"} | ports | variables),
         capture_output=True,
         text=True,
         timeout=30,

@@ -28,13 +28,14 @@ async def test_what_a_killed_process_was_told_is_kept_and_another_goes_on(tmp_pa
     assert writer.stdout is not None
     response_id = (await writer.stdout.readline()).decode().strip()
     kept = [int(await writer.stdout.readline()) for _ in range(LINES)][-1]
-    # A process that lives is a process whose lease counts.
-    with closing(SQLiteStores(path, lambda: NOW)) as neighbour:
-        assert await neighbour.responses.take_over(response_id, "b", NOW) is None
-    writer.kill()
-    kept = max([kept, *map(int, (await writer.stdout.read()).split(b"\n")[:-1])])
-    await writer.wait()
     with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        # A process that lives is a process whose lease counts.
+        assert [lease.lost for lease in await opened.responses.leases()] == [False]
+        assert await opened.responses.take_over(response_id, "b", NOW) is None
+        writer.kill()
+        kept = max([kept, *map(int, (await writer.stdout.read()).split(b"\n")[:-1])])
+        await writer.wait()
+        assert [lease.lost for lease in await opened.responses.leases()] == [True]
         stores = Stores(opened.responses, opened.sessions)
         found = await stores.read(response_id)
         assert len(found) >= kept

@@ -196,18 +196,18 @@ async def test_a_dead_letter_is_kept_once(path: Path, opened: SQLiteStores) -> N
 # -- processes that ended ----------------------------------------------------------------------------------------
 
 
-async def test_the_leases_of_a_process_that_ended_are_lost_when_the_next_one_starts(path: Path) -> None:
-    killed, alive = SQLiteStores(path, lambda: NOW), SQLiteStores(path, lambda: NOW)
+async def test_the_leases_of_a_process_that_ended_are_lost_at_once(path: Path, opened: SQLiteStores) -> None:
+    killed = SQLiteStores(path, lambda: NOW)
     left = await Stores(killed.responses, killed.sessions).begin("killed")
     await killed.responses.renew("killed", NOW + 10)
-    await alive.responses.renew("alive", NOW + 10)
-    killed._lock.release()
-    with closing(SQLiteStores(path, lambda: NOW)) as started:
-        lost = {lease.owner: lease.lost for lease in await started.responses.leases()}
-        assert lost == {"killed": True, "alive": False}
-        assert await started.responses.take_over(left.response_id, "started", NOW) is not None
-        with pytest.raises(LeaseLost):
-            await started.responses.renew("killed", NOW + 10)
-    alive.close()
-    killed._reads.close()
-    killed._writes.close()
+    await opened.responses.renew("alive", NOW + 10)
+
+    async def lost() -> dict[str, bool]:
+        return {lease.owner: lease.lost for lease in await opened.responses.leases()}
+
+    assert await lost() == {"killed": False, "alive": False}
+    killed.close()
+    assert await lost() == {"killed": True, "alive": False}
+    assert await opened.responses.take_over(left.response_id, "alive", NOW) is not None
+    with pytest.raises(LeaseLost):
+        await opened.responses.renew("killed", NOW + 10)
