@@ -7,10 +7,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from unittest.mock import patch
-
-from botocore.loaders import JSONFileLoader
 
 from fargate_handler.adapters import Stores
 from stream_aws.tables import TableNames
@@ -22,7 +18,6 @@ from tests.integration.server_process import ServerProcess
 SIGNING_KEYS = "signing-keys"
 """The secret that every task and function reads."""
 
-_read_once = cache(JSONFileLoader().load_file)
 # A process that starts has a core to itself for a second.
 _AT_ONCE = 4
 
@@ -95,9 +90,7 @@ class AwsDeployment(Tables):
 
     async def handler(self, **settings: object) -> LocalServer:
         """Start one."""
-        # Each session of the SDK reads some megabytes of JSON.
-        with patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)):
-            return await self.serve(self.environment, **{**self.settings, **settings})
+        return await self.serve(self.environment, **{**self.settings, **settings})
 
     async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
         """Start so many."""

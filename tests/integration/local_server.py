@@ -10,20 +10,26 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+from botocore.loaders import JSONFileLoader
+
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores, open_adapters
+from fargate_handler.deactivation import deactivated
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
-from fargate_handler.settings import load_settings
+from fargate_handler.settings import ConfigurationError, load_settings
 from stream_core.delivery_clock import SLOT_SECONDS
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
+# Each session of the AWS SDK reads some megabytes of JSON.
+_read_once = cache(JSONFileLoader().load_file)
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
@@ -76,19 +82,6 @@ class _Port:
         return call
 
 
-class _Asked:
-    """What the server's end waits for, as a process waits for signals."""
-
-    def __init__(self) -> None:
-        self.asked, self.insisted = asyncio.Event(), asyncio.Event()
-
-    def stop(self) -> None:
-        """Nothing is watched."""
-
-    def ignore_signals(self) -> None:
-        """There are none."""
-
-
 class _Handler(Handler):
     """One that says when it serves."""
 
@@ -120,7 +113,7 @@ class LocalServer(Server):
         self._variables = DEFAULTS | self.own_ports | dict(variables)
         self._time, self._stores = clock, stores
         self._log = _Log(self)
-        self._leave = _Asked()
+        self._leave = program.Leave()
         self._serving = asyncio.Event()
         self._vanished = False
         self._handler: _Handler | None = None
@@ -148,7 +141,8 @@ class LocalServer(Server):
 
     async def _run(self) -> None:
         # What is opened here looks at the environment; a process has one of its own.
-        with patch.dict(os.environ, clean_environment(self._variables), clear=True):
+        environment = patch.dict(os.environ, clean_environment(self._variables), clear=True)
+        with environment, patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)):
             settings = load_settings()
             logging.getLogger().setLevel(settings.log_level.upper())
             program.quieten_libraries()
@@ -158,11 +152,13 @@ class LocalServer(Server):
             adapters = replace(adapters, stores=self._within_reach(self._stores or adapters.stores))
             loop = asyncio.get_running_loop()
             self._handler = handler = _Handler(
-                settings, loop, self._metrics, adapters, self._leave.asked.set,
+                settings, loop, self._metrics, adapters, self._leave.ask,
                 monotonic=self._time.monotonic, wall_time=self._time.wall,
             )  # fmt: skip
             handler.serving = self._serving
-            await program._run(settings, handler, self._leave)  # type: ignore[arg-type]
+            if adapters.ecs_task is not None:
+                self._leave.when(deactivated(adapters.ecs_task))
+            await program.serve_until_asked(settings, handler, self._leave)
         finally:
             await opened.__aexit__(None, None, None)
 
@@ -284,3 +280,15 @@ class LocalServers:
             except AssertionError as failure:
                 failures.append(str(failure))
         assert not failures, "\n".join(failures)
+
+
+async def refusal(variables: Mapping[str, str]) -> str:
+    """The one line with which a start under these variables is refused."""
+    try:
+        await LocalServer(variables, Time()).start()
+    except ConfigurationError as refused:
+        line = str(refused)
+        assert line
+        assert "\n" not in line
+        return line
+    raise AssertionError("it started")

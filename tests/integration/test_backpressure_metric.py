@@ -11,10 +11,10 @@ import pytest
 
 from tests.integration.answer import TERMINAL, Frame
 from tests.integration.chat_client import ChatSession, chat_message
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
-from tests.integration.server_process import ServerProcess
 
 _PIECES = 30
 # So long that a busy machine's late delivery doesn't join two of them, which is nobody's slowness.
@@ -51,7 +51,7 @@ class _Experience:
         return self.last - int(next(joined, self.given))
 
 
-async def _stalled(server: ServerProcess, session: ChatSession) -> RawWebSocket:
+async def _stalled(server: LocalServer, session: ChatSession) -> RawWebSocket:
     """A connection that has asked for an answer and reads no more than its start."""
     raw = await RawWebSocket.connect(server.ws_port, receive_buffer=2048)
     assert await raw.handshake(session.token) == 101
@@ -89,7 +89,7 @@ async def _last_index(session: ChatSession, response_id: str) -> int:
     return last
 
 
-async def _experiences(server: ServerProcess, sessions: Sequence[ChatSession]) -> tuple[list[_Experience], ...]:
+async def _experiences(server: LocalServer, sessions: Sequence[ChatSession]) -> tuple[list[_Experience], ...]:
     """Of those that read at once, those that stall until the answer has ended, and those that stall until they are closed."""
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(await _stalled(server, session)) for session in sessions[_QUICK:]]
@@ -103,10 +103,10 @@ async def _experiences(server: ServerProcess, sessions: Sequence[ChatSession]) -
 
 
 @pytest.mark.timeout(180)
-async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_PIECE)] * _PIECES + [END], gap=_GAP_SECONDS))
-        server = serve_process(
+        server = await serve(
             model="openai",
             model_url=model.url,
             batch_window_max_ms=50,
@@ -126,10 +126,10 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
     assert metrics["evenflow_ws_backpressure_drops_whole_total"] == sum(reader.last + 1 for reader in everybody)
 
 
-async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_HISTORY), *[chunk(_PIECE)] * _PIECES, END], gap=_GAP_SECONDS))
-        server = serve_process(model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096)
+        server = await serve(model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096)
         session = await opened(server)
         response_id = (await session.post("m1", None, "hi")).json["response_id"]
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
