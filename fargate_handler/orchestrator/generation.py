@@ -1,4 +1,4 @@
-"""The worker of one response: attempts, deadlines, fallback, cancellation. It ends by closing the response, always."""
+"""Generates one response: attempts, deadlines, fallback, cancellation. It ends by closing the response, always."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Generation:
         return self._abandoned
 
     def start(self) -> None:
-        """A worker is free: begin."""
+        """There is a place: begin."""
         self.started_at = self._monotonic()
         self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()

@@ -45,7 +45,7 @@ class Submission(NamedTuple):
 
 
 class Orchestrator:
-    """Admission, queue and workers.
+    """Admission, queue and generations.
 
     Args:
         fallback_text: the answer when the model cannot; empty for an error instead.

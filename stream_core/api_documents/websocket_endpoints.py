@@ -34,7 +34,7 @@ class Subprotocol:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class WebSocketEndpoint:
     """One WebSocket.
 
     Args:
@@ -78,7 +78,7 @@ CLOSE_CODES = {
 
 _QUERY = {"replace": "1: close the session's other connections with 4009."}
 _SENT = members(ServerMessage)
-_CHAT = Channel(
+_CHAT = WebSocketEndpoint(
     name="chat",
     path="/ws",
     meaning="Messages and the answers to them. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`.",
@@ -92,7 +92,7 @@ _CHAT = Channel(
     query=_QUERY,
     close_codes=CLOSE_CODES,
 )
-_REALTIME = Channel(
+_REALTIME = WebSocketEndpoint(
     name="realtime",
     path="/realtime",
     meaning=(
@@ -105,4 +105,4 @@ _REALTIME = Channel(
     close_codes=CLOSE_CODES,
 )
 
-CHANNELS: tuple[Channel, ...] = (_CHAT, _REALTIME)
+WEBSOCKETS: tuple[WebSocketEndpoint, ...] = (_CHAT, _REALTIME)
