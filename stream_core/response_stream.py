@@ -194,10 +194,10 @@ class ResponseStream:
         if full:
             raise ResponseFull
 
-    # -- what the worker does ------------------------------------------------------------------------------------
+    # -- what the generation does --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """A worker took it from the queue."""
+        """It was taken from the queue."""
         self._fire(ResponseEvent.START)
 
     def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:

@@ -43,7 +43,7 @@ class AwsClient:
         self._config = AioConfig(
             max_pool_connections=most_calls,
             connect_timeout=10,
-            read_timeout=None,  # deadlines are the worker's, and so are retries
+            read_timeout=None,  # deadlines are the orchestrator's, and so are retries
             retries={"total_max_attempts": 1},
             warm_up_loader_caches=True,  # in a thread: the service's description is a megabyte of JSON
         )

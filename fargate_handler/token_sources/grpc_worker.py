@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from fargate_handler.channel_options import handler_options
+from fargate_handler.grpc_options import handler_options
 from fargate_handler.inference_errors import error_of
 from fargate_handler.inference_messages import finish_of, message_of
 from fargate_handler.llm_v1 import inference_pb2 as wire

@@ -49,7 +49,7 @@ class OpenAIModel:
         headers = {"Accept": "text/event-stream"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Deadlines are the worker's; the number of generations bounds the number of connections.
+        # Deadlines are the orchestrator's; the number of generations bounds the number of connections.
         self._http = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),

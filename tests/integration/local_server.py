@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from unittest.mock import patch

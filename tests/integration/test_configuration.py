@@ -25,7 +25,7 @@ def test_the_process_prints_one_line_and_ends_with_2() -> None:
     ended = subprocess.run(
         server_command(),
         cwd=ROOT,
-        env=clean_environment({"EVENFLOW_TENANT_KEYS": _SECRET}),
+        env=clean_environment({"EVENFLOW_TENANT_KEYS": _SECRET, "EVENFLOW_STORE": "memory"}),
         capture_output=True,
         text=True,
         timeout=30,

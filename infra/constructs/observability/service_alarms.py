@@ -52,7 +52,7 @@ class ServiceAlarms(Construct):
         return self._alarm(
             "queue.depth",
             metric=evenflow_metric(QUEUE_DEPTH, self._settings, "Maximum"),
-            meaning=f"Messages that no worker has taken, at the fullest task. At {limit} it refuses further ones",
+            meaning=f"Messages whose generation has not begun, at the fullest task. At {limit} it refuses further ones",
             threshold=_SHARE_OF_LIMIT * limit,
             silence="no task is running, or none can publish: ws.active_connections says so",
             urgency=Urgency.PAGE,

@@ -1,15 +1,82 @@
-"""What a request says of tools: those that the model may call, and the calls of the conversation."""
+"""The messages of a request as turns of the conversation, and what it says of tools: its own, and the calls among them.
+
+What goes to the model as it came must be JSON there too: Python reads more than that.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from fargate_handler.gateway.openai.passed_json import check_json
-from stream_core.completion_bodies import CompletionRequest, OfferedTool, RequestMessage
-from stream_core.conversation import ToolCall
+import orjson
+
+from stream_core.completion_bodies import ROLES, CompletionRequest, ContentPart, OfferedTool, RequestMessage
+from stream_core.conversation import ToolCall, Turn, text_of_parts
 from stream_core.errors import InvalidRequest
 
+# Of answers, and nothing that a model is told: clients send back the message that they were given.
+_OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})
+_PLAIN = {"type", "text"}
 _WITHOUT_TOOLS = (None, "none", "auto")
+
+
+def turn_of(message: RequestMessage, where: str) -> Turn:
+    """One message.
+
+    Args:
+        where: its place in the request, with a dot at its end.
+
+    Raises:
+        InvalidRequest: its role is none, it says nothing, or its calls make no sense.
+    """
+    if message.role not in ROLES:
+        raise InvalidRequest(
+            f"{where}role must be one of {', '.join(ROLES)}; nothing was generated",
+            code="unsupported_value",
+            param=f"{where}role",
+        )
+    check_call_fields(message, where)
+    calls, extra = made_calls(message), _extra(message, where)
+    if message.tool_calls and not calls:
+        extra["tool_calls"] = [call.model_dump(exclude_unset=True) for call in message.tool_calls]
+        check_json(extra["tool_calls"], f"{where}tool_calls")
+    text, parts = _content(message, f"{where}content")
+    return Turn(ROLES[message.role], text, calls, message.tool_call_id or "", parts, extra)
+
+
+def _extra(message: RequestMessage, where: str) -> dict[str, Any]:
+    given = (message.model_extra or {}).items()
+    extra = {name: value for name, value in given if value is not None and name not in _OF_ANSWERS}
+    for name, value in extra.items():
+        check_json(value, f"{where}{name}")
+    return extra
+
+
+def _content(message: RequestMessage, where: str) -> tuple[str, tuple[dict[str, Any], ...]]:
+    """The text, and the parts where they are more than that."""
+    content = message.content
+    if isinstance(content, str):
+        return content, ()
+    if not content:
+        # An assistant may have called, refused or spoken instead.
+        if message.role == "assistant" and (message.tool_calls or message.model_extra):
+            return "", ()
+        raise InvalidRequest(f"{where} must be text; nothing was generated", code="invalid_field", param=where)
+    parts = tuple(_part(part, f"{where}.{place}") for place, part in enumerate(content))
+    text = text_of_parts(parts)
+    return text, () if all(part["type"] == "text" and part.keys() == _PLAIN for part in parts) else parts
+
+
+def _part(part: ContentPart, where: str) -> dict[str, Any]:
+    if part.type == "text" and part.text is None:
+        raise InvalidRequest(
+            f"{where}.text must be there in a part of type text; nothing was generated",
+            code="invalid_field",
+            param=f"{where}.text",
+        )
+    given = part.model_dump(exclude_unset=True)
+    check_json(given, where)
+    return given
 
 
 def tool_options(request: CompletionRequest) -> dict[str, Any]:
@@ -120,3 +187,34 @@ def _check_choice(choice: object, names: set[str]) -> None:
 
 def _wrong(what: str, param: str) -> InvalidRequest:
     return InvalidRequest(f"{what}; nothing was generated", code="invalid_field", param=param)
+
+
+def check_json(value: object, where: str) -> None:
+    """Whether a value that was read can be written again.
+
+    Args:
+        where: its place in the request.
+
+    Raises:
+        InvalidRequest: it has a number that JSON can't have, or is nested too deep.
+    """
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        writable = False
+    else:
+        writable = _is_finite(value)
+    if not writable:
+        raise InvalidRequest(
+            f"{where[:100]} has a number that JSON can't have, or is nested too deep; nothing was generated",
+            code="invalid_field",
+            param=where[:100],
+        )
+
+
+def _is_finite(value: object) -> bool:
+    # Written, such a number would be null.
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_finite, inner))

@@ -35,7 +35,7 @@ class Subprotocol:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class WebSocketEndpoint:
     """One WebSocket.
 
     Args:
@@ -79,7 +79,7 @@ CLOSE_CODES = {
 
 _QUERY = {"replace": "1: close the session's other connections with 4009."}
 _SENT = members(ServerMessage)
-_CHAT = Channel(
+_CHAT = WebSocketEndpoint(
     name="chat",
     path=routes.WEBSOCKET.path,
     meaning="Messages and the answers to them. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`.",
@@ -93,7 +93,7 @@ _CHAT = Channel(
     query=_QUERY,
     close_codes=CLOSE_CODES,
 )
-_REALTIME = Channel(
+_REALTIME = WebSocketEndpoint(
     name="realtime",
     path=routes.REALTIME.path,
     meaning=(
@@ -106,4 +106,4 @@ _REALTIME = Channel(
     close_codes=CLOSE_CODES,
 )
 
-CHANNELS: tuple[Channel, ...] = (_CHAT, _REALTIME)
+WEBSOCKETS: tuple[WebSocketEndpoint, ...] = (_CHAT, _REALTIME)
