@@ -8,15 +8,25 @@ MODEL ?= demo
 # jsii warns about Node 20, with which it works; the value is a list of versions not to warn about.
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 infra/node_modules/.bin/cdk
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+# Tests of handlers keep a processor busy; those of the page wait more than they work.
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+WORKERS ?= $(shell expr $(CORES) + 1)
+E2E_WORKERS ?= $(shell expr $(CORES) \* 2)
+SIDE_BY_SIDE = -n $(1) --dist worksteal
 
 LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade
 # Lambda's run time brings boto3 and what that needs.
 IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
 
 STOCK_CLIENTS := tests/integration/stock_clients
+# Files of others that the tests use, so that no two of them install the same.
+TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
+CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
+# The first are the longest.
+LANES := test e2e test-aws test-clients types chaos-short test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help installed run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -28,10 +38,10 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
-test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
-	$(PY) -m pytest tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
+test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; WORKERS=)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
 
-test-clients: .venv/.dev web/dist/index.html .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
+test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
 	$(PY) -m pytest $(STOCK_CLIENTS)
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
@@ -41,8 +51,11 @@ test-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## `cdk d
 	@command -v haproxy >/dev/null || { echo "test-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m pytest tests/aws
 
-check: lint types web-check test test-clients test-infra test-aws docs-check e2e chaos-short ## everything that CI runs
-	@for env in dev staging prod; do $(MAKE) --no-print-directory synth ENV=$$env || exit 1; done
+check: ## everything that CI runs: the lanes side by side, behind what they all need
+	@$(MAKE) --no-print-directory --jobs=4 installed
+	@$(PY) -m tests.lanes $(LANES)
+
+installed: .venv/.dev .venv/.bench web/dist/index.html infra/node_modules/.installed $(TEST_PACKAGES) $(CLIENT_PACKAGES)
 
 lint: .venv/.dev ## ruff: lint and format
 	$(PY) -m ruff check .
@@ -54,9 +67,9 @@ types: .venv/.dev .venv/.bench ## mypy, strict
 web-check: web/node_modules/.installed ## types, lint and tests of the web client
 	cd web && npm run --silent check
 
-e2e: .venv/.dev web/dist/index.html ## a real headless Chromium against a real server
+e2e: .venv/.dev web/dist/index.html tests/integration/openai/javascript/node_modules/.installed ## a real headless Chromium against a real server
 	@test -n "$(CHROMIUM)" || { echo "e2e needs Chromium: apt-get install chromium (or set CHROMIUM=/path)"; exit 2; }
-	CHROMIUM=$(CHROMIUM) $(PY) -m pytest tests/e2e
+	CHROMIUM=$(CHROMIUM) $(PY) -m pytest $(call SIDE_BY_SIDE,$(E2E_WORKERS)) tests/e2e
 
 chaos: .venv/.dev web/dist/index.html ## kill, drain, pause, cut and throttle under load: nothing may be lost (minutes; needs haproxy; SEED=)
 	@command -v haproxy >/dev/null || { echo "chaos needs haproxy: apt-get install haproxy"; exit 2; }
@@ -102,6 +115,7 @@ docs-check: .venv/.dev
 # They are installed into one environment, so each is bound by the largest.
 lock: .venv/.dev ## resolve the hashed requirement files again
 	$(LOCK) --extra dev --extra bench pyproject.toml --python-version 3.11 -o requirements/dev.txt
+	printf 'uv\n' | $(LOCK) - -c requirements/dev.txt --python-version 3.11 -o requirements/installer.txt
 	for group in runtime aws infra bench; do \
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
 	  $(LOCK) $$extra pyproject.toml -c requirements/dev.txt --python-version 3.11 -o requirements/$$group.txt || exit 1; \
@@ -123,8 +137,17 @@ clean: ## remove what was installed and built
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
+# For what is much: pip takes two minutes for what uv does in seconds.
+.venv/bin/uv: requirements/installer.txt | .venv/bin/python
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.venv/.dev .venv/.bench: .venv/.%: requirements/%.txt | .venv/bin/uv
+	.venv/bin/uv pip install --quiet --python .venv --require-hashes -r $<
+	@touch $@
+
 # Environments of their own: what they hold does not agree with ours, or is too large for it.
-.build/%/.installed: requirements/%.txt | .venv/.dev
+.build/%/.installed: requirements/%.txt | .venv/bin/uv
 	.venv/bin/uv venv --quiet --clear --python $(PY) .build/$*
 	.venv/bin/uv pip install --quiet --python .build/$*/bin/python --require-hashes -r $<
 	@touch $@

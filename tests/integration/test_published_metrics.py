@@ -7,6 +7,7 @@ named in `cloudwatch_emulator`.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
-from tests.infrastructure.synthesis import Synthesis, synthesize
 from tests.integration.alarm_evaluation import Selection, selections
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
@@ -38,24 +38,26 @@ from tests.integration.published_minutes import (
     Service,
 )
 from tests.integration.scripted_model import Reply, scripted_model
-from tests.integration.server_process import free_port
+from tests.integration.server_process import ROOT, free_port
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.hand_turned_clock import HandTurnedClock
 
+_TEMPLATES = ROOT / "tests" / "infrastructure" / "snapshots" / ENVIRONMENT
 LEVEL = catalogue.ACTIVE_CONNECTIONS
 WATCHED = [metric for metric in CATALOGUE if metric.alarm]
 
 
-@pytest.fixture(scope="module")
-def synthesis(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    return synthesize(ENVIRONMENT, tmp_path_factory.mktemp("cdk.out"))
+def _resources(kind: str, stack: str = "*") -> dict[str, Any]:
+    """By their ids, as reviewed: tests/infrastructure holds the snapshots to what is synthesized."""
+    templates = [json.loads(path.read_text("utf-8")) for path in _TEMPLATES.glob(f"{stack}.json")]
+    return {name: it for template in templates for name, it in template["Resources"].items() if it["Type"] == kind}
 
 
 @pytest.fixture(scope="module")
-def all_alarms(synthesis: Synthesis) -> Alarms:
+def all_alarms() -> Alarms:
     """Those of all stacks on our own metrics by their ids, with those that autoscaling makes to hold a target."""
-    alarms = {name: alarm["Properties"] for name, alarm in synthesis.of_type("AWS::CloudWatch::Alarm").items()}
-    for name, policy in synthesis.of_type("AWS::ApplicationAutoScaling::ScalingPolicy").items():
+    alarms = {name: alarm["Properties"] for name, alarm in _resources("AWS::CloudWatch::Alarm").items()}
+    for name, policy in _resources("AWS::ApplicationAutoScaling::ScalingPolicy").items():
         tracking = policy["Properties"].get("TargetTrackingScalingPolicyConfiguration", {})
         if watched := tracking.get("CustomizedMetricSpecification"):
             alarms[name] = watched | {"Period": 60}
@@ -63,9 +65,9 @@ def all_alarms(synthesis: Synthesis) -> Alarms:
 
 
 @pytest.fixture(scope="module")
-def alarms(synthesis: Synthesis) -> Alarms:
+def alarms() -> Alarms:
     """Those that tell somebody, by their names."""
-    resources = synthesis.of_type("AWS::CloudWatch::Alarm", "observability").values()
+    resources = _resources("AWS::CloudWatch::Alarm", "observability").values()
     ours = (resource["Properties"] for resource in resources if _is_ours(resource["Properties"]))
     return {properties["AlarmName"]: properties for properties in ours}
 
