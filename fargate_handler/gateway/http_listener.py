@@ -93,7 +93,7 @@ class HttpListener:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
-        endpoints: dict[Route, Endpoint] = {
+        endpoints: dict[Route, RequestHandler] = {
             routes.OPEN_SESSION: SessionEndpoint(self._context).post,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
@@ -206,7 +206,7 @@ class HttpListener:
         return web.FileResponse(index, headers=headers)
 
 
-def _served(route: Route, endpoint: Endpoint) -> web.RouteDef:
+def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     """The route in aiohttp's terms. A GET answers HEAD too."""
     path = route.path.replace("+}", ":.+}")
     if route.method == "GET":
