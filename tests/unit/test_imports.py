@@ -27,6 +27,7 @@ MAY_IMPORT = {
         "stream_core.memory_bound",
         "stream_core.metric_catalogue",
         "stream_core.page_policy",
+        "stream_core.routes",
     ),
 }
 # No sockets, no clock of its own, no AWS: time is always an argument.
