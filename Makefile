@@ -16,7 +16,7 @@ IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-e
 STOCK_CLIENTS := tests/integration/stock_clients
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short soak picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -68,6 +68,9 @@ chaos-short: .venv/.dev web/dist/index.html
 
 soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
+
+mutations: .venv/.dev web/dist/index.html ## make 40 faults, one after the other: the tests must find each (FAULTS=)
+	$(PY) -m tests.mutations $(FAULTS)
 
 picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
 	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
