@@ -85,6 +85,9 @@ crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every 
 soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
 
+mutations: .venv/.dev web/dist/index.html ## make 40 faults, one after the other: the tests must find each (FAULTS=)
+	$(PY) -m tests.mutations $(FAULTS)
+
 picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
 	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
 

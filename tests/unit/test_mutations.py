@@ -1,0 +1,47 @@
+"""The patches of tests/mutations keep up with the code; whether the tests find them is for `make mutations`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.importing_tests import ImportingTests
+from tests.mutations.mutation import Mutation, all_mutations
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("mutation", all_mutations(), ids=lambda mutation: mutation.name)
+def test_a_fault_can_still_be_made_and_says_what_it_breaks(mutation: Mutation) -> None:
+    assert mutation.breaks.endswith(".")
+    assert mutation.touched
+    mutation.apply(ROOT, only_check=True)
+
+
+def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that_import_it(tmp_path: Path) -> None:
+    places = {
+        "tests/test_log.py": "from core import log",
+        "tests/test_reader.py": "import core.log",
+        "tests/test_clock.py": "from core import clock",
+        "tests/stores/conftest.py": "from core.store import Store",
+        "tests/stores/test_contract.py": "",
+        "core/handler.py": "import core.node",
+        "tests/process.py": "import core.handler",
+        "tests/test_serving.py": "from tests.process import serve",
+    }
+    for name, text in places.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    tests = ImportingTests(tmp_path, ["core"], ["tests"])
+
+    assert list(tests.nearest(["core/log.py"])) == [["tests/test_log.py"], ["tests/test_reader.py"]]
+    assert list(tests.nearest(["core/store.py"])) == [[], ["tests/stores/test_contract.py"]]
+    assert list(tests.nearest(["core/node.py"])) == [[], ["tests/test_serving.py"]]
+    assert list(tests.nearest(["core/unknown.py"])) == [[], []]
+
+
+def test_the_table_names_each_fault() -> None:
+    table = (ROOT / "tests/mutations/README.md").read_text()
+
+    assert [mutation.name for mutation in all_mutations() if f"| {mutation.name} |" not in table] == []
