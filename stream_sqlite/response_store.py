@@ -41,6 +41,8 @@ class SQLiteResponseStore:
     last of them, as it takes those that were not written yet.
     """
 
+    chunks_per_write = 1_000
+
     def __init__(self, writes: Transactions, reads: Transactions) -> None:
         self._writes = writes
         self._reads = reads
