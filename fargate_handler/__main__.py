@@ -119,12 +119,20 @@ async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave:
 
 
 class Leave:
-    """What asks a handler to leave: a call, or its task's deactivation. Who asks again insists."""
+    """What asks a handler to leave: a signal, a call, or its task's deactivation. A second signal insists."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.insisted = asyncio.Event()
+        self._signalled = False
         self._watching: asyncio.Task[None] | None = None
+
+    def signal(self) -> None:
+        """A signal came. One that follows a deactivation isn't a second one: the drain that began goes on."""
+        if self._signalled:
+            self.insisted.set()
+        self._signalled = True
+        self.asked.set()
 
     def ask(self) -> None:
         """Somebody on this machine asks."""
@@ -146,21 +154,10 @@ class Leave:
 
 @contextmanager
 def _signals(leave: Leave) -> Iterator[None]:
-    """The first SIGTERM or SIGINT asks the process to leave, a second one insists.
-
-    The signal that follows a deactivation isn't a second one: the drain that began goes on.
-    """
-    loop, signalled = asyncio.get_running_loop(), False
-
-    def received() -> None:
-        nonlocal signalled
-        if signalled:
-            leave.insisted.set()
-        signalled = True
-        leave.asked.set()
-
+    """SIGTERM and SIGINT ask the process to leave."""
+    loop = asyncio.get_running_loop()
     for number in _SIGNALS:
-        loop.add_signal_handler(number, received)
+        loop.add_signal_handler(number, leave.signal)
     try:
         yield
     finally:
