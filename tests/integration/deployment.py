@@ -6,11 +6,10 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fargate_handler.adapters import Stores
+from fargate_handler.adapters import memory_stores
 from stream_aws.tables import TableNames
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.local_server import LocalServer, LocalServers
 from tests.integration.server_process import ServerProcess
@@ -115,8 +114,7 @@ class LocalDeployment:
 
     def __init__(self, serve: LocalServers) -> None:
         self.serve = serve
-        responses = MemoryResponseStore()
-        self.stores = Stores(MemorySessionStore(responses), responses, responses)
+        self.stores = replace(memory_stores(), outlives_process=True)
         self._keys = f"k1:{secrets.token_hex(32)}"
 
     async def lease_runs_out(self) -> None:
