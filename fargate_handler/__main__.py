@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import uvloop
 
 from fargate_handler.adapters import open_adapters
+from fargate_handler.background import Background
 from fargate_handler.deactivation import deactivated
 from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.handler import Handler
@@ -97,7 +98,7 @@ async def _serve_model(settings: HandlerSettings) -> None:
 
 
 async def _run(settings: HandlerSettings, handler: _Serving, leave: _Leave) -> None:
-    loop = asyncio.get_running_loop()
+    background = Background()
     try:
         await handler.start()
         _logger.info("serving %s, model %s; Ctrl-C leaves", handler.serves, settings.model)
@@ -105,13 +106,12 @@ async def _run(settings: HandlerSettings, handler: _Serving, leave: _Leave) -> N
         _logger.info(
             "leaving: running answers finish within %g s; a second signal leaves at once", settings.drain_seconds
         )
-        drain = loop.create_task(handler.drain())
-        hurry = loop.create_task(leave.insisted.wait())
+        drain = background.run(handler.drain())
+        hurry = background.run(leave.insisted.wait())
         await asyncio.wait((drain, hurry), return_when=asyncio.FIRST_COMPLETED)
-        for task in (drain, hurry):
-            task.cancel()
     finally:
         leave.stop()
+        await background.aclose()
         await handler.stop()
         leave.ignore_signals()
 
