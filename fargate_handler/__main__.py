@@ -10,7 +10,8 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import uvloop
@@ -76,28 +77,30 @@ async def _serve(settings: HandlerSettings) -> None:
     _raise_file_limit(settings.connections_per_node)
     warn_of_too_little_memory(settings, memory_bytes())
     loop = asyncio.get_running_loop()
-    leave = _Leave(loop)
-    metrics = Metrics()
+    leave, metrics = Leave(), Metrics()
     async with open_adapters(settings, metrics) as adapters:
-        if adapters.ecs_task is not None:
-            leave.when(deactivated(adapters.ecs_task))
         garbage = GarbageCollection(time.monotonic())
         handler = Handler(settings, loop, metrics, adapters, leave.ask, garbage=garbage)
         garbage.start()
         if settings.agents is not None:
             loop.add_signal_handler(signal.SIGHUP, handler.reload_agents)
-        await _run(settings, handler, leave)
+        if adapters.ecs_task is not None:
+            leave.when(deactivated(adapters.ecs_task))
+        with _signals(leave):
+            await serve_until_asked(settings, handler, leave)
 
 
 async def _serve_model(settings: HandlerSettings) -> None:
     # gRPC is not loaded where it isn't used.
     from fargate_handler.worker.worker import Worker  # noqa: PLC0415
 
-    loop = asyncio.get_running_loop()
-    await _run(settings, Worker(settings, loop), _Leave(loop))
+    leave = Leave()
+    with _signals(leave):
+        await serve_until_asked(settings, Worker(settings, asyncio.get_running_loop()), leave)
 
 
-async def _run(settings: HandlerSettings, handler: _Serving, leave: _Leave) -> None:
+async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave: Leave) -> None:
+    """Start it, and let it leave in order when it is asked to; who insists doesn't wait for its answers."""
     background = Background()
     try:
         await handler.start()
@@ -113,23 +116,23 @@ async def _run(settings: HandlerSettings, handler: _Serving, leave: _Leave) -> N
         leave.stop()
         await background.aclose()
         await handler.stop()
-        leave.ignore_signals()
 
 
-class _Leave:
-    """What asks this process to leave: the first SIGTERM or SIGINT, its task's deactivation, or a call. A second signal insists.
+class Leave:
+    """What asks a handler to leave: a signal, a call, or its task's deactivation. A second signal insists."""
 
-    The signal that follows a deactivation isn't a second one: the drain that began goes on.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.insisted = asyncio.Event()
-        self._loop = loop
         self._signalled = False
         self._watching: asyncio.Task[None] | None = None
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._received)
+
+    def signal(self) -> None:
+        """A signal came. One that follows a deactivation isn't a second one: the drain that began goes on."""
+        if self._signalled:
+            self.insisted.set()
+        self._signalled = True
+        self.asked.set()
 
     def ask(self) -> None:
         """Somebody on this machine asks."""
@@ -137,28 +140,31 @@ class _Leave:
 
     def when(self, reason: Coroutine[Any, Any, None]) -> None:
         """Ask as well when `reason` returns."""
-        self._watching = self._loop.create_task(self._ask_after(reason))
+        self._watching = asyncio.get_running_loop().create_task(self._ask_after(reason))
 
     def stop(self) -> None:
         """Wait for no other reason any more."""
         if self._watching is not None:
             self._watching.cancel()
 
-    def ignore_signals(self) -> None:
-        """All is done. A signal that comes while the process ends would otherwise kill it: its exit status would be wrong."""
-        for number in _SIGNALS:
-            self._loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
-
     async def _ask_after(self, reason: Coroutine[Any, Any, None]) -> None:
         await reason
         self.asked.set()
 
-    def _received(self) -> None:
-        if self._signalled:
-            self.insisted.set()
-        self._signalled = True
-        self.asked.set()
+
+@contextmanager
+def _signals(leave: Leave) -> Iterator[None]:
+    """SIGTERM and SIGINT ask the process to leave."""
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, leave.signal)
+    try:
+        yield
+    finally:
+        # A signal that comes while the process ends would otherwise kill it: its exit status would be wrong.
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _raise_file_limit(connections: int) -> None:

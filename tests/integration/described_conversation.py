@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.integration.asyncapi_frames import AsyncApiFrames
-from tests.integration.chat_client import COMPACT, V1, ChatSession
+from tests.integration.chat_client import COMPACT, V1, ChatSession, call
 from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
 from tests.integration.realtime_client import PATH, REALTIME
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import Server
 
 _CHANNELS = {
     V1: ("/ws", "chat", "sendV1"),
@@ -59,7 +58,7 @@ class DescribedConversation:
 
 @asynccontextmanager
 async def conversation(
-    server: ServerProcess, session: ChatSession, frames: AsyncApiFrames, protocol: str
+    server: Server, session: ChatSession, frames: AsyncApiFrames, protocol: str
 ) -> AsyncIterator[DescribedConversation]:
     """Over a socket that takes little at a time."""
     async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
@@ -69,7 +68,7 @@ async def conversation(
         yield talk
 
 
-def described_frames(server: ServerProcess) -> AsyncApiFrames:
+async def described_frames(server: Server) -> AsyncApiFrames:
     """The frames as the server describes them."""
-    with urllib.request.urlopen(f"{server.http_url}/asyncapi.json", timeout=10) as answer:
-        return AsyncApiFrames(json.load(answer))
+    async with aiohttp.ClientSession() as http:
+        return AsyncApiFrames((await call(http, "GET", f"{server.http_url}/asyncapi.json")).json)

@@ -11,19 +11,25 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+from botocore.loaders import JSONFileLoader
+
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores, open_adapters
+from fargate_handler.deactivation import deactivated
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
-from fargate_handler.settings import load_settings
+from fargate_handler.settings import ConfigurationError, load_settings
 from stream_core.delivery_clock import SLOT_SECONDS
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
+# Each session of the AWS SDK reads some megabytes of JSON.
+_read_once = cache(JSONFileLoader().load_file)
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
@@ -63,6 +69,7 @@ class _Port:
 
     def __init__(self, port: Any, cut_off: Callable[[], bool]) -> None:
         self._port, self._cut_off = port, cut_off
+        self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
         called = getattr(self._port, name)
@@ -70,23 +77,14 @@ class _Port:
             return called
 
         async def call(*arguments: Any, **options: Any) -> Any:
-            answer = None if self._cut_off() else await called(*arguments, **options)
+            self.calls += 1
+            try:
+                answer = None if self._cut_off() else await called(*arguments, **options)
+            finally:
+                self.calls -= 1
             return await asyncio.Future() if self._cut_off() else answer
 
         return call
-
-
-class _Asked:
-    """What the server's end waits for, as a process waits for signals."""
-
-    def __init__(self) -> None:
-        self.asked, self.insisted = asyncio.Event(), asyncio.Event()
-
-    def stop(self) -> None:
-        """Nothing is watched."""
-
-    def ignore_signals(self) -> None:
-        """There are none."""
 
 
 class _Handler(Handler):
@@ -120,10 +118,11 @@ class LocalServer(Server):
         self._variables = DEFAULTS | self.own_ports | dict(variables)
         self._time, self._stores = clock, stores
         self._log = _Log(self)
-        self._leave = _Asked()
+        self._leave = program.Leave()
         self._serving = asyncio.Event()
         self._vanished = False
         self._handler: _Handler | None = None
+        self._leases: _Port | None = None
         self._metrics = Metrics()
         self._running: asyncio.Task[None] | None = None
 
@@ -148,7 +147,8 @@ class LocalServer(Server):
 
     async def _run(self) -> None:
         # What is opened here looks at the environment; a process has one of its own.
-        with patch.dict(os.environ, clean_environment(self._variables), clear=True):
+        environment = patch.dict(os.environ, clean_environment(self._variables), clear=True)
+        with environment, patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)):
             settings = load_settings()
             logging.getLogger().setLevel(settings.log_level.upper())
             program.quieten_libraries()
@@ -158,18 +158,28 @@ class LocalServer(Server):
             adapters = replace(adapters, stores=self._within_reach(self._stores or adapters.stores))
             loop = asyncio.get_running_loop()
             self._handler = handler = _Handler(
-                settings, loop, self._metrics, adapters, self._leave.asked.set,
+                settings, loop, self._metrics, adapters, self._leave.ask,
                 monotonic=self._time.monotonic, wall_time=self._time.wall,
             )  # fmt: skip
             handler.serving = self._serving
-            await program._run(settings, handler, self._leave)  # type: ignore[arg-type]
+            if adapters.ecs_task is not None:
+                self._leave.when(deactivated(adapters.ecs_task))
+            await program.serve_until_asked(settings, handler, self._leave)
+            # With the process its sockets would end.
+            self._break_websockets()
         finally:
             await opened.__aexit__(None, None, None)
 
     def _within_reach(self, stores: Stores) -> Stores:
         ports = {name: getattr(stores, name) for name in _PORTS}
         cut_off = {name: _Port(port, lambda: self._vanished) for name, port in ports.items() if port is not None}
+        self._leases = cut_off["leases"]
         return replace(stores, **cut_off)
+
+    @property
+    def renews(self) -> bool:
+        """Whether it waits for the store to take its lease."""
+        return self._leases is not None and self._leases.calls > 0 and not self._vanished
 
     @property
     def handler(self) -> Handler:
@@ -188,7 +198,7 @@ class LocalServer(Server):
 
     def leave(self) -> None:
         """What a signal does: the first asks it to leave, a second one to hurry."""
-        (self._leave.insisted if self._leave.asked.is_set() else self._leave.asked).set()
+        self._leave.signal()
 
     async def ended(self, seconds: float = _STOP_SECONDS) -> None:
         """Wait until it has left."""
@@ -203,13 +213,16 @@ class LocalServer(Server):
         handler._websockets.stop_accepting()
         for site in tuple(handler._http._runner.sites):
             await site.stop()
-        for connection in handler._registry:
-            connection.transport.disconnect(False)
         server = handler._http._runner.server
         for request in server.connections if server is not None else ():
             if request.transport is not None:
                 request.transport.abort()
+        self._break_websockets()
         await handler._source.close()
+
+    def _break_websockets(self) -> None:
+        for connection in self.handler._registry:
+            connection.transport.disconnect(False)
 
     async def stop(self) -> None:
         """Let it leave. What fails in that, and any traceback in its log, are failures of the test that used it."""
@@ -268,12 +281,17 @@ class LocalServers:
         return self._shared
 
     async def time_passes(self, seconds: float) -> None:
-        """Turn their time on, slot by slot, with the sockets' turn between them."""
+        """Turn their time on, slot by slot, with the sockets' turn between them.
+
+        It stands still while a lease is on its way to the store, which takes real time.
+        """
         for _ in range(round(seconds / SLOT_SECONDS)):
             self.time.ahead += SLOT_SECONDS
             for server in self.started:
                 server.turn()
             await asyncio.sleep(0)
+            while any(server.renews for server in self.started):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
 
     async def stop(self) -> None:
         """End them all."""
@@ -284,3 +302,15 @@ class LocalServers:
             except AssertionError as failure:
                 failures.append(str(failure))
         assert not failures, "\n".join(failures)
+
+
+async def refusal(variables: Mapping[str, str]) -> str:
+    """The one line with which a start under these variables is refused."""
+    try:
+        await LocalServer(variables, Time()).start()
+    except ConfigurationError as refused:
+        line = str(refused)
+        assert line
+        assert "\n" not in line
+        return line
+    raise AssertionError("it started")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ import aiohttp
 import pytest
 
 from tests.integration.chat_client import ChatSession, call
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer, refusal
 from tests.integration.realtime_client import realtime
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
-from tests.integration.server_process import ServerProcess
-from tests.integration.test_configuration import refusal
 
 AGENTS = """
 [support]
@@ -49,8 +47,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(serve_process: ServeProcess, model: ScriptedModel, file: Path) -> ServerProcess:
-    return serve_process(
+async def server(serve: Serve, model: ScriptedModel, file: Path) -> LocalServer:
+    return await serve(
         model="openai",
         model_url=model.url,
         model_name="own",
@@ -67,7 +65,7 @@ async def _answer(session: ChatSession, message: dict[str, Any] = _MESSAGE) -> d
 
 
 async def test_a_session_s_model_is_told_what_its_agent_says(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     await _answer(await opened(server, agent="support"))
     asked = model.requests[0]
@@ -79,7 +77,7 @@ async def test_a_session_s_model_is_told_what_its_agent_says(
 
 
 async def test_the_session_is_told_its_agent_and_what_it_suggests(
-    http: aiohttp.ClientSession, server: ServerProcess
+    http: aiohttp.ClientSession, server: LocalServer
 ) -> None:
     for body, agent, suggestions in (
         ({}, "support", ["Where is my order?"]),
@@ -93,15 +91,15 @@ async def test_the_session_is_told_its_agent_and_what_it_suggests(
 
 
 async def test_the_demo_model_alone_suggests_questions_about_evenflow(
-    http: aiohttp.ClientSession, shared_process: ServerProcess
+    http: aiohttp.ClientSession, shared_server: LocalServer
 ) -> None:
-    told = (await call(http, "POST", f"{shared_process.http_url}/session", {})).json
+    told = (await call(http, "POST", f"{shared_server.http_url}/session", {})).json
     assert told["agent"] == "demo"
     assert "What is Evenflow?" in told["suggestions"]
 
 
 async def test_the_agent_s_deadlines_are_in_force(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([], then="silence"))
     ended = await _answer(await opened(server, agent="impatient"))
@@ -118,7 +116,7 @@ _ASKED = {"temperature": 1.5, "max_tokens": 50, "stop": ["END"], "seed": 4, "top
 
 @pytest.mark.parametrize("way", ["http", "websocket", "realtime"])
 async def test_what_a_message_says_and_for_whom_it_is_reaches_the_model_s_server(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel, way: str
+    opened: OpenSession, server: LocalServer, model: ScriptedModel, way: str
 ) -> None:
     session = await opened(server, agent="support", user="zoë")
     if way == "http":
@@ -140,21 +138,21 @@ async def test_what_a_message_says_and_for_whom_it_is_reaches_the_model_s_server
 
 
 async def test_a_message_s_time_is_bounded_by_what_it_says(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([chunk("Half")], then="silence"))
     ended = await _answer(await opened(server, agent="support"), _message(timeout_ms=300))
     assert (ended["full_text"], ended["metadata"]["finish_reason"]) == ("Half", "length")
 
 
-async def test_what_is_out_of_range_is_refused_by_name(opened: OpenSession, server: ServerProcess) -> None:
+async def test_what_is_out_of_range_is_refused_by_name(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     refused = await session.call("POST", "/chat/message", _message(params={"temperature": 3}))
     assert (refused.status, refused.error["param"]) == (400, "payload.params.temperature")
 
 
 async def test_a_request_of_openai_s_api_is_answered_by_the_model_that_it_names(
-    http: aiohttp.ClientSession, server: ServerProcess, model: ScriptedModel
+    http: aiohttp.ClientSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     url = f"{server.http_url}/v1"
     listed = (await call(http, "GET", f"{url}/models")).json
@@ -176,8 +174,8 @@ async def test_a_request_of_openai_s_api_is_answered_by_the_model_that_it_names(
     assert (await call(http, "POST", f"{url}/chat/completions", body)).status == 404
 
 
-async def test_a_file_is_read_again_on_sighup_and_a_wrong_one_changes_nothing(
-    http: aiohttp.ClientSession, opened: OpenSession, server: ServerProcess, model: ScriptedModel, file: Path
+async def test_a_file_is_read_again_and_a_wrong_one_changes_nothing(
+    http: aiohttp.ClientSession, opened: OpenSession, server: LocalServer, model: ScriptedModel, file: Path
 ) -> None:
     session = await opened(server, agent="support")
     await _rewritten(file, AGENTS.replace("Acme", "Globex"), server, "the agents were read again: support, impatient")
@@ -192,19 +190,19 @@ async def test_a_file_is_read_again_on_sighup_and_a_wrong_one_changes_nothing(
     assert (refused.status, refused.error["code"]) == (404, "agent_not_found")
 
 
-def test_a_wrong_file_stops_the_start(file: Path) -> None:
-    file.write_text("[a]\nmax_tokens = -1\n")
-    assert f"{file}: [a] max_tokens: must be a whole number from 1" in refusal(EVENFLOW_AGENTS=str(file))
-    assert "cannot be read" in refusal(EVENFLOW_AGENTS=str(file.parent / "none.toml"))
-    assert "EVENFLOW_AGENTS_JSON: this is not JSON" in refusal(EVENFLOW_AGENTS_JSON="{")
+async def test_a_wrong_file_stops_the_start(file: Path) -> None:
+    await asyncio.to_thread(file.write_text, "[a]\nmax_tokens = -1\n")
+    assert f"{file}: [a] max_tokens: must be a whole number from 1" in await refusal({"EVENFLOW_AGENTS": str(file)})
+    assert "cannot be read" in await refusal({"EVENFLOW_AGENTS": str(file.parent / "none.toml")})
+    assert "EVENFLOW_AGENTS_JSON: this is not JSON" in await refusal({"EVENFLOW_AGENTS_JSON": "{"})
 
 
 def _message(**fields: object) -> dict[str, Any]:
     return {"message_id": "m1", "payload": {"text": "hi", **fields}}
 
 
-async def _rewritten(file: Path, text: str, server: ServerProcess, line: str) -> None:
+async def _rewritten(file: Path, text: str, server: LocalServer, line: str) -> None:
     """The file is another one, and the server has seen it, of which it logs `line`."""
     await asyncio.to_thread(file.write_text, text)
-    server.send_signal(signal.SIGHUP)
+    server.handler.reload_agents()
     await server.until_logged(line)

@@ -25,8 +25,9 @@ from stream_core.error_body import ErrorType
 from stream_core.limits import Limits
 from stream_core.session import CloseCode
 from tests.integration.chat_client import call
-from tests.integration.conftest import ServeProcess
-from tests.integration.server_process import ROOT, ServerProcess
+from tests.integration.conftest import Serve
+from tests.integration.local_server import LocalServer
+from tests.integration.server_process import ROOT
 from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
 
 _SPECS = Path(__file__).parent / "asyncapi_specs"
@@ -46,7 +47,7 @@ def asyncapi_schema() -> dict[str, Any]:
     return schema
 
 
-async def document(http: aiohttp.ClientSession, server: ServerProcess, name: str) -> dict[str, Any]:
+async def document(http: aiohttp.ClientSession, server: LocalServer, name: str) -> dict[str, Any]:
     answer = await call(http, "GET", f"{server.http_url}/{name}.json")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
     assert answer.headers["Cache-Control"] == "public, max-age=3600"
@@ -54,16 +55,16 @@ async def document(http: aiohttp.ClientSession, server: ServerProcess, name: str
     return answer.json
 
 
-async def test_the_openapi_document_is_valid(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
-    served = await document(http, shared_process, "openapi")
+async def test_the_openapi_document_is_valid(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
+    served = await document(http, shared_server, "openapi")
     validate(served)
     assert served == json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
 
 
 async def test_the_asyncapi_document_is_valid(
-    http: aiohttp.ClientSession, shared_process: ServerProcess, asyncapi_schema: dict[str, Any]
+    http: aiohttp.ClientSession, shared_server: LocalServer, asyncapi_schema: dict[str, Any]
 ) -> None:
-    served = await document(http, shared_process, "asyncapi")
+    served = await document(http, shared_server, "asyncapi")
     assert list(Draft7Validator(asyncapi_schema).iter_errors(served)) == []
     assert served == json.loads((ROOT / "docs" / "asyncapi.json").read_text("utf-8"))
 
@@ -110,7 +111,7 @@ def test_every_close_code_is_described() -> None:
     assert set(CLOSE_CODES) == named == {int(code) for code in re.findall(r"^\| (\d{4}) ", table, re.MULTILINE)}
 
 
-async def test_the_documents_say_the_limits_in_force(http: aiohttp.ClientSession, serve_process: ServeProcess) -> None:
-    server = serve_process(message_bytes=1000)
+async def test_the_documents_say_the_limits_in_force(http: aiohttp.ClientSession, serve: Serve) -> None:
+    server = await serve(message_bytes=1000)
     for name in ("openapi", "asyncapi"):
         assert (await document(http, server, name))["x-limits"]["message_bytes"]["value"] == 1000

@@ -7,18 +7,17 @@ import pytest
 from tests.integration.answer import TERMINAL
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import COMPACT, V1, chat_message, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
-from tests.integration.server_process import ServerProcess
+from tests.integration.local_server import LocalServer
 
 _LONG = demo(tokens=3000, gap_ms=10, seed=92)
-_BOTH = pytest.mark.parametrize("protocol", [V1, COMPACT])
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """It takes little, so that everything that it can say is said."""
-    return serve_module(
+    return await serve(
         fallback_text="",
         model_retries=2,
         messages_in_flight_per_session=2,
@@ -30,12 +29,6 @@ def server(serve_module: ServeProcess) -> ServerProcess:
     )
 
 
-@pytest.fixture(scope="module")
-def frames(server: ServerProcess) -> AsyncApiFrames:
-    """As the server describes them."""
-    return described_frames(server)
-
-
 async def ask(talk: DescribedConversation, message_id: str, previous: str | None, text: str) -> str:
     """Send a message; returns its response's id."""
     talk.say("chat.message", **chat_message(message_id, previous, text))
@@ -43,9 +36,8 @@ async def ask(talk: DescribedConversation, message_id: str, previous: str | None
     return response_id
 
 
-@_BOTH
-async def test_an_answer_resumed_acknowledged_and_paused(
-    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames, protocol: str
+async def _an_answer_resumed_acknowledged_and_paused(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str
 ) -> None:
     session = await opened(server)
     async with conversation(server, session, frames, protocol) as talk:
@@ -66,9 +58,8 @@ async def test_an_answer_resumed_acknowledged_and_paused(
         assert (await talk.hear(*TERMINAL))["last_index"] == -1
 
 
-@_BOTH
-async def test_restarts_failures_and_cancelling(
-    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames, protocol: str
+async def _restarts_failures_and_cancelling(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str
 ) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
         await ask(talk, "m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2))
@@ -81,10 +72,7 @@ async def test_restarts_failures_and_cancelling(
         assert (await talk.hear("chat.response.completed"))["finish_reason"] == "cancelled"
 
 
-@_BOTH
-async def test_what_is_refused(
-    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames, protocol: str
-) -> None:
+async def _what_is_refused(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str) -> None:
     session, other = await opened(server), await opened(server)
     async with conversation(server, session, frames, protocol) as talk:
         mumbled: tuple[object, ...] = ({"type": "nonsense"}, {"type": "chat.message", "message_id": "m1"}, {}, [])
@@ -109,10 +97,7 @@ async def test_what_is_refused(
             await talk.hear("chat.response.completed")
 
 
-@_BOTH
-async def test_a_reader_that_lags(
-    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames, protocol: str
-) -> None:
+async def _a_reader_that_lags(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
         before = await server.metric("readers_lagging_total")
         response_id = await ask(talk, "m1", None, demo(tokens=20_000, gap_ms=0.1, seed=95))
@@ -122,17 +107,26 @@ async def test_a_reader_that_lags(
         await talk.hear("chat.response.completed")
 
 
-async def test_a_server_that_leaves_and_then_everything_described_was_said(
-    server: ServerProcess, opened: OpenSession, serve_process: ServeProcess, frames: AsyncApiFrames
-) -> None:
-    """Last in this file: what the tests above have heard counts too."""
-    leaving = serve_process(drain_seconds=20)
+async def _a_server_that_leaves(opened: OpenSession, serve: Serve, frames: AsyncApiFrames) -> None:
+    leaving = await serve(drain_seconds=20)
     session = await opened(leaving)
     async with (
         conversation(leaving, session, frames, V1) as talk,
         conversation(leaving, session, frames, COMPACT) as compact,
     ):
-        leaving.send_signal()
+        leaving.leave()
         assert (await talk.hear("reconnect"))["after_ms"] >= 0
         assert (await compact.hear("reconnect"))["after_ms"] >= 0
+
+
+async def test_every_frame_is_as_described_and_all_that_is_described_is_said(
+    server: LocalServer, opened: OpenSession, serve: Serve
+) -> None:
+    frames = await described_frames(server)
+    for protocol in (V1, COMPACT):
+        await _an_answer_resumed_acknowledged_and_paused(server, opened, frames, protocol)
+        await _restarts_failures_and_cancelling(server, opened, frames, protocol)
+        await _what_is_refused(server, opened, frames, protocol)
+        await _a_reader_that_lags(server, opened, frames, protocol)
+    await _a_server_that_leaves(opened, serve, frames)
     assert frames.seen == frames.all_of("chat")

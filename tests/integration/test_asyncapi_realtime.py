@@ -6,18 +6,18 @@ import pytest
 
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
+from tests.integration.local_server import LocalServer
 from tests.integration.realtime_client import REALTIME
-from tests.integration.server_process import ServerProcess
 
 _LONG = demo(tokens=3000, gap_ms=10, seed=97)
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """It takes little, so that everything that it can say is said."""
-    return serve_module(
+    return await serve(
         fallback_text="",
         model_retries=2,
         messages_in_flight_per_session=1,
@@ -27,12 +27,6 @@ def server(serve_module: ServeProcess) -> ServerProcess:
     )
 
 
-@pytest.fixture(scope="module")
-def frames(server: ServerProcess) -> AsyncApiFrames:
-    """As the server describes them."""
-    return described_frames(server)
-
-
 async def start(talk: DescribedConversation, message_id: str, text: str, **fields: object) -> str:
     """Ask; returns the response's id."""
     talk.say("start", id=message_id, text=text, **fields)
@@ -40,9 +34,7 @@ async def start(talk: DescribedConversation, message_id: str, text: str, **field
     return response_id
 
 
-async def test_an_answer_paced_paused_and_resumed(
-    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames
-) -> None:
+async def _an_answer_paced_paused_and_resumed(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
     session = await opened(server)
     async with conversation(server, session, frames, REALTIME) as talk:
         response_id = await start(talk, "m1", demo(tokens=60, gap_ms=10, seed=96), credit=5)
@@ -59,9 +51,7 @@ async def test_an_answer_paced_paused_and_resumed(
             await talk.hear("final")
 
 
-async def test_restarts_failures_and_cancelling(
-    server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames
-) -> None:
+async def _restarts_failures_and_cancelling(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
         await start(talk, "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2))
         await talk.hear("restarted")
@@ -73,7 +63,7 @@ async def test_restarts_failures_and_cancelling(
         assert (await talk.hear("final"))["finish_reason"] == "cancelled"
 
 
-async def test_what_is_refused(server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames) -> None:
+async def _what_is_refused(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
         mumbled: tuple[object, ...] = ({"type": "nonsense"}, {"type": "start", "id": "m1"}, {"type": "token"}, {}, [])
         for frame in mumbled:
@@ -91,7 +81,7 @@ async def test_what_is_refused(server: ServerProcess, opened: OpenSession, frame
         await talk.hear("final")
 
 
-async def test_a_reader_that_lags(server: ServerProcess, opened: OpenSession, frames: AsyncApiFrames) -> None:
+async def _a_reader_that_lags(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
         before = await server.metric("readers_lagging_total")
         response_id = await start(talk, "m1", demo(tokens=20_000, gap_ms=0.1, seed=95))
@@ -101,12 +91,20 @@ async def test_a_reader_that_lags(server: ServerProcess, opened: OpenSession, fr
         await talk.hear("final")
 
 
-async def test_a_server_that_leaves_and_then_everything_described_was_said(
-    opened: OpenSession, serve_process: ServeProcess, frames: AsyncApiFrames
-) -> None:
-    """Last in this file: what the tests above have heard counts too."""
-    leaving = serve_process(drain_seconds=20)
+async def _a_server_that_leaves(opened: OpenSession, serve: Serve, frames: AsyncApiFrames) -> None:
+    leaving = await serve(drain_seconds=20)
     async with conversation(leaving, await opened(leaving), frames, REALTIME) as talk:
-        leaving.send_signal()
+        leaving.leave()
         assert (await talk.hear("reconnect"))["after_ms"] >= 0
+
+
+async def test_every_frame_is_as_described_and_all_that_is_described_is_said(
+    server: LocalServer, opened: OpenSession, serve: Serve
+) -> None:
+    frames = await described_frames(server)
+    await _an_answer_paced_paused_and_resumed(server, opened, frames)
+    await _restarts_failures_and_cancelling(server, opened, frames)
+    await _what_is_refused(server, opened, frames)
+    await _a_reader_that_lags(server, opened, frames)
+    await _a_server_that_leaves(opened, serve, frames)
     assert frames.seen == frames.all_of("realtime")

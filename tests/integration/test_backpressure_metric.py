@@ -11,18 +11,18 @@ import pytest
 
 from tests.integration.answer import TERMINAL, Frame
 from tests.integration.chat_client import ChatSession, chat_message
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
-from tests.integration.server_process import ServerProcess
 
 _PIECES = 30
 # So long that a busy machine's late delivery doesn't join two of them, which is nobody's slowness.
-_GAP_SECONDS = 0.3
+_GAP_SECONDS = 0.15
 # A few of them fill the buffers of a client that doesn't read.
 _PIECE = "x" * 1_500
 _QUICK, _RETURNING, _GONE = 5, 4, 3
-_LAG_SECONDS = 18.0
+_LAG_SECONDS = 60.0
 # Much more than the buffers hold, at once.
 _HISTORY = "x" * 120_000
 
@@ -51,7 +51,7 @@ class _Experience:
         return self.last - int(next(joined, self.given))
 
 
-async def _stalled(server: ServerProcess, session: ChatSession) -> RawWebSocket:
+async def _stalled(server: LocalServer, session: ChatSession) -> RawWebSocket:
     """A connection that has asked for an answer and reads no more than its start."""
     raw = await RawWebSocket.connect(server.ws_port, receive_buffer=2048)
     assert await raw.handshake(session.token) == 101
@@ -89,7 +89,9 @@ async def _last_index(session: ChatSession, response_id: str) -> int:
     return last
 
 
-async def _experiences(server: ServerProcess, sessions: Sequence[ChatSession]) -> tuple[list[_Experience], ...]:
+async def _experiences(
+    serve: Serve, server: LocalServer, sessions: Sequence[ChatSession]
+) -> tuple[list[_Experience], ...]:
     """Of those that read at once, those that stall until the answer has ended, and those that stall until they are closed."""
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(await _stalled(server, session)) for session in sessions[_QUICK:]]
@@ -97,16 +99,17 @@ async def _experiences(server: ServerProcess, sessions: Sequence[ChatSession]) -
         await server.until_metric("responses_completed_total", len(sessions))
         slow = list(zip(sessions[_QUICK:], stalled, strict=True))
         returning = await asyncio.gather(*(_read_on(*reader) for reader in slow[:_RETURNING]))
-        await server.until_metric("readers_too_slow_total", _GONE, _LAG_SECONDS + 20)
+        await serve.time_passes(_LAG_SECONDS)
+        await server.until_metric("readers_too_slow_total", _GONE)
         gone = await asyncio.gather(*(_read_on(*reader) for reader in slow[_RETURNING:]))
     return quick, returning, gone
 
 
 @pytest.mark.timeout(180)
-async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_PIECE)] * _PIECES + [END], gap=_GAP_SECONDS))
-        server = serve_process(
+        server = await serve(
             model="openai",
             model_url=model.url,
             batch_window_max_ms=50,
@@ -115,7 +118,7 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
             lag_close_seconds=_LAG_SECONDS,
         )
         sessions = [await opened(server) for _ in range(_QUICK + _RETURNING + _GONE)]
-        quick, returning, gone = await _experiences(server, sessions)
+        quick, returning, gone = await _experiences(serve, server, sessions)
         metrics = await server.metrics()
     everybody = quick + returning + gone
     assert [reader.ended for reader in everybody] == [True] * (_QUICK + _RETURNING) + [False] * _GONE
@@ -126,10 +129,10 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
     assert metrics["evenflow_ws_backpressure_drops_whole_total"] == sum(reader.last + 1 for reader in everybody)
 
 
-async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_HISTORY), *[chunk(_PIECE)] * _PIECES, END], gap=_GAP_SECONDS))
-        server = serve_process(model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096)
+        server = await serve(model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096)
         session = await opened(server)
         response_id = (await session.post("m1", None, "hi")).json["response_id"]
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:

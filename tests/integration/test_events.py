@@ -9,7 +9,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.event_stream import read_answer, read_events
 
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
@@ -100,8 +100,8 @@ async def test_a_wrong_query_is_refused_beside_a_right_header(opened: OpenSessio
     assert (answer.status, answer.error["param"]) == (400, query.partition("=")[0])
 
 
-async def test_silence_is_filled_with_comments(opened: OpenSession, serve_process: ServeProcess) -> None:
-    session = await opened(serve_process(sse_heartbeat_seconds=0.2))
+async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve) -> None:
+    session = await opened(await serve(sse_heartbeat_seconds=0.2))
     text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
     response_id = (await session.post("m1", None, text)).json["response_id"]
     async with session.events(response_id) as stream:
@@ -128,9 +128,9 @@ def _without_data(body: str) -> list[str]:
 
 
 async def test_a_parser_that_takes_an_empty_line_for_an_event_finds_data_in_each(
-    opened: OpenSession, serve_process: ServeProcess
+    opened: OpenSession, serve: Serve
 ) -> None:
-    session = await opened(serve_process(sse_heartbeat_seconds=0.2))
+    session = await opened(await serve(sse_heartbeat_seconds=0.2))
     text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
     response_id = (await session.post("m1", None, text)).json["response_id"]
     async with session.events(response_id) as stream:
@@ -152,8 +152,8 @@ async def test_an_ended_stream_is_closed(opened: OpenSession) -> None:
     assert answer.finish_reason == "cancelled"
 
 
-async def test_a_response_has_so_many_readers(opened: OpenSession, serve_process: ServeProcess) -> None:
-    session = await opened(serve_process(readers_per_response=2))
+async def test_a_response_has_so_many_readers(opened: OpenSession, serve: Serve) -> None:
+    session = await opened(await serve(readers_per_response=2))
     response_id = (await session.post("m1", None, demo(tokens=500, gap_ms=10, seed=8))).json["response_id"]
     first, second = Answer(), Answer()
     async with session.events(response_id) as one, session.events(response_id) as two:

@@ -11,7 +11,7 @@ import pytest
 
 from fargate_handler.gateway.cookies import EVENTS_COOKIE as NAME
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, chat_message, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 
 _TEXT = demo(tokens=20, gap_ms=1)
 
@@ -36,11 +36,9 @@ async def ask(
     return await call(http, method, session.http_url + path, b"{}" if method == "POST" else None, headers=sent)
 
 
-async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
+async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(opened: OpenSession, serve: Serve) -> None:
     for secure in (False, True):
-        session = await opened(serve_process(cookie_secure=secure))
+        session = await opened(await serve(cookie_secure=secure))
         asked = await post(session, "m1", None, cookie=True)
         path = f"/chat/message/{asked.json['response_id']}/events"
         cookie = cookies_of(asked)[NAME]
@@ -93,9 +91,9 @@ async def test_it_opens_nothing_else(http: aiohttp.ClientSession, opened: OpenSe
 
 
 async def test_it_ends_with_the_token_that_asked_for_it(
-    http: aiohttp.ClientSession, opened: OpenSession, serve_process: ServeProcess
+    http: aiohttp.ClientSession, opened: OpenSession, serve: Serve
 ) -> None:
-    session = await opened(serve_process(session_token_ttl_seconds=5))
+    session = await opened(await serve(session_token_ttl_seconds=5))
     asked = await post(session, "m1", None, cookie=True)
     cookie = cookies_of(asked)[NAME].value
     path = f"/chat/message/{asked.json['response_id']}/events"

@@ -9,17 +9,17 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 
 _GRACE_SECONDS = 0.5
 _LONG = demo(tokens=5000, gap_ms=20)
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server with a short grace period."""
-    return serve_module(grace_seconds=_GRACE_SECONDS)
+    return await serve(grace_seconds=_GRACE_SECONDS)
 
 
 async def _status(session: ChatSession) -> str:
@@ -43,7 +43,7 @@ async def test_a_closed_socket_keeps_the_model_running(opened: OpenSession) -> N
     assert answer.text == "".join(demo_tokens(41, 80))
 
 
-async def test_without_a_reader_the_model_is_cancelled(opened: OpenSession, server: ServerProcess) -> None:
+async def test_without_a_reader_the_model_is_cancelled(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, _LONG)
@@ -57,15 +57,15 @@ async def test_without_a_reader_the_model_is_cancelled(opened: OpenSession, serv
     assert (ended["status"], ended["metadata"]["finish_reason"]) == ("cancelled", "cancelled")
 
 
-async def test_a_message_that_nobody_reads_is_cancelled(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_message_that_nobody_reads_is_cancelled(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     await session.post("m1", None, _LONG)
     await server.until_metric("generations_running", 0)
     assert await _status(session) == "cancelled"
 
 
-async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, serve_process: ServeProcess) -> None:
-    session = await opened(serve_process(grace_seconds=2))
+async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, serve: Serve) -> None:
+    session = await opened(await serve(grace_seconds=2))
     text = demo(tokens=150, gap_ms=25, seed=42)
     async with session.connect() as connection:
         response_id = (await connection.message("m1", None, text))["response_id"]
@@ -82,7 +82,7 @@ async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, se
     assert answer.finish_reason == "stop"
 
 
-async def test_polls_are_readers(opened: OpenSession, server: ServerProcess) -> None:
+async def test_polls_are_readers(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(first_token_ms=1200, tokens=100, gap_ms=10, seed=43))).json[
         "response_id"
@@ -95,7 +95,7 @@ async def test_polls_are_readers(opened: OpenSession, server: ServerProcess) -> 
 
 @pytest.mark.parametrize("how", ["poll", "events"])
 async def test_a_request_that_is_given_up_is_no_reader_any_more(
-    opened: OpenSession, server: ServerProcess, how: str
+    opened: OpenSession, server: LocalServer, how: str
 ) -> None:
     """The model is silent, so nothing is written that would show that the client has gone."""
     session = await opened(server)

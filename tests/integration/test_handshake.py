@@ -15,9 +15,9 @@ from websockets.typing import Subprotocol
 
 from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, ChatSession, call, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import PING, PONG, RawWebSocket, client_frame
-from tests.integration.server_process import ServerProcess
 
 _KEY = "a-signing-key-of-thirty-two-bytes-or-more"
 _OTHER_KEY = "another-key-that-nobody-gave-to-the-server"
@@ -44,10 +44,10 @@ def _claims(session: ChatSession) -> Frame:
     return jwt.decode(session.token, options={"verify_signature": False})
 
 
-@pytest.fixture(scope="module")
-def signing_server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def signing_server(serve: Serve) -> LocalServer:
     """A server whose signing key the tests know."""
-    return serve_module(token_keys=f"k1:{_KEY}")
+    return await serve(token_keys=f"k1:{_KEY}")
 
 
 # -- tokens ------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ async def test_a_garbage_token(opened: OpenSession, token: str) -> None:
         assert (status, error["code"]) == (401, "token_invalid")
 
 
-async def test_forged_tokens(opened: OpenSession, signing_server: ServerProcess) -> None:
+async def test_forged_tokens(opened: OpenSession, signing_server: LocalServer) -> None:
     session = await opened(signing_server)
     claims = _claims(session)
     head, body, signature = session.token.split(".")
@@ -109,8 +109,8 @@ async def test_forged_tokens(opened: OpenSession, signing_server: ServerProcess)
         assert json.loads(await websocket.recv())["type"] == "session.ready"
 
 
-async def test_an_expired_token(opened: OpenSession, serve_process: ServeProcess, http: aiohttp.ClientSession) -> None:
-    server = serve_process(session_token_ttl_seconds=1)
+async def test_an_expired_token(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
+    server = await serve(session_token_ttl_seconds=1)
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=120, gap_ms=20))
@@ -167,9 +167,9 @@ async def test_subprotocols_in_several_header_lines(opened: OpenSession) -> None
 
 
 @pytest.mark.parametrize("path", ["/", "/wss", "/ws/", "/v2/ws", "//[", "/%00"])
-async def test_an_unknown_path(opened: OpenSession, shared_process: ServerProcess, path: str) -> None:
+async def test_an_unknown_path(opened: OpenSession, shared_server: LocalServer, path: str) -> None:
     session = await opened()
-    async with await RawWebSocket.connect(shared_process.ws_port) as raw:
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
         assert await raw.handshake(session.token, path=path) == 404
         error = checked_error(json.loads(await raw.read_body()))
         assert (error["type"], error["code"]) == ("not_found_error", "path_not_found")
@@ -212,11 +212,11 @@ _FIREFOX = (
     ],
 )
 async def test_connection_and_upgrade_are_lists(
-    opened: OpenSession, shared_process: ServerProcess, lines: tuple[str, ...]
+    opened: OpenSession, shared_server: LocalServer, lines: tuple[str, ...]
 ) -> None:
     """RFC 6455, 4.2.1: each header has to include its token, in any case of letters."""
     session = await opened()
-    async with await RawWebSocket.connect(shared_process.ws_port) as raw:
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
         raw.write(_head(*lines, f"Sec-WebSocket-Protocol: {V1}, bearer.{session.token}"))
         await raw.read_head()
         assert raw.status == 101, await raw.read_body()
@@ -224,11 +224,11 @@ async def test_connection_and_upgrade_are_lists(
 
 
 async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
-    opened: OpenSession, shared_process: ServerProcess
+    opened: OpenSession, shared_server: LocalServer
 ) -> None:
     session = await opened()
     head = _head(*_FIREFOX, f"Sec-WebSocket-Protocol: {V1}, bearer.{session.token}")
-    async with await RawWebSocket.connect(shared_process.ws_port) as raw:
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
         for start in range(0, len(head) - 4, 50):
             raw.write(head[start : min(start + 50, len(head) - 4)])
             await raw.drain()
@@ -287,9 +287,9 @@ async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
     ],
 )
 async def test_what_is_no_handshake_is_told_so_in_the_error_shape(
-    shared_process: ServerProcess, request_head: bytes, status: int, code: str
+    shared_server: LocalServer, request_head: bytes, status: int, code: str
 ) -> None:
-    async with await RawWebSocket.connect(shared_process.ws_port) as raw:
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
         raw.write(request_head)
         await raw.read_head()
         body = await raw.read_body()
@@ -298,7 +298,7 @@ async def test_what_is_no_handshake_is_told_so_in_the_error_shape(
         assert raw.headers["content-type"] == "application/json; charset=utf-8"
         assert raw.headers["connection"] == "close"
         if status in (404, 405, 426):
-            assert shared_process.http_url in error["message"]
+            assert shared_server.http_url in error["message"]
         if status == 405:
             assert raw.headers["allow"] == "GET"
         if status == 426:
@@ -306,24 +306,24 @@ async def test_what_is_no_handshake_is_told_so_in_the_error_shape(
             assert (raw.headers["upgrade"], raw.headers["sec-websocket-version"]) == ("websocket", "13")
 
 
-async def test_a_large_body_of_another_request_does_not_hide_the_answer(shared_process: ServerProcess) -> None:
+async def test_a_large_body_of_another_request_does_not_hide_the_answer(shared_server: LocalServer) -> None:
     """A socket that is closed with unread bytes is reset, and the answer may be lost with it."""
     body = b"x" * 300_000
-    async with await RawWebSocket.connect(shared_process.ws_port) as raw:
+    async with await RawWebSocket.connect(shared_server.ws_port) as raw:
         raw.write(_head(f"Content-Length: {len(body)}", first="POST /chat/message HTTP/1.1") + body)
         await raw.drain()
         await raw.read_head()
         assert raw.status == 405
-        assert shared_process.http_url in checked_error(json.loads(await raw.read_body()))["message"]
+        assert shared_server.http_url in checked_error(json.loads(await raw.read_body()))["message"]
 
 
 # -- capacity ----------------------------------------------------------------------------------------------------
 
 
 async def test_a_full_node_refuses_and_says_so_to_the_load_balancer(
-    opened: OpenSession, serve_process: ServeProcess, http: aiohttp.ClientSession
+    opened: OpenSession, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    server = serve_process(connections_per_node=2)
+    server = await serve(connections_per_node=2)
     session, other = await opened(server), await opened(server)
     async with session.connect() as first, other.connect():
         health = await call(http, "GET", f"{server.http_url}/health")
@@ -340,8 +340,8 @@ async def test_a_full_node_refuses_and_says_so_to_the_load_balancer(
         pass
 
 
-async def test_a_session_may_have_so_many_connections(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(connections_per_session=2)
+async def test_a_session_may_have_so_many_connections(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(connections_per_session=2)
     session, other = await opened(server), await opened(server)
     async with session.connect() as first, session.connect():
         status, error, headers = await _refusal(session.ws_url, [V1, f"bearer.{session.token}"])

@@ -13,7 +13,8 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession, chat_message, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import (
     BINARY,
     CLOSE,
@@ -25,20 +26,19 @@ from tests.integration.raw_websocket import (
     client_frame,
     text_frame,
 )
-from tests.integration.server_process import ServerProcess
 
 _LIMIT = 65_536
 _MEGABYTE = 1_048_576
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server that is patient with protocol errors and rates, so that each frame gets its own answer."""
-    return serve_module(protocol_errors_per_minute=10_000, messages_per_second=10_000)
+    return await serve(protocol_errors_per_minute=10_000, messages_per_second=10_000)
 
 
 @asynccontextmanager
-async def _bystander(opened: OpenSession, server: ServerProcess) -> AsyncIterator[None]:
+async def _bystander(opened: OpenSession, server: LocalServer) -> AsyncIterator[None]:
     """While this is open another client reads an answer, and at the end it has it byte for byte."""
     session = await opened(server)
     async with session.connect() as connection:
@@ -55,7 +55,7 @@ async def _bystander(opened: OpenSession, server: ServerProcess) -> AsyncIterato
 
 
 @asynccontextmanager
-async def _raw(session: ChatSession, server: ServerProcess) -> AsyncIterator[RawWebSocket]:
+async def _raw(session: ChatSession, server: LocalServer) -> AsyncIterator[RawWebSocket]:
     async with await RawWebSocket.connect(server.ws_port) as raw:
         assert await raw.handshake(session.token) == 101
         await raw.next_of("session.ready")
@@ -132,7 +132,7 @@ _INVALID_FIELD: list[tuple[Frame, str]] = [
 
 
 async def test_what_is_not_understood_is_refused_and_the_connection_stays(
-    opened: OpenSession, server: ServerProcess
+    opened: OpenSession, server: LocalServer
 ) -> None:
     session = await opened(server)
     async with _bystander(opened, server), _raw(session, server) as raw:
@@ -158,7 +158,7 @@ async def test_what_is_not_understood_is_refused_and_the_connection_stays(
 
 
 async def test_an_error_names_the_message_or_response_that_the_frame_named(
-    opened: OpenSession, server: ServerProcess
+    opened: OpenSession, server: LocalServer
 ) -> None:
     session = await opened(server)
     async with _raw(session, server) as raw:
@@ -168,7 +168,7 @@ async def test_an_error_names_the_message_or_response_that_the_frame_named(
         assert (await raw.next_of("error"))["response_id"] == "rsp_7"
 
 
-async def test_numbers_beyond_every_index(opened: OpenSession, server: ServerProcess) -> None:
+async def test_numbers_beyond_every_index(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(tokens=5, gap_ms=1))
@@ -180,7 +180,7 @@ async def test_numbers_beyond_every_index(opened: OpenSession, server: ServerPro
             assert checked_error(await connection.next_of("error"))["code"] == "invalid_field"
 
 
-async def test_odd_but_legal_identifiers_and_texts(opened: OpenSession, server: ServerProcess) -> None:
+async def test_odd_but_legal_identifiers_and_texts(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with _raw(session, server) as raw:
         previous = None
@@ -214,7 +214,7 @@ def _fragments(payload: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_fragments_and_segments_anywhere(opened: OpenSession, server: ServerProcess, seed: int) -> None:
+async def test_fragments_and_segments_anywhere(opened: OpenSession, server: LocalServer, seed: int) -> None:
     chance = random.Random(seed)
     session = await opened(server)
     names = [f"rsp_{number}_Größe流れ🙂" for number in range(30)]
@@ -235,7 +235,7 @@ async def test_fragments_and_segments_anywhere(opened: OpenSession, server: Serv
         await _still_open(raw)
 
 
-async def test_many_messages_in_one_segment_and_one_byte_by_byte(opened: OpenSession, server: ServerProcess) -> None:
+async def test_many_messages_in_one_segment_and_one_byte_by_byte(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with _bystander(opened, server), _raw(session, server) as raw:
         raw.write(b"".join(text_frame(_RESUME | {"response_id": f"rsp_{number}"}) for number in range(50)))
@@ -247,7 +247,7 @@ async def test_many_messages_in_one_segment_and_one_byte_by_byte(opened: OpenSes
         assert (await raw.next_of("error"))["response_id"] == "rsp_slow"
 
 
-async def test_a_ping_gets_its_pong(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_ping_gets_its_pong(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with _raw(session, server) as raw:
         for payload in (b"", b"x", bytes(range(125))):
@@ -294,7 +294,7 @@ _CLOSING = {
 }
 
 
-async def test_a_broken_protocol_closes_only_its_own_connection(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_broken_protocol_closes_only_its_own_connection(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     wrong = {}
     async with _bystander(opened, server), session.connect() as sibling:
@@ -316,7 +316,7 @@ async def test_a_broken_protocol_closes_only_its_own_connection(opened: OpenSess
     assert not wrong
 
 
-async def test_a_message_of_exactly_the_limit(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_message_of_exactly_the_limit(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with _raw(session, server) as raw:
         raw.write(client_frame(TEXT, _JUST_RIGHT))
@@ -343,7 +343,7 @@ _CLOSES: dict[str, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize(("payload", "answered"), _CLOSES.values(), ids=_CLOSES)
 async def test_the_clients_close_is_answered(
-    opened: OpenSession, server: ServerProcess, payload: bytes, answered: bytes
+    opened: OpenSession, server: LocalServer, payload: bytes, answered: bytes
 ) -> None:
     """RFC 6455, 5.5.1 and 7.4: with its own code, an empty one with an empty one, and an illegal one with 1002."""
     session = await opened(server)
@@ -357,8 +357,8 @@ async def test_the_clients_close_is_answered(
     await server.until_metric("ws_active_connections", 0)
 
 
-async def test_one_that_keeps_at_it_is_closed(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(protocol_errors_per_minute=5)
+async def test_one_that_keeps_at_it_is_closed(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(protocol_errors_per_minute=5)
     session = await opened(server)
     async with _bystander(opened, server), _raw(session, server) as raw:
         for _ in range(5):
@@ -368,8 +368,8 @@ async def test_one_that_keeps_at_it_is_closed(opened: OpenSession, serve_process
         assert await raw.close_code() == 1008
 
 
-async def test_too_many_frames_are_throttled(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(messages_per_second=2, protocol_errors_per_minute=1000)
+async def test_too_many_frames_are_throttled(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(messages_per_second=2, protocol_errors_per_minute=1000)
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(6):

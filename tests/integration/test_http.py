@@ -12,9 +12,9 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, call, chat_message, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import RawWebSocket
-from tests.integration.server_process import ServerProcess
 
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
@@ -24,22 +24,22 @@ _ACME_KEY, _GLOBEX_KEY = "key-of-acme-0123456789", "key-of-globex-0123456789"
 # -- sessions ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_session(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
+async def test_a_session(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
     for body in (None, {}, {"tenant": "public", "agent": "demo"}):
-        answer = await call(http, "POST", f"{shared_process.http_url}/session", body)
+        answer = await call(http, "POST", f"{shared_server.http_url}/session", body)
         assert answer.status == 201
         told = answer.json
         assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url", "agent", "suggestions"}
         assert told["session_id"].startswith("ses_")
         assert len(told["session_id"]) >= 4 + 22
-        assert told["ws_url"] == shared_process.ws_url
-        assert told["http_url"] == shared_process.http_url
+        assert told["ws_url"] == shared_server.ws_url
+        assert told["http_url"] == shared_server.http_url
         expires_at = datetime.fromisoformat(told["expires_at"])
         assert abs((expires_at - datetime.now(UTC)).total_seconds() - 3600) < 10
 
 
-async def test_a_named_session_is_continued(serve_process: ServeProcess, opened: OpenSession) -> None:
-    server = serve_process(agents_json='{"demo": {}, "other": {}}')
+async def test_a_named_session_is_continued(serve: Serve, opened: OpenSession) -> None:
+    server = await serve(agents_json='{"demo": {}, "other": {}}')
     first = await opened(server, session_id="my-own.session_1")
     assert first.session_id == "my-own.session_1"
     response_id = (await first.post("m1", None, _QUICK)).json["response_id"]
@@ -70,16 +70,14 @@ async def test_a_named_session_is_continued(serve_process: ServeProcess, opened:
         b"null",
     ],
 )
-async def test_a_wrong_session_request(
-    http: aiohttp.ClientSession, shared_process: ServerProcess, body: object
-) -> None:
-    answer = await call(http, "POST", f"{shared_process.http_url}/session", body)
+async def test_a_wrong_session_request(http: aiohttp.ClientSession, shared_server: LocalServer, body: object) -> None:
+    answer = await call(http, "POST", f"{shared_server.http_url}/session", body)
     assert (answer.status, answer.error["type"]) == (400, "invalid_request_error")
     assert answer.error["code"] in ("invalid_json", "invalid_field")
 
 
-async def test_tenant_keys(http: aiohttp.ClientSession, opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(tenant_keys=json.dumps({"acme": _ACME_KEY, "globex": _GLOBEX_KEY}))
+async def test_tenant_keys(http: aiohttp.ClientSession, opened: OpenSession, serve: Serve) -> None:
+    server = await serve(tenant_keys=json.dumps({"acme": _ACME_KEY, "globex": _GLOBEX_KEY}))
     url = f"{server.http_url}/session"
 
     async def status(tenant: str, authorization: str | None) -> int:
@@ -169,8 +167,8 @@ async def test_the_size_of_a_message(opened: OpenSession) -> None:
     assert (refused.status, refused.error["code"]) == (413, "message_too_large")
 
 
-async def test_quotas_over_http(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(messages_in_flight_per_session=2, messages_in_flight_per_tenant=3, messages_per_second=5)
+async def test_quotas_over_http(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(messages_in_flight_per_session=2, messages_in_flight_per_tenant=3, messages_per_second=5)
     session, other = await opened(server), await opened(server)
     long = demo(tokens=3000, gap_ms=20)
     running = [(await session.post(f"m{n}", f"m{n - 1}" if n else None, long)).json["response_id"] for n in range(2)]
@@ -215,9 +213,9 @@ _PROTECTED = [
 
 @pytest.mark.parametrize(("method", "path"), _PROTECTED)
 async def test_everything_needs_the_token(
-    http: aiohttp.ClientSession, shared_process: ServerProcess, method: str, path: str
+    http: aiohttp.ClientSession, shared_server: LocalServer, method: str, path: str
 ) -> None:
-    url = shared_process.http_url + path
+    url = shared_server.http_url + path
     body = chat_message("m1", None, "x") if method == "POST" else None
     cases = {
         None: "token_missing",
@@ -282,8 +280,8 @@ async def test_an_unknown_path(opened: OpenSession, path: str) -> None:
         assert (answer.status, answer.error["type"], answer.error["code"]) == (404, "not_found_error", "path_not_found")
 
 
-async def test_the_websocket_is_not_here(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
-    answer = await call(http, "GET", f"{shared_process.http_url}/ws")
+async def test_the_websocket_is_not_here(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
+    answer = await call(http, "GET", f"{shared_server.http_url}/ws")
     assert (answer.status, answer.error["code"]) == (426, "upgrade_required")
     # RFC 9110, 15.5.22: a 426 names the protocol.
     assert answer.headers["Upgrade"] == "websocket"
@@ -302,9 +300,9 @@ _NO_HTTP = [
 ]
 
 
-async def test_what_is_no_http_is_refused_without_a_traceback_in_the_log(serve_process: ServeProcess) -> None:
+async def test_what_is_no_http_is_refused_without_a_traceback_in_the_log(serve: Serve) -> None:
     """The HTTP library refuses most of these in its own words; a scanner must not be able to fill the log with tracebacks."""
-    server = serve_process()
+    server = await serve()
     for request_head in _NO_HTTP:
         async with await RawWebSocket.connect(server.http_port) as raw:
             raw.write(request_head)
@@ -312,16 +310,16 @@ async def test_what_is_no_http_is_refused_without_a_traceback_in_the_log(serve_p
             assert 400 <= raw.status < 500, request_head[:40]
 
 
-async def test_an_unmet_expectation_has_the_shape(shared_process: ServerProcess) -> None:
-    async with await RawWebSocket.connect(shared_process.http_port) as raw:
+async def test_an_unmet_expectation_has_the_shape(shared_server: LocalServer) -> None:
+    async with await RawWebSocket.connect(shared_server.http_port) as raw:
         raw.write(b"POST /session HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\nContent-Length: 2\r\n\r\n{}")
         await raw.read_head()
         assert raw.status == 417
         checked_error(json.loads(await raw.read_body()))
 
 
-async def test_a_forgotten_response_is_gone(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(response_ttl_seconds=0.5)
+async def test_a_forgotten_response_is_gone(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(response_ttl_seconds=0.5)
     session, stranger = await opened(server), await opened(server)
     posted = await session.post("m1", None, _QUICK)
     response_id = posted.json["response_id"]
@@ -395,8 +393,8 @@ async def test_a_poll_returns_at_once_when_the_response_ends(opened: OpenSession
     assert again["chunk_index"] == second["chunk_index"]
 
 
-async def test_timeout_ms_is_honoured(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(poll_timeout_max_ms=4_000)
+async def test_timeout_ms_is_honoured(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(poll_timeout_max_ms=4_000)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(hang_after=0))).json["response_id"]
     for timeout_ms, least, most in ((0, 0.0, 3.5), (300, 0.3, 3.5), (60_000, 4.0, 30.0)):
@@ -449,24 +447,22 @@ async def test_cancel_stops_it(opened: OpenSession) -> None:
 # -- health, metrics, page ---------------------------------------------------------------------------------------
 
 
-async def test_health_and_metrics(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
-    health = await call(http, "GET", f"{shared_process.http_url}/health")
+async def test_health_and_metrics(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
+    health = await call(http, "GET", f"{shared_server.http_url}/health")
     assert (health.status, health.json["status"]) == (200, "serving")
-    metrics = await call(http, "GET", f"{shared_process.http_url}/metrics")
+    metrics = await call(http, "GET", f"{shared_server.http_url}/metrics")
     assert metrics.status == 200
     assert metrics.headers["Content-Type"].startswith("text/plain")
     assert b"# TYPE evenflow_ws_delivery_jitter_ms histogram" in metrics.body
 
 
-async def test_the_page(
-    http: aiohttp.ClientSession, serve_process: ServeProcess, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+async def test_the_page(http: aiohttp.ClientSession, serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> None:
     page = tmp_path_factory.mktemp("page")
     (page / "assets").mkdir()
     (page / "index.html").write_text("<!doctype html>")
     (page / "assets" / "main.js").write_text("1")
     (page / "secret.txt").write_text("secret")
-    url = serve_process(page=page).http_url
+    url = (await serve(page=page)).http_url
     assert (await call(http, "GET", f"{url}/")).body == b"<!doctype html>"
     assert (await call(http, "GET", f"{url}/assets/main.js")).body == b"1"
     for path in ("/assets/none.js", "/assets/../secret.txt", "/assets/%2e%2e/secret.txt", "/assets/", "/assets"):

@@ -185,8 +185,8 @@ async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve_pro
     _check(memory, ask, len(sessions), _LARGE)
 
 
-async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(write_buffer_bytes=4_096, messages_per_second=1_000)
+async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(write_buffer_bytes=4_096, messages_per_second=1_000)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(tokens=10_000, gap_ms=0.5))).json["response_id"]
     async with await _websocket(server, session, response_id, 0) as raw:

@@ -10,25 +10,25 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.event_stream import read_answer
+from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
-from tests.integration.server_process import ServerProcess
 
 _FALLBACK = "The model is away."
 _SHORT = {"model_first_sign_seconds": 0.4, "model_silence_seconds": 0.4, "model_deadline_seconds": 3}
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server with short deadlines and a fallback answer."""
-    return serve_module(fallback_text=_FALLBACK, **_SHORT)
+    return await serve(fallback_text=_FALLBACK, **_SHORT)
 
 
-@pytest.fixture(scope="module")
-def strict_server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def strict_server(serve: Serve) -> LocalServer:
     """The same without a fallback."""
-    return serve_module(**_SHORT)
+    return await serve(**_SHORT)
 
 
 async def _over(transport: str, session: ChatSession, text: str) -> Answer:
@@ -48,7 +48,7 @@ _TRANSPORTS = pytest.mark.parametrize("transport", [V1, COMPACT, "sse"])
 
 @_TRANSPORTS
 async def test_a_failure_before_the_first_token_is_not_seen(
-    opened: OpenSession, server: ServerProcess, transport: str
+    opened: OpenSession, server: LocalServer, transport: str
 ) -> None:
     retries = await server.metric("generations_retries_total")
     session = await opened(server)
@@ -64,7 +64,7 @@ async def test_a_failure_before_the_first_token_is_not_seen(
 @_TRANSPORTS
 @pytest.mark.parametrize("fail_after", [1, 5, 19])
 async def test_a_failure_in_the_middle_is_not_seen_where_the_model_goes_on(
-    opened: OpenSession, server: ServerProcess, transport: str, fail_after: int
+    opened: OpenSession, server: LocalServer, transport: str, fail_after: int
 ) -> None:
     session = await opened(server)
     answer = await _over(transport, session, demo(tokens=20, gap_ms=10, seed=52, fail_after=fail_after))
@@ -82,15 +82,15 @@ async def forgetful() -> AsyncIterator[ScriptedModel]:
         yield serving
 
 
-def _serve_forgetful(serve_process: ServeProcess, forgetful: ScriptedModel) -> ServerProcess:
-    return serve_process(model="openai", model_url=forgetful.url)
+async def _serve_forgetful(serve: Serve, forgetful: ScriptedModel) -> LocalServer:
+    return await serve(model="openai", model_url=forgetful.url)
 
 
 @_TRANSPORTS
 async def test_a_failure_in_the_middle_restarts_the_text_where_it_does_not(
-    opened: OpenSession, serve_process: ServeProcess, forgetful: ScriptedModel, transport: str
+    opened: OpenSession, serve: Serve, forgetful: ScriptedModel, transport: str
 ) -> None:
-    session = await opened(_serve_forgetful(serve_process, forgetful))
+    session = await opened(await _serve_forgetful(serve, forgetful))
     answer = await _over(transport, session, "a question")
     assert [(restart["from_index"], restart["attempt"]) for restart in answer.restarts] == [(-1, 2)]
     assert (answer.text, answer.finish_reason) == ("a whole one", "stop")
@@ -102,10 +102,8 @@ async def test_a_failure_in_the_middle_restarts_the_text_where_it_does_not(
     assert late.text == answer.text
 
 
-async def test_a_restart_between_two_polls(
-    opened: OpenSession, serve_process: ServeProcess, forgetful: ScriptedModel
-) -> None:
-    session = await opened(_serve_forgetful(serve_process, forgetful))
+async def test_a_restart_between_two_polls(opened: OpenSession, serve: Serve, forgetful: ScriptedModel) -> None:
+    session = await opened(await _serve_forgetful(serve, forgetful))
     response_id = (await session.post("m1", None, "a question")).json["response_id"]
     last, text, _ = await session.poll_whole(response_id)
     assert last["metadata"]["restarted"] == {"from_index": -1, "attempt": 2}
@@ -113,7 +111,7 @@ async def test_a_restart_between_two_polls(
     assert (await session.poll(response_id)).json["new_text"] == text
 
 
-async def test_failing_before_any_text_ends_in_the_fallback(opened: OpenSession, server: ServerProcess) -> None:
+async def test_failing_before_any_text_ends_in_the_fallback(opened: OpenSession, server: LocalServer) -> None:
     degraded = await server.metric("generations_degraded_total")
     session = await opened(server)
     text = demo(tokens=20, gap_ms=5, seed=54, fail_after=0, fail_attempts=9)
@@ -134,7 +132,7 @@ async def test_failing_before_any_text_ends_in_the_fallback(opened: OpenSession,
 @_TRANSPORTS
 @pytest.mark.parametrize("fallback", [True, False])
 async def test_a_model_that_dies_behind_text_leaves_the_text_and_the_error(
-    opened: OpenSession, server: ServerProcess, strict_server: ServerProcess, transport: str, fallback: bool
+    opened: OpenSession, server: LocalServer, strict_server: LocalServer, transport: str, fallback: bool
 ) -> None:
     strict_server = server if fallback else strict_server
     session = await opened(strict_server)
@@ -154,7 +152,7 @@ async def test_a_model_that_dies_behind_text_leaves_the_text_and_the_error(
 
 @pytest.mark.parametrize("directives", [{"hang_after": 0}, {"hang_after": 4, "gap_ms": 10}])
 async def test_a_silent_model_is_asked_again_and_then_given_up(
-    opened: OpenSession, strict_server: ServerProcess, directives: dict[str, object]
+    opened: OpenSession, strict_server: LocalServer, directives: dict[str, object]
 ) -> None:
     session = await opened(strict_server)
     retries = await strict_server.metric("generations_retries_total")
@@ -168,7 +166,7 @@ async def test_a_silent_model_is_asked_again_and_then_given_up(
     assert await strict_server.metric("generations_running") == 0
 
 
-async def test_at_the_last_deadline_the_text_stays_cut_short(opened: OpenSession, strict_server: ServerProcess) -> None:
+async def test_at_the_last_deadline_the_text_stays_cut_short(opened: OpenSession, strict_server: LocalServer) -> None:
     session = await opened(strict_server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(seed=56, tokens=5000, gap_ms=10))
@@ -177,7 +175,7 @@ async def test_at_the_last_deadline_the_text_stays_cut_short(opened: OpenSession
     assert "".join(demo_tokens(56, 5000)).startswith(answer.text)
 
 
-async def test_a_hanging_model_ends_in_the_fallback(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_hanging_model_ends_in_the_fallback(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(hang_after=0))
@@ -185,7 +183,7 @@ async def test_a_hanging_model_ends_in_the_fallback(opened: OpenSession, server:
         assert answer.restarts == []
 
 
-async def test_a_refusal_is_final(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_refusal_is_final(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     retries = await server.metric("generations_retries_total")
     async with session.connect() as connection:
@@ -200,8 +198,8 @@ async def test_a_refusal_is_final(opened: OpenSession, server: ServerProcess) ->
     assert await server.metric("generations_retries_total") == retries
 
 
-async def test_a_full_response_ends_with_length(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(response_bytes=1024)
+async def test_a_full_response_ends_with_length(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(response_bytes=1024)
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(tokens=2000, gap_ms=1, seed=57))
@@ -219,10 +217,10 @@ def _full_after(seed: int, most: int) -> int:
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("early", [0, 30])
 async def test_a_failure_at_the_size_limit_still_ends_the_response(
-    opened: OpenSession, serve_process: ServeProcess, retries: int, early: int
+    opened: OpenSession, serve: Serve, retries: int, early: int
 ) -> None:
     """What a restart replaced must not eat up the room of the next attempt or of the fallback."""
-    server = serve_process(response_bytes=1024, model_retries=retries, fallback_text=_FALLBACK)
+    server = await serve(response_bytes=1024, model_retries=retries, fallback_text=_FALLBACK)
     session = await opened(server)
     fail_after = _full_after(58, 1024) - early
     async with session.connect() as connection:
@@ -239,7 +237,7 @@ async def test_a_failure_at_the_size_limit_still_ends_the_response(
     await server.until_metric("generations_running", 0)
 
 
-async def test_cancel_between_two_attempts(opened: OpenSession, strict_server: ServerProcess) -> None:
+async def test_cancel_between_two_attempts(opened: OpenSession, strict_server: LocalServer) -> None:
     session = await opened(strict_server)
     async with session.connect() as connection:
         for number in range(6):

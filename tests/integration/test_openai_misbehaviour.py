@@ -9,9 +9,10 @@ import pytest
 
 from tests.integration.answer import Answer
 from tests.integration.chat_client import checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
+from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.server_process import free_port
 
 _MEGABYTE = 1_048_576
 _TEXT = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
@@ -27,9 +28,9 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
+async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
     """Our server in front of it, without a fallback answer."""
-    return serve_process(
+    return await serve(
         model="openai",
         model_url=model.url,
         model_api_key="sk-of-the-tests",
@@ -40,7 +41,7 @@ def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
     )
 
 
-async def _ask(opened: OpenSession, server: ServerProcess) -> Answer:
+async def _ask(opened: OpenSession, server: LocalServer) -> Answer:
     session = await opened(server)
     async with session.connect() as connection:
         return await connection.ask("m1", None, "a question")
@@ -95,7 +96,7 @@ _LEGAL = {
 }
 
 
-async def test_an_answer_in_whatever_pieces(opened: OpenSession, server: ServerProcess, model: ScriptedModel) -> None:
+async def test_an_answer_in_whatever_pieces(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
     wrong = {}
     for what, pieces in _LEGAL.items():
         model.will(Reply(pieces, gap=0.0))
@@ -105,7 +106,7 @@ async def test_an_answer_in_whatever_pieces(opened: OpenSession, server: ServerP
     assert not wrong
 
 
-async def test_an_answer_byte_by_byte(opened: OpenSession, server: ServerProcess, model: ScriptedModel) -> None:
+async def test_an_answer_byte_by_byte(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
     model.will(Reply(_bytewise(_GOOD), gap=0.0005))
     answer = await _ask(opened, server)
     assert (answer.text, answer.finish_reason, answer.restarts) == (_WHOLE, "stop", [])
@@ -135,7 +136,7 @@ _FAILURES = {
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     wrong = {}
     for what, reply in _FAILURES.items():
@@ -157,9 +158,9 @@ async def test_a_failure_is_retried_once_and_then_told(
     ("then", "code"), [("silence before the head", "first_token_timeout"), ("silence", "model_timeout")]
 )
 async def test_a_silent_server_is_hung_up_on(
-    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel, then: str, code: str
+    opened: OpenSession, serve: Serve, model: ScriptedModel, then: str, code: str
 ) -> None:
-    server = serve_process(
+    server = await serve(
         model="openai", model_url=model.url, fallback_text="", model_retries=0,
         model_first_sign_seconds=0.5, model_silence_seconds=0.5,
     )  # fmt: skip
@@ -169,14 +170,14 @@ async def test_a_silent_server_is_hung_up_on(
     await model.until_open(0)
 
 
-async def test_a_server_that_is_not_there(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1", fallback_text="")
+async def test_a_server_that_is_not_there(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1", fallback_text="")
     answer = await _ask(opened, server)
     error = checked_error(answer.end or {})
     assert (error["type"], error["code"]) == ("upstream_error", "upstream_failed")
 
 
-async def test_cancel_hangs_up(opened: OpenSession, server: ServerProcess, model: ScriptedModel) -> None:
+async def test_cancel_hangs_up(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
     model.will(Reply([chunk("word ")] * 1000, gap=0.02))
     session = await opened(server)
     async with session.connect() as connection:
@@ -188,11 +189,9 @@ async def test_cancel_hangs_up(opened: OpenSession, server: ServerProcess, model
         await model.until_open(0, 10)
 
 
-async def test_a_pause_holds_the_server_back(
-    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel
-) -> None:
+async def test_a_pause_holds_the_server_back(opened: OpenSession, serve: Serve, model: ScriptedModel) -> None:
     """While every reader pauses, the model's connection isn't read, so that its server stands still."""
-    server = serve_process(model="openai", model_url=model.url, pause_window_bytes=1000, response_bytes=67_108_864)
+    server = await serve(model="openai", model_url=model.url, pause_window_bytes=1000, response_bytes=67_108_864)
     model.will(Reply([chunk("x" * 10_000)] * 3000 + [END]))
     session = await opened(server)
     async with session.connect() as connection:
@@ -227,7 +226,7 @@ async def test_a_flood_costs_no_memory(
 
 
 async def test_directives_are_the_demo_models_alone(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([_GOOD]))
     session = await opened(server)

@@ -16,8 +16,9 @@ import pytest
 
 from tests.integration.answer import Frame
 from tests.integration.chat_client import call, checked_error
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
+from tests.integration.server_process import free_port
 
 _FOLDER = Path(__file__).parent / "openai_server"
 _FIXTURES = _FOLDER / "fixtures"
@@ -56,10 +57,10 @@ def model_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     process.wait(10)
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess, model_port: int) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve, model_port: int) -> LocalServer:
     """Our server in front of it."""
-    return serve_module(
+    return await serve(
         model="openai",
         model_url=f"http://127.0.0.1:{model_port}/v1",
         model_name="gpt-of-the-tests",
@@ -68,14 +69,14 @@ def server(serve_module: ServeProcess, model_port: int) -> ServerProcess:
     )
 
 
-@pytest.fixture(scope="module")
-def strict_server(serve_module: ServeProcess, model_port: int) -> ServerProcess:
+@pytest.fixture
+async def strict_server(serve: Serve, model_port: int) -> LocalServer:
     """The same without a fallback answer."""
-    return serve_module(model="openai", model_url=f"http://127.0.0.1:{model_port}/v1/", fallback_text="")
+    return await serve(model="openai", model_url=f"http://127.0.0.1:{model_port}/v1/", fallback_text="")
 
 
-def _upstream_connections(server: ServerProcess, port: int) -> int:
-    connections = psutil.Process(server.process.pid).net_connections("tcp")
+def _upstream_connections(port: int) -> int:
+    connections = psutil.Process().net_connections("tcp")
     return sum(row.status == "ESTABLISHED" and bool(row.raddr) and row.raddr.port == port for row in connections)
 
 
@@ -87,7 +88,7 @@ async def _asked(http: aiohttp.ClientSession, port: int, question: str) -> list[
 
 
 async def test_the_text_is_identical(
-    opened: OpenSession, server: ServerProcess, model_port: int, http: aiohttp.ClientSession
+    opened: OpenSession, server: LocalServer, model_port: int, http: aiohttp.ClientSession
 ) -> None:
     session = await opened(server)
     async with session.connect() as connection:
@@ -105,7 +106,7 @@ async def test_the_text_is_identical(
     assert "sk-of-the-tests" not in server.log
 
 
-async def test_a_cut_answer_says_length(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_cut_answer_says_length(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, "a cut answer")
@@ -113,7 +114,7 @@ async def test_a_cut_answer_says_length(opened: OpenSession, server: ServerProce
 
 
 async def test_history_is_sent(
-    opened: OpenSession, server: ServerProcess, model_port: int, http: aiohttp.ClientSession
+    opened: OpenSession, server: LocalServer, model_port: int, http: aiohttp.ClientSession
 ) -> None:
     session = await opened(server)
     async with session.connect() as connection:
@@ -128,14 +129,14 @@ async def test_history_is_sent(
     ]
 
 
-async def test_a_rate_limit_that_passes_is_not_seen(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_rate_limit_that_passes_is_not_seen(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, "answer 429 once")
     assert (answer.text, answer.restarts) == (_content("answer 429 once"), [])
 
 
-async def test_a_break_in_the_middle_is_restarted(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_break_in_the_middle_is_restarted(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, "break off once")
@@ -154,8 +155,8 @@ async def test_a_break_in_the_middle_is_restarted(opened: OpenSession, server: S
 )
 async def test_what_stays_wrong_ends_in_the_fallback_or_behind_text_in_an_error(
     opened: OpenSession,
-    server: ServerProcess,
-    strict_server: ServerProcess,
+    server: LocalServer,
+    strict_server: LocalServer,
     model_port: int,
     http: aiohttp.ClientSession,
     question: str,
@@ -185,7 +186,7 @@ async def test_what_stays_wrong_ends_in_the_fallback_or_behind_text_in_an_error(
 
 
 async def test_what_the_model_will_not_answer_is_refused(
-    opened: OpenSession, server: ServerProcess, model_port: int, http: aiohttp.ClientSession
+    opened: OpenSession, server: LocalServer, model_port: int, http: aiohttp.ClientSession
 ) -> None:
     session = await opened(server)
     async with session.connect() as connection:
@@ -197,19 +198,19 @@ async def test_what_the_model_will_not_answer_is_refused(
 
 
 async def test_cancel_closes_the_connection_to_the_model(
-    opened: OpenSession, server: ServerProcess, model_port: int
+    opened: OpenSession, server: LocalServer, model_port: int
 ) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         await asyncio.sleep(0.1)
-        idle = _upstream_connections(server, model_port)
+        idle = _upstream_connections(model_port)
         start = await connection.message("m1", None, "a very slow answer")
         await connection.reach(start["response_id"], 1)
-        assert _upstream_connections(server, model_port) >= 1
+        assert _upstream_connections(model_port) >= 1
         await connection.send("response.cancel", response_id=start["response_id"])
         answer = await connection.whole(start["response_id"])
         assert answer.finish_reason == "cancelled"
         await server.until_metric("generations_running", 0)
         await asyncio.sleep(0.1)
         # A connection kept for later was used for this answer, or none was: either way its own is closed.
-        assert _upstream_connections(server, model_port) == max(0, idle - 1)
+        assert _upstream_connections(model_port) == max(0, idle - 1)

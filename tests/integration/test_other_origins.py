@@ -12,22 +12,22 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from tests.integration.chat_client import V1, ChatSession, HttpAnswer, call, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 
 APP, LOCAL, OTHER = "https://app.example.com", "http://localhost:3000", "https://other.example.com"
 _QUESTION = demo(tokens=5, gap_ms=1)
 _ALLOW, _EXPOSE = "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
-    return serve_module(allowed_origins=f"{APP}, {LOCAL}")
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
+    return await serve(allowed_origins=f"{APP}, {LOCAL}")
 
 
-@pytest.fixture(scope="module")
-def open_to_all(serve_module: ServeProcess) -> ServerProcess:
-    return serve_module(allowed_origins="*")
+@pytest.fixture
+async def open_to_all(serve: Serve) -> LocalServer:
+    return await serve(allowed_origins="*")
 
 
 def _preflight(origin: str, method: str = "POST") -> dict[str, str]:
@@ -42,7 +42,7 @@ def _cors(answer: HttpAnswer) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name.startswith("Access-Control-")}
 
 
-async def _answers(http: aiohttp.ClientSession, server: ServerProcess, headers: Mapping[str, str]) -> list[HttpAnswer]:
+async def _answers(http: aiohttp.ClientSession, server: LocalServer, headers: Mapping[str, str]) -> list[HttpAnswer]:
     """One answer of every call that a client makes, and of every kind of refusal."""
     url, told = server.http_url, dict(headers)
     session = (await call(http, "POST", f"{url}/session", {}, headers=told)).json
@@ -70,7 +70,7 @@ async def _answers(http: aiohttp.ClientSession, server: ServerProcess, headers: 
     ]
 
 
-async def test_every_answer_can_be_read_by_an_allowed_page(http: aiohttp.ClientSession, server: ServerProcess) -> None:
+async def test_every_answer_can_be_read_by_an_allowed_page(http: aiohttp.ClientSession, server: LocalServer) -> None:
     for origin in (APP, LOCAL):
         answers = await _answers(http, server, {"Origin": origin})
         assert {answer.status for answer in answers} == {200, 201, 202, 400, 401, 404, 405, 426}
@@ -84,7 +84,7 @@ async def test_every_answer_can_be_read_by_an_allowed_page(http: aiohttp.ClientS
 
 @pytest.mark.parametrize("origin", [OTHER, "null", f"{APP}:8443", "http://app.example.com", None])
 async def test_another_page_gets_no_header_and_nothing_else_changes(
-    http: aiohttp.ClientSession, server: ServerProcess, origin: str | None
+    http: aiohttp.ClientSession, server: LocalServer, origin: str | None
 ) -> None:
     answers = await _answers(http, server, {"Origin": origin} if origin else {})
     assert {answer.status for answer in answers} == {200, 201, 202, 400, 401, 404, 405, 426}
@@ -94,17 +94,15 @@ async def test_another_page_gets_no_header_and_nothing_else_changes(
         assert answer.headers["Vary"] == "Origin"
 
 
-async def test_by_default_nobody_is_told_anything(http: aiohttp.ClientSession, shared_process: ServerProcess) -> None:
-    for answer in await _answers(http, shared_process, {"Origin": APP}):
+async def test_by_default_nobody_is_told_anything(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
+    for answer in await _answers(http, shared_server, {"Origin": APP}):
         assert _cors(answer) == {}
         assert "Vary" not in answer.headers
-    refused = await call(http, "OPTIONS", f"{shared_process.http_url}/session", headers=_preflight(APP))
+    refused = await call(http, "OPTIONS", f"{shared_server.http_url}/session", headers=_preflight(APP))
     assert (refused.status, refused.error["code"], _cors(refused)) == (405, "method_not_allowed", {})
 
 
-async def test_where_all_may_call_all_are_told_the_same(
-    http: aiohttp.ClientSession, open_to_all: ServerProcess
-) -> None:
+async def test_where_all_may_call_all_are_told_the_same(http: aiohttp.ClientSession, open_to_all: LocalServer) -> None:
     for origin in (APP, "null"):
         for answer in await _answers(http, open_to_all, {"Origin": origin}):
             assert answer.headers[_ALLOW] == "*"
@@ -127,7 +125,7 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_preflight_is_answered_wherever_clients_call(
-    http: aiohttp.ClientSession, server: ServerProcess, path: str
+    http: aiohttp.ClientSession, server: LocalServer, path: str
 ) -> None:
     answer = await call(http, "OPTIONS", server.http_url + path, headers=_preflight(APP))
     assert (answer.status, answer.body) == (204, b"")
@@ -142,7 +140,7 @@ async def test_a_preflight_is_answered_wherever_clients_call(
     assert _cors(refused) == {}
 
 
-async def test_a_plain_options_is_no_preflight(http: aiohttp.ClientSession, server: ServerProcess) -> None:
+async def test_a_plain_options_is_no_preflight(http: aiohttp.ClientSession, server: LocalServer) -> None:
     answer = await call(http, "OPTIONS", f"{server.http_url}/session", headers={"Origin": APP})
     assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
     assert answer.headers[_ALLOW] == APP
@@ -150,7 +148,7 @@ async def test_a_plain_options_is_no_preflight(http: aiohttp.ClientSession, serv
 
 @pytest.mark.parametrize("path", ["/health", "/metrics", "/drain"])
 async def test_what_is_not_for_clients_is_not_for_pages(
-    http: aiohttp.ClientSession, open_to_all: ServerProcess, path: str
+    http: aiohttp.ClientSession, open_to_all: LocalServer, path: str
 ) -> None:
     method = "POST" if path == "/drain" else "GET"
     answer = await call(http, method, open_to_all.http_url + path, headers={"Origin": APP})
@@ -161,9 +159,9 @@ async def test_what_is_not_for_clients_is_not_for_pages(
 
 
 async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
-    http: aiohttp.ClientSession, serve_process: ServeProcess, opened: OpenSession
+    http: aiohttp.ClientSession, serve: Serve, opened: OpenSession
 ) -> None:
-    server = serve_process(allowed_origins=APP, requests_per_node=1)
+    server = await serve(allowed_origins=APP, requests_per_node=1)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(tokens=2_000, gap_ms=20))).json["response_id"]
     async with session.events(response_id):
@@ -178,17 +176,17 @@ async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
 # -- the two modules ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def serving_modules(serve_module: ServeProcess, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
+@pytest.fixture
+async def serving_modules(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> LocalServer:
     page = tmp_path_factory.mktemp("page")
     (page / "client.js").write_text("export const client = 1;")
     (page / "evenflow-chat.js").write_text("export const chat = 1;")
-    return serve_module(page=str(page))
+    return await serve(page=str(page))
 
 
 @pytest.mark.parametrize("name", ["client", "chat"])
 async def test_pages_anywhere_load_the_modules_and_ask_whether_they_are_still_the_same(
-    http: aiohttp.ClientSession, serving_modules: ServerProcess, name: str
+    http: aiohttp.ClientSession, serving_modules: LocalServer, name: str
 ) -> None:
     url = f"{serving_modules.http_url}/{'evenflow-chat' if name == 'chat' else name}.js"
     for headers in ({}, {"Origin": OTHER}, {"Origin": "null"}):
@@ -203,10 +201,8 @@ async def test_pages_anywhere_load_the_modules_and_ask_whether_they_are_still_th
         assert (unchanged.status, unchanged.headers[_ALLOW]) == (304, "*")
 
 
-async def test_modules_that_are_not_built_are_not_found(
-    http: aiohttp.ClientSession, serve_process: ServeProcess
-) -> None:
-    server = serve_process(page="/no/page/here")
+async def test_modules_that_are_not_built_are_not_found(http: aiohttp.ClientSession, serve: Serve) -> None:
+    server = await serve(page="/no/page/here")
     answer = await call(http, "GET", f"{server.http_url}/client.js")
     assert (answer.status, answer.error["code"]) == (404, "path_not_found")
 
@@ -223,7 +219,7 @@ async def _ready(session: ChatSession, origin: str | None) -> str:
 
 
 async def test_where_origins_are_named_their_pages_may_connect_and_the_server_s_own(
-    opened: OpenSession, server: ServerProcess
+    opened: OpenSession, server: LocalServer
 ) -> None:
     session = await opened(server)
     # A program says no origin; the page is at the HTTP port of the same host.
@@ -233,7 +229,7 @@ async def test_where_origins_are_named_their_pages_may_connect_and_the_server_s_
 
 @pytest.mark.parametrize("origin", [OTHER, "null", "http://127.0.0.1:3000", "nonsense"])
 async def test_where_origins_are_named_other_pages_are_refused(
-    opened: OpenSession, server: ServerProcess, origin: str
+    opened: OpenSession, server: LocalServer, origin: str
 ) -> None:
     session = await opened(server)
     with pytest.raises(InvalidStatus) as refused:
@@ -244,10 +240,8 @@ async def test_where_origins_are_named_other_pages_are_refused(
     assert origin in error["message"]
 
 
-async def test_the_page_at_the_public_address_is_the_server_s_own(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
-    server = serve_process(
+async def test_the_page_at_the_public_address_is_the_server_s_own(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(
         allowed_origins=APP, public_http_url="https://chat.example.com", public_ws_url="ws://ws.example.com/ws"
     )
     session = (await opened(server)).at(server)
@@ -257,9 +251,9 @@ async def test_the_page_at_the_public_address_is_the_server_s_own(
 
 
 async def test_where_none_are_named_the_token_alone_decides(
-    opened: OpenSession, shared_process: ServerProcess, open_to_all: ServerProcess
+    opened: OpenSession, shared_server: LocalServer, open_to_all: LocalServer
 ) -> None:
-    for server in (shared_process, open_to_all):
+    for server in (shared_server, open_to_all):
         session = await opened(server)
         for origin in (OTHER, "null"):
             assert await _ready(session, origin) == "session.ready"

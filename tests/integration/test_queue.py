@@ -8,8 +8,8 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 
 _LONG = demo(tokens=3000, gap_ms=20)
 
@@ -18,13 +18,13 @@ async def _cancel(session: ChatSession, response_id: str) -> None:
     assert (await session.call("POST", f"/chat/message/{response_id}/cancel")).json["status"] == "cancelled"
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server that generates one answer at a time and lets one wait."""
-    return serve_module(generations_per_node=1, queue_depth=1)
+    return await serve(generations_per_node=1, queue_depth=1)
 
 
-async def test_one_runs_one_waits_and_the_third_is_refused(opened: OpenSession, server: ServerProcess) -> None:
+async def test_one_runs_one_waits_and_the_third_is_refused(opened: OpenSession, server: LocalServer) -> None:
     running, waiting, third = await opened(server), await opened(server), await opened(server)
     first = (await running.post("m1", None, _LONG)).json
     async with waiting.connect() as connection:
@@ -52,7 +52,7 @@ async def test_one_runs_one_waits_and_the_third_is_refused(opened: OpenSession, 
             assert (await hopeful.ask("m1", None, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
 
 
-async def test_a_waiting_message_can_be_cancelled(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_waiting_message_can_be_cancelled(opened: OpenSession, server: LocalServer) -> None:
     running, waiting, third = await opened(server), await opened(server), await opened(server)
     first = (await running.post("m1", None, _LONG)).json
     async with waiting.connect() as connection:
@@ -69,7 +69,7 @@ async def test_a_waiting_message_can_be_cancelled(opened: OpenSession, server: S
     await server.until_metric("generations_running", 0)
 
 
-async def test_cancelling_in_the_moment_it_starts(opened: OpenSession, server: ServerProcess) -> None:
+async def test_cancelling_in_the_moment_it_starts(opened: OpenSession, server: LocalServer) -> None:
     """The running one and the waiting one are cancelled in one segment: nothing may leak."""
     session = await opened(server)
     async with session.connect() as connection:
@@ -89,8 +89,8 @@ async def test_cancelling_in_the_moment_it_starts(opened: OpenSession, server: S
         assert (await connection.ask("last", previous, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
 
 
-async def test_a_queue_of_no_depth(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(generations_per_node=1, queue_depth=0)
+async def test_a_queue_of_no_depth(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(generations_per_node=1, queue_depth=0)
     running, other = await opened(server), await opened(server)
     first = (await running.post("m1", None, _LONG)).json
     assert first["status"] == "streaming"
@@ -100,10 +100,8 @@ async def test_a_queue_of_no_depth(opened: OpenSession, serve_process: ServeProc
     assert (await other.post("m1", None, _LONG)).json["status"] == "streaming"
 
 
-async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
-    server = serve_process(generations_per_node=1, queue_depth=5, grace_seconds=0.5)
+async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(generations_per_node=1, queue_depth=5, grace_seconds=0.5)
     running, waiting = await opened(server), await opened(server)
     async with running.connect() as connection:
         await connection.message("m1", None, _LONG)
@@ -113,8 +111,8 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(
         assert await server.metric("generations_running") == 1
 
 
-async def test_a_busy_tenant_does_not_hold_up_another(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(generations_per_node=1, queue_depth=100)
+async def test_a_busy_tenant_does_not_hold_up_another(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(generations_per_node=1, queue_depth=100)
     greedy = [await opened(server, tenant="greedy") for _ in range(12)]
     modest = await opened(server, tenant="modest")
     text = demo(tokens=5, gap_ms=10, first_token_ms=10)

@@ -13,16 +13,16 @@ from websockets.typing import Subprotocol
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, call, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, PING, RawWebSocket
 from tests.integration.realtime_client import OTHER_PATH, PATH, REALTIME, Spoken, realtime, realtime_url
-from tests.integration.server_process import ServerProcess
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server of this module's own, so that its counters are this module's."""
-    return serve_module(grace_seconds=5, protocol_errors_per_minute=1000, messages_per_second=1000)
+    return await serve(grace_seconds=5, protocol_errors_per_minute=1000, messages_per_second=1000)
 
 
 def text_of(seed: int, tokens: int) -> str:
@@ -32,7 +32,7 @@ def text_of(seed: int, tokens: int) -> str:
 # -- an answer -----------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_from_start_to_final(opened: OpenSession, server: ServerProcess) -> None:
+async def test_an_answer_from_start_to_final(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         assert connection.websocket.subprotocol == REALTIME
@@ -53,7 +53,7 @@ async def test_an_answer_from_start_to_final(opened: OpenSession, server: Server
     assert polled["full_text"] == spoken.text
 
 
-async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=20, gap_ms=60, seed=1))
@@ -64,11 +64,9 @@ async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, ser
         assert frame == json.dumps(exact, ensure_ascii=False, separators=(",", ":"))
 
 
-async def test_what_an_attempt_said_before_it_failed_is_restarted(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
+async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSession, serve: Serve) -> None:
     """Asked to go on behind eight tokens, the model fails again; then it begins anew."""
-    session = await opened(serve_process(model_retries=2))
+    session = await opened(await serve(model_retries=2))
     async with realtime(session) as connection:
         response_id = await connection.start(
             "m1", None, demo(tokens=20, gap_ms=10, seed=6, fail_after=8, fail_attempts=2)
@@ -79,10 +77,8 @@ async def test_what_an_attempt_said_before_it_failed_is_restarted(
     assert spoken.text == text_of(6, 20)
 
 
-async def test_an_answer_that_fails_ends_with_a_final_that_says_why(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
-    server = serve_process(model_retries=0, fallback_text="")
+async def test_an_answer_that_fails_ends_with_a_final_that_says_why(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(model_retries=0, fallback_text="")
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start(
@@ -96,7 +92,7 @@ async def test_an_answer_that_fails_ends_with_a_final_that_says_why(
     assert spoken.text
 
 
-async def test_two_answers_at_once(opened: OpenSession, server: ServerProcess) -> None:
+async def test_two_answers_at_once(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         first = await connection.start("m1", None, demo(tokens=60, gap_ms=10, seed=7))
@@ -113,7 +109,7 @@ async def test_two_answers_at_once(opened: OpenSession, server: ServerProcess) -
         assert (await connection.whole(second)).text == text_of(8, 60)
 
 
-async def test_the_same_start_again_is_the_same_response(opened: OpenSession, server: ServerProcess) -> None:
+async def test_the_same_start_again_is_the_same_response(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     text = demo(tokens=40, gap_ms=10, seed=9)
     async with realtime(session) as connection, realtime(session) as other:
@@ -165,7 +161,7 @@ _WRONG: list[tuple[str, str, str | None]] = [
 ]
 
 
-async def test_wrong_frames_are_refused_and_the_connection_stays(opened: OpenSession, server: ServerProcess) -> None:
+async def test_wrong_frames_are_refused_and_the_connection_stays(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         for body, code, param in _WRONG:
@@ -180,7 +176,7 @@ async def test_wrong_frames_are_refused_and_the_connection_stays(opened: OpenSes
         assert (await connection.whole(response_id)).text == text_of(2, 5)
 
 
-async def test_one_start_too_many_is_told_when_to_come_again(opened: OpenSession, server: ServerProcess) -> None:
+async def test_one_start_too_many_is_told_when_to_come_again(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         previous = None
@@ -195,7 +191,7 @@ async def test_one_start_too_many_is_told_when_to_come_again(opened: OpenSession
         assert error["retry_after_ms"] > 0
 
 
-async def test_another_sessions_response_is_not_found(opened: OpenSession, server: ServerProcess) -> None:
+async def test_another_sessions_response_is_not_found(opened: OpenSession, server: LocalServer) -> None:
     owner, stranger = await opened(server), await opened(server)
     async with realtime(owner) as mine, realtime(stranger) as connection:
         response_id = await mine.start("m1", None, demo(tokens=30, gap_ms=10, seed=3))
@@ -209,7 +205,7 @@ async def test_another_sessions_response_is_not_found(opened: OpenSession, serve
 # -- pause, cancel, resume -----------------------------------------------------------------------------------------
 
 
-async def test_paused_nothing_comes_and_then_everything_once(opened: OpenSession, server: ServerProcess) -> None:
+async def test_paused_nothing_comes_and_then_everything_once(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=100, gap_ms=10, seed=10))
@@ -223,7 +219,7 @@ async def test_paused_nothing_comes_and_then_everything_once(opened: OpenSession
     assert [frame for frame in spoken.frames if "from" in frame], "what was missed comes joined"
 
 
-async def test_cancel_stops_the_model(opened: OpenSession, server: ServerProcess) -> None:
+async def test_cancel_stops_the_model(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=2000, gap_ms=10, seed=4), credit=3)
@@ -237,7 +233,7 @@ async def test_cancel_stops_the_model(opened: OpenSession, server: ServerProcess
     assert text_of(4, 2000).startswith(spoken.text)
 
 
-async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: ServerProcess) -> None:
+async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     held, response_id = Spoken(), ""
     for _ in range(4):
@@ -267,13 +263,13 @@ async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: 
 # -- leaving -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(drain_seconds=30)
+async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(drain_seconds=30)
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=60, gap_ms=20, seed=12))
         await connection.reach(response_id, 2)
-        server.send_signal()
+        server.leave()
         told = await connection.next_of("reconnect")
         assert told["after_ms"] >= 0
         await connection.send("start", id="m2", previous="m1", text="x")
@@ -285,11 +281,11 @@ async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession
             async with realtime(session):
                 pass
         assert await connection.closed() == 1001
-    assert await server.ended(10) == 0
+    await server.ended(10)
 
 
-async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(heartbeat_seconds=0.2, pong_timeout_seconds=0.5)
+async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(heartbeat_seconds=0.2, pong_timeout_seconds=0.5)
     session = await opened(server)
     async with realtime(session) as alive, await RawWebSocket.connect(server.ws_port) as raw:
         assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
@@ -317,7 +313,7 @@ async def _refusal(url: str, *names: str, token: str | None = None) -> tuple[int
 
 @pytest.mark.parametrize("path", [PATH, OTHER_PATH])
 async def test_it_is_opened_and_refused_as_the_other_one_is(
-    opened: OpenSession, server: ServerProcess, http: aiohttp.ClientSession, path: str
+    opened: OpenSession, server: LocalServer, http: aiohttp.ClientSession, path: str
 ) -> None:
     session = await opened(server)
     url, bearer = realtime_url(session, path), f"bearer.{session.token}"
@@ -337,8 +333,8 @@ async def test_it_is_opened_and_refused_as_the_other_one_is(
         assert "WSID=" in websocket.response.headers["Set-Cookie"]
 
 
-async def test_it_counts_as_a_connection_of_its_session(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(connections_per_session=2)
+async def test_it_counts_as_a_connection_of_its_session(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(connections_per_session=2)
     session = await opened(server)
     async with session.connect() as other, realtime(session) as connection:
         names = (REALTIME, f"bearer.{session.token}")

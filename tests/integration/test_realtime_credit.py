@@ -13,26 +13,26 @@ from websockets.exceptions import ConnectionClosed
 from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_core.limits import Limits
 from tests.integration.chat_client import ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, RawWebSocket, client_frame, text_frame
 from tests.integration.realtime_client import PATH, REALTIME, Spoken, realtime
-from tests.integration.server_process import ServerProcess
 
 _MEGABYTE = 1_048_576
 _PER_SECOND = Limits().messages_per_second
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server of this module's own, so that its counters are this module's."""
-    return serve_module(pause_window_bytes=2000, credit_window=20_000)
+    return await serve(pause_window_bytes=2000, credit_window=20_000)
 
 
 def text_of(seed: int, tokens: int) -> str:
     return "".join(demo_tokens(seed, tokens))
 
 
-async def test_a_credit_of_one_at_a_time(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_credit_of_one_at_a_time(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     granted = 1
     async with realtime(session) as connection:
@@ -48,7 +48,7 @@ async def test_a_credit_of_one_at_a_time(opened: OpenSession, server: ServerProc
     assert connection.spoken[response_id].text == text_of(21, 12)
 
 
-async def test_without_any_nothing_comes(opened: OpenSession, server: ServerProcess) -> None:
+async def test_without_any_nothing_comes(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=30, gap_ms=30, seed=22), credit=0)
@@ -61,7 +61,7 @@ async def test_without_any_nothing_comes(opened: OpenSession, server: ServerProc
         assert (await connection.whole(response_id)).text == text_of(22, 30)
 
 
-async def test_more_than_the_answer_needs(opened: OpenSession, server: ServerProcess) -> None:
+async def test_more_than_the_answer_needs(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=60, gap_ms=10, seed=23), credit=20_000)
@@ -74,7 +74,7 @@ async def test_more_than_the_answer_needs(opened: OpenSession, server: ServerPro
         assert await connection.silent_for(0.2) == []
 
 
-async def test_one_that_grants_as_it_renders_sees_everything(opened: OpenSession, server: ServerProcess) -> None:
+async def test_one_that_grants_as_it_renders_sees_everything(opened: OpenSession, server: LocalServer) -> None:
     """The usual way: a window of a few, topped up as they are shown."""
     session = await opened(server)
     granted = 8
@@ -108,7 +108,7 @@ async def _written_when_still(session: ChatSession, response_id: str) -> int:
     return now
 
 
-async def test_the_model_waits_for_credit(opened: OpenSession, server: ServerProcess) -> None:
+async def test_the_model_waits_for_credit(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         # 8 KB; the model may be 2,000 bytes ahead.
@@ -124,7 +124,7 @@ async def test_the_model_waits_for_credit(opened: OpenSession, server: ServerPro
         assert (await connection.whole(response_id)).text == text_of(25, 1200)
 
 
-async def test_another_reader_keeps_the_model_going(opened: OpenSession, server: ServerProcess) -> None:
+async def test_another_reader_keeps_the_model_going(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as slow, realtime(session) as quick:
         response_id = await slow.start("m1", None, demo(tokens=1200, gap_ms=0.5, seed=26), credit=2)
@@ -135,7 +135,7 @@ async def test_another_reader_keeps_the_model_going(opened: OpenSession, server:
         assert (await slow.whole(response_id)).text == text_of(26, 1200)
 
 
-async def test_who_comes_back_sets_its_pace_anew(opened: OpenSession, server: ServerProcess) -> None:
+async def test_who_comes_back_sets_its_pace_anew(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=60, gap_ms=40, seed=27), credit=5)
@@ -152,10 +152,8 @@ async def test_who_comes_back_sets_its_pace_anew(opened: OpenSession, server: Se
         assert (await connection.whole(response_id)).text == text_of(27, 60)
 
 
-async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
-    server = serve_process(write_buffer_bytes=4_096, pause_window_bytes=1_048_576)
+async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(write_buffer_bytes=4_096, pause_window_bytes=1_048_576)
     session = await opened(server)
     tokens, credit = 20_000, 1_500
     async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
@@ -179,7 +177,7 @@ async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(
         assert (await connection.whole(response_id)).text == text_of(28, tokens)
 
 
-async def test_more_than_the_window_is_refused_and_changes_nothing(opened: OpenSession, server: ServerProcess) -> None:
+async def test_more_than_the_window_is_refused_and_changes_nothing(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=30, gap_ms=30, seed=29), credit=0)
@@ -195,7 +193,7 @@ async def test_more_than_the_window_is_refused_and_changes_nothing(opened: OpenS
         assert (await connection.whole(response_id)).text == text_of(29, 30)
 
 
-async def test_what_is_granted_adds_up_to_the_window_and_no_further(opened: OpenSession, server: ServerProcess) -> None:
+async def test_what_is_granted_adds_up_to_the_window_and_no_further(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=2, first_token_ms=400, seed=30), credit=15_000)
@@ -206,7 +204,7 @@ async def test_what_is_granted_adds_up_to_the_window_and_no_further(opened: Open
         assert (await connection.whole(response_id)).text == text_of(30, 2)
 
 
-async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: LocalServer) -> None:
     session, bystander = await opened(server), await opened(server)
     async with realtime(bystander) as other, realtime(session) as connection:
         watched = await other.start("m1", None, demo(tokens=60, gap_ms=20, seed=31))
@@ -253,8 +251,8 @@ async def test_one_that_floods_and_never_reads_costs_no_memory(
     assert grown[-1] - grown[0] < 6 * _MEGABYTE
 
 
-async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(pause_seconds=0.5)
+async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(pause_seconds=0.5)
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=100, gap_ms=20, seed=34), credit=1)
@@ -265,7 +263,7 @@ async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, se
         assert (await connection.whole(response_id)).text == text_of(34, 100)
 
 
-async def test_a_websocket_close_frame_ends_it(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_websocket_close_frame_ends_it(opened: OpenSession, server: LocalServer) -> None:
     """Leaving with credit unused is leaving: the reader goes, and the model is held by nobody."""
     session = await opened(server)
     async with await RawWebSocket.connect(server.ws_port) as raw:

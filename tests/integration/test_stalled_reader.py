@@ -17,9 +17,9 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
-from tests.integration.server_process import ServerProcess
 
 _OTHERS = 199
 _STALL_SECONDS = 20.0
@@ -30,7 +30,7 @@ _FLOOD = demo(tokens=_FLOOD_TOKENS, gap_ms=1, seed=81)
 _GAP_MS = 100
 
 
-async def _stalled(server: ServerProcess, session: ChatSession, text: str) -> tuple[RawWebSocket, str]:
+async def _stalled(server: LocalServer, session: ChatSession, text: str) -> tuple[RawWebSocket, str]:
     """A connection that has asked for an answer and reads no more than its start."""
     raw = await RawWebSocket.connect(server.ws_port, receive_buffer=2048)
     assert await raw.handshake(session.token) == 101
@@ -83,11 +83,9 @@ def _usual_p95(deviations: list[tuple[float, float]]) -> float:
 
 
 @pytest.mark.timeout(150)
-async def test_one_stalls_for_twenty_seconds_among_two_hundred(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
+async def test_one_stalls_for_twenty_seconds_among_two_hundred(opened: OpenSession, serve: Serve) -> None:
     # The interval is not stretched, which a busy machine would have it be, and which is no lateness.
-    server = serve_process(
+    server = await serve(
         write_buffer_bytes=16_384,
         lag_notice_seconds=5,
         lag_close_seconds=60,
@@ -132,10 +130,8 @@ async def test_one_stalls_for_twenty_seconds_among_two_hundred(
     assert (await slow.poll(response_id)).json["full_text"] == answer.text
 
 
-async def test_one_that_stays_stalled_is_closed_and_resumes_without_loss(
-    opened: OpenSession, serve_process: ServeProcess
-) -> None:
-    server = serve_process(
+async def test_one_that_stays_stalled_is_closed_and_resumes_without_loss(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(
         write_buffer_bytes=4_096,
         lag_notice_seconds=0.3,
         lag_close_seconds=2,
@@ -157,8 +153,8 @@ async def test_one_that_stays_stalled_is_closed_and_resumes_without_loss(
     assert whole.text == "".join(demo_tokens(84, 16_000))
 
 
-async def test_too_many_bytes_behind_closes_as_well(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(write_buffer_bytes=4_096, lag_close_bytes=20_000)
+async def test_too_many_bytes_behind_closes_as_well(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(write_buffer_bytes=4_096, lag_close_bytes=20_000)
     session = await opened(server)
     raw, response_id = await _stalled(server, session, demo(tokens=20_000, gap_ms=0.1, seed=85))
     async with raw:
@@ -172,8 +168,8 @@ async def test_too_many_bytes_behind_closes_as_well(opened: OpenSession, serve_p
     assert whole.text == "".join(demo_tokens(85, 20_000))
 
 
-async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(write_buffer_bytes=4_096, lag_notice_seconds=0.2, lag_close_seconds=0.5)
+async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(write_buffer_bytes=4_096, lag_notice_seconds=0.2, lag_close_seconds=0.5)
     session = await opened(server)
     raw, _ = await _stalled(server, session, demo(tokens=30_000, gap_ms=0.1, seed=86))
     async with raw:
@@ -181,8 +177,8 @@ async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve_
         await server.until_metric("ws_active_connections", 0)
 
 
-async def test_a_stalled_sse_client_is_let_go(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(lag_notice_seconds=0.2, lag_close_seconds=0.5, grace_seconds=0.5, response_bytes=67_108_864)
+async def test_a_stalled_sse_client_is_let_go(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(lag_notice_seconds=0.2, lag_close_seconds=0.5, grace_seconds=0.5, response_bytes=67_108_864)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(tokens=100_000, gap_ms=0.01))).json["response_id"]
     async with await RawWebSocket.connect(server.http_port, receive_buffer=2048) as raw:

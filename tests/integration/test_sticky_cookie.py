@@ -11,8 +11,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 
 
 def _cookie(header: str | None) -> Morsel[str]:
@@ -72,17 +72,17 @@ async def test_every_answer_binds_to_the_same_node(opened: OpenSession, http: ai
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
 async def test_what_no_client_sees_sets_no_cookie(
-    http: aiohttp.ClientSession, shared_process: ServerProcess, path: str
+    http: aiohttp.ClientSession, shared_server: LocalServer, path: str
 ) -> None:
-    answer = await call(http, "GET", shared_process.http_url + path)
+    answer = await call(http, "GET", shared_server.http_url + path)
     assert answer.status == 200
     assert "Set-Cookie" not in answer.headers
 
 
 async def test_where_clients_come_by_https_the_cookie_is_for_https_only(
-    opened: OpenSession, serve_process: ServeProcess, http: aiohttp.ClientSession
+    opened: OpenSession, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    server = serve_process(cookie_secure="true")
+    server = await serve(cookie_secure="true")
     session = await opened(server)
     assert _checked((await session.post("m1", None, "hi")).headers.get("Set-Cookie"), secure=True)
     async with session.connect() as connection:
@@ -91,18 +91,16 @@ async def test_where_clients_come_by_https_the_cookie_is_for_https_only(
         assert _checked(response.headers["Set-Cookie"], secure=True)
 
 
-async def test_two_nodes_have_two_names(
-    opened: OpenSession, serve_process: ServeProcess, http: aiohttp.ClientSession
-) -> None:
+async def test_two_nodes_have_two_names(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
     names = set()
     for _ in range(2):
-        answer = await call(http, "POST", f"{serve_process().http_url}/session", {})
+        answer = await call(http, "POST", f"{(await serve()).http_url}/session", {})
         names.add(_checked(answer.headers.get("Set-Cookie")))
     assert len(names) == 2
 
 
-async def test_a_full_node_lets_its_clients_go(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(connections_per_node=1)
+async def test_a_full_node_lets_its_clients_go(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(connections_per_node=1)
     session = await opened(server)
     async with session.connect():
         with pytest.raises(InvalidStatus) as refused:

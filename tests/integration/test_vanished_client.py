@@ -7,18 +7,18 @@ import asyncio
 import pytest
 
 from tests.integration.chat_client import demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import PING, PONG, TEXT, RawWebSocket, client_frame
-from tests.integration.server_process import ServerProcess
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server with short heartbeats."""
-    return serve_module(heartbeat_seconds=0.5, pong_timeout_seconds=2)
+    return await serve(heartbeat_seconds=0.5, pong_timeout_seconds=2)
 
 
-async def test_one_that_never_answers_is_closed_and_deregistered(opened: OpenSession, server: ServerProcess) -> None:
+async def test_one_that_never_answers_is_closed_and_deregistered(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection, await RawWebSocket.connect(server.ws_port) as raw:
         assert connection.ready["limits"]["pong_timeout_seconds"] == 2
@@ -37,7 +37,7 @@ async def test_one_that_never_answers_is_closed_and_deregistered(opened: OpenSes
         assert (await connection.ask("m1", None, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
 
 
-async def test_one_whose_socket_takes_nothing_is_deregistered(opened: OpenSession, server: ServerProcess) -> None:
+async def test_one_whose_socket_takes_nothing_is_deregistered(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
         assert await raw.handshake(session.token) == 101
@@ -51,7 +51,7 @@ async def test_one_whose_socket_takes_nothing_is_deregistered(opened: OpenSessio
         await server.until_metric("ws_active_connections", 0)
 
 
-async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, server: ServerProcess) -> None:
+async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     together = asyncio.Barrier(3)
 
@@ -71,9 +71,9 @@ async def test_anything_that_is_heard_keeps_a_connection(opened: OpenSession, se
     await server.until_metric("ws_active_connections", 0)
 
 
-async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, serve: Serve) -> None:
     """Without a FIN its response is cancelled after the pong timeout and the grace period."""
-    server = serve_process(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
+    server = await serve(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
     session = await opened(server)
     async with await RawWebSocket.connect(server.ws_port) as raw:
         assert await raw.handshake(session.token) == 101

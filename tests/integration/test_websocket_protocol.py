@@ -11,18 +11,18 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
 _LONG = demo(tokens=2000, gap_ms=10, seed=4)
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
     """A server of this module's own, so that its counters are this module's."""
-    return serve_module(pause_window_bytes=2000, grace_seconds=1)
+    return await serve(pause_window_bytes=2000, grace_seconds=1)
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -184,7 +184,7 @@ async def test_resuming_twice_on_one_connection_moves_the_one_cursor(opened: Ope
 
 
 async def test_a_repeated_message_is_one_response_and_one_call_of_the_model(
-    opened: OpenSession, server: ServerProcess
+    opened: OpenSession, server: LocalServer
 ) -> None:
     session = await opened(server)
     before = await server.metrics()
@@ -325,7 +325,7 @@ async def test_a_pause_holds_only_its_own_connection(opened: OpenSession) -> Non
         assert (await paused.whole(response_id)).text == "".join(demo_tokens(11, 300))
 
 
-async def test_a_pause_holds_the_model_past_its_window(opened: OpenSession, server: ServerProcess) -> None:
+async def test_a_pause_holds_the_model_past_its_window(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=1200, gap_ms=0.5, seed=12))
@@ -359,7 +359,7 @@ async def test_continue_without_a_pause_changes_nothing(opened: OpenSession) -> 
 # -- cancel ------------------------------------------------------------------------------------------------------
 
 
-async def test_cancel_stops_the_model_within_200_ms(opened: OpenSession, server: ServerProcess) -> None:
+async def test_cancel_stops_the_model_within_200_ms(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     told, stopped = [], []
     async with session.connect() as connection:
@@ -409,7 +409,7 @@ async def test_cancelling_an_ended_response_changes_nothing(opened: OpenSession)
 # -- several readers, ack ----------------------------------------------------------------------------------------
 
 
-async def test_acknowledged_deltas_are_counted_once(opened: OpenSession, server: ServerProcess) -> None:
+async def test_acknowledged_deltas_are_counted_once(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, _QUICK)
