@@ -16,7 +16,7 @@ IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-e
 STOCK_CLIENTS := tests/integration/stock_clients
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short soak picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -65,6 +65,9 @@ chaos: .venv/.dev web/dist/index.html ## kill, drain, pause, cut and throttle un
 chaos-short: .venv/.dev web/dist/index.html
 	@command -v haproxy >/dev/null || { echo "chaos-short needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos --short
+
+crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
+	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))
 
 soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bench.machine import SERVER_CORE
 from bench.processes import Child, child
@@ -28,22 +30,25 @@ async def evenflow(
     *, core: int = SERVER_CORE, address: str = "127.0.0.1", **settings: object
 ) -> AsyncIterator[Evenflow]:
     """Run Evenflow until the block ends. `settings` are its environment variables without the prefix, in lower case."""
-    http_port, ws_port = free_port(), free_port()
-    environment = {
-        "http_port": http_port,
-        "ws_port": ws_port,
-        "token_keys": f"{KEY_ID}:{SECRET}",
-        "model": "demo",
-        "connections_per_node": ROOM,
-        "generations_per_node": ROOM,
-        "queue_depth": ROOM,
-        "sessions_per_node": 2 * ROOM,
-        **settings,
-    }
-    async with child(
-        ["fargate_handler"],
-        ports=(http_port, ws_port),
-        environment={f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()},
-        core=core,
-    ) as process:
-        yield Evenflow(process, f"http://{address}:{http_port}", f"ws://{address}:{ws_port}/ws")
+    # A file of its own: what a killed server left would be gone on with.
+    with TemporaryDirectory() as folder:
+        http_port, ws_port = free_port(), free_port()
+        environment = {
+            "http_port": http_port,
+            "ws_port": ws_port,
+            "store_path": Path(folder) / "evenflow.db",
+            "token_keys": f"{KEY_ID}:{SECRET}",
+            "model": "demo",
+            "connections_per_node": ROOM,
+            "generations_per_node": ROOM,
+            "queue_depth": ROOM,
+            "sessions_per_node": 2 * ROOM,
+            **settings,
+        }
+        async with child(
+            ["fargate_handler"],
+            ports=(http_port, ws_port),
+            environment={f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()},
+            core=core,
+        ) as process:
+            yield Evenflow(process, f"http://{address}:{http_port}", f"ws://{address}:{ws_port}/ws")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 
 from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
@@ -9,8 +10,11 @@ from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
 _COLUMNS = "owner, owned_until, lost, address"
 
 
-def renew(connection: Connection, owner: str, until: float, address: str | None) -> None:
+def renew(connection: Connection, owner: str, until: float, address: str | None, process: str) -> None:
     """Take a lease, or keep it.
+
+    Args:
+        process: the name of this process' lock.
 
     Raises:
         LeaseLost: it was declared lost, or released.
@@ -19,10 +23,10 @@ def renew(connection: Connection, owner: str, until: float, address: str | None)
     if lost:
         raise LeaseLost(f"the lease of {owner} is lost; take another name")
     connection.execute(
-        "INSERT INTO leases (owner, owned_until, address, expires_at) VALUES (?, ?, ?, ?)"
+        "INSERT INTO leases (owner, owned_until, address, process, expires_at) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT DO UPDATE SET owned_until = excluded.owned_until, address = excluded.address,"
         " expires_at = excluded.expires_at WHERE excluded.owned_until >= owned_until",
-        (owner, until, address, until + LIFETIME_SECONDS),
+        (owner, until, address, process, until + LIFETIME_SECONDS),
     )
 
 
@@ -42,6 +46,17 @@ def declare_lost(connection: Connection, owner: str, now: float) -> bool:
         (owner, now + LIFETIME_SECONDS),
     )
     return True
+
+
+def ended_processes(connection: Connection, is_gone: Callable[[str], bool]) -> list[str]:
+    """The processes that have leases and are gone, by the names of their locks."""
+    processes = connection.execute("SELECT DISTINCT process FROM leases WHERE NOT lost").fetchall()
+    return [process for (process,) in processes if is_gone(process)]
+
+
+def lose_all(connection: Connection, processes: Sequence[str]) -> None:
+    """The leases of these processes are lost: nobody needs to wait until they run out."""
+    connection.executemany("UPDATE leases SET lost = 1 WHERE process = ?", [(process,) for process in processes])
 
 
 def lease(connection: Connection, owner: str) -> TaskLease | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,10 @@ from stream_core.response_store import (
 )
 from stream_core.stored_json import ending_text, plain_entries, read_ending, read_entries
 from stream_sqlite import leases
+from stream_sqlite.process_lock import ProcessLock
 from stream_sqlite.transactions import Transactions
+
+_logger = logging.getLogger(__name__)
 
 _HEAD = "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending"
 
@@ -39,19 +43,21 @@ class SQLiteResponseStore:
 
     Accepting, taking over and ending are durable. Chunks outlast the end of the process; a power cut may take the
     last of them, as it takes those that were not written yet.
+
+    Args:
+        process: the lock of this process.
     """
 
     chunks_per_write = 1_000
 
-    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+    def __init__(self, writes: Transactions, reads: Transactions, process: ProcessLock) -> None:
         self._writes = writes
         self._reads = reads
+        self._process = process
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port."""
-        if chunks:
-            await self._writes.run(partial(_append, chunks=chunks))
-        return ()
+        return await self._writes.run(partial(_append, chunks=chunks)) if chunks else ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         """See the port."""
@@ -59,7 +65,9 @@ class SQLiteResponseStore:
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         """See the port."""
-        await self._writes.run(partial(leases.renew, owner=owner, until=until, address=address))
+        await self._writes.run(
+            partial(leases.renew, owner=owner, until=until, address=address, process=self._process.name)
+        )
 
     async def release(self, owner: str) -> None:
         """See the port."""
@@ -71,6 +79,9 @@ class SQLiteResponseStore:
 
     async def leases(self) -> Sequence[TaskLease]:
         """See the port."""
+        ended = await self._reads.run(partial(leases.ended_processes, is_gone=self._process.is_gone))
+        if ended:
+            await self._writes.run(partial(leases.lose_all, processes=ended))
         return await self._reads.run(leases.leases)
 
     async def unfinished(self, owner: str) -> Sequence[str]:
@@ -121,19 +132,22 @@ def create(connection: Connection, head: ResponseHead) -> bool:
     return done.rowcount == 1
 
 
-def _append(connection: Connection, chunks: Sequence[Chunk]) -> None:
-    rows = [
-        (
-            chunk.response_id,
-            chunk.last_index,
-            chunk.epoch,
-            chunk.first_index,
-            chunk.began_at,
-            plain_entries(chunk.entries),
-        )
-        for chunk in chunks
-    ]
-    connection.execute(_WRITE_CHUNKS, (orjson.dumps(rows).decode(),))
+def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    try:
+        rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
+    except TypeError:
+        if len(chunks) == 1:
+            _logger.exception("a chunk of response %s is no text that can be kept", chunks[0].response_id)
+            return chunks
+        # It must not keep the others out.
+        return [left for chunk in chunks for left in _append(connection, [chunk])]
+    connection.execute(_WRITE_CHUNKS, (rows,))
+    return ()
+
+
+def _row(chunk: Chunk) -> tuple[object, ...]:
+    entries = plain_entries(chunk.entries)
+    return chunk.response_id, chunk.last_index, chunk.epoch, chunk.first_index, chunk.began_at, entries
 
 
 def _finish(connection: Connection, lease: Lease, ending: Ending, expires_at: float) -> None:

@@ -42,6 +42,7 @@ CREATE TABLE leases (
     lost INTEGER NOT NULL DEFAULT 0,
     forgotten INTEGER NOT NULL DEFAULT 0,
     address TEXT,
+    process TEXT,
     expires_at REAL NOT NULL
 ) STRICT;
 

@@ -13,6 +13,7 @@ from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
 from stream_core.large_texts import LARGE_TEXT_SECONDS
 from stream_core.response_store import StoreUnavailable
 from stream_sqlite.file import FileUnusable, connect, prepare, signing_key
+from stream_sqlite.process_lock import ProcessLock
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
 from stream_sqlite.transactions import Transactions
@@ -33,15 +34,17 @@ class SQLiteStores:
     """
 
     def __init__(self, path: Path, wall_time: Callable[[], float]) -> None:
+        path = path.absolute()  # names like `:memory:` mean something else to SQLite
         prepare(path)
         try:
             with closing(connect(path)) as connection:
                 self.signing_key = signing_key(connection)
+            self._lock = ProcessLock(path)
             self._writes = Transactions(path, writes=True)
             self._reads = Transactions(path, writes=False)
-        except sqlite3.Error as error:
-            raise FileUnusable(f"{error}; it must be a file that this process can write") from error
-        self.responses = SQLiteResponseStore(self._writes, self._reads)
+        except (sqlite3.Error, OSError) as error:
+            raise FileUnusable(f"{error}; this process must be able to write the file, and others beside it") from error
+        self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
@@ -50,6 +53,7 @@ class SQLiteStores:
         """Write what has been asked for, and close the file."""
         self._reads.close()
         self._writes.close()
+        self._lock.release()
 
 
 class SQLiteDeadLetters:

@@ -48,6 +48,8 @@ class AnswerCheck:
         self.epoch = 1
         """The newest that a frame said."""
         self.restarts = 0
+        self.taken_back = 0
+        """Restarts that took text back which the reader had."""
         self.deltas = 0
         self.ended = False
         self.error_code: str | None = None
@@ -189,11 +191,13 @@ class AnswerCheck:
 
     def _cut(self, from_index: int) -> None:
         """Keep the text up to and including `from_index`."""
+        before = self._length
         while self._marks and self._marks[-1][0] > from_index:
             self._marks.pop()
         if from_index >= 0 and (not self._marks or self._marks[-1][0] != from_index):
             self.problem(Kind.PROTOCOL, f"a restart from {from_index}, where no frame of mine ended")
         self._length = self._marks[-1][1] if self._marks else 0
+        self.taken_back += self._length < before
         self._text_is_wrong = self._text_is_wrong and self._length > 0
 
 

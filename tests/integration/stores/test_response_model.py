@@ -1,9 +1,11 @@
-"""Owners, readers and the stores in memory and in DynamoDB, side by side: whatever happens, they answer alike."""
+"""Owners, readers and the stores in memory, in a file and in DynamoDB, side by side: whatever happens, they answer alike."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 from aiobotocore.session import AioSession
@@ -16,11 +18,13 @@ from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
+from stream_sqlite.stores import SQLiteStores
 from tests.dynamodb_emulator.process import dynamodb_emulator
 from tests.integration.aws_emulator import REGION
 from tests.integration.stores.stores import new_name
 from tests.response_model.implementations import Calls, Implementation, InMemory, T
 from tests.response_model.machine import ResponseMachine
+from tests.response_model.system import BEGAN_AT
 
 _PLAYS = settings(
     max_examples=40,
@@ -51,9 +55,42 @@ class InDynamoDB:
         return self._runner.run(call)
 
 
+class InAFile:
+    """The stores in a file, which each task has opened."""
+
+    def __init__(self, path: Path, runner: asyncio.Runner, opened: ExitStack) -> None:
+        self._path = path
+        self._runner = runner
+        self._opened = opened
+        self.sessions: SessionStore = self._open().sessions
+
+    def responses_of_a_task(self) -> ResponseStore:
+        """See `Implementation`."""
+        return self._open().responses
+
+    def run(self, call: Calls[T]) -> T:
+        """See `Implementation`."""
+        return self._runner.run(call)
+
+    def _open(self) -> SQLiteStores:
+        return self._opened.enter_context(closing(SQLiteStores(self._path, lambda: BEGAN_AT)))
+
+
+@pytest.fixture
+def implement_in_files(tmp_path: Path) -> Iterator[Callable[[], Sequence[Implementation]]]:
+    """Makes stores in memory and in files."""
+    with asyncio.Runner() as runner, ExitStack() as opened:
+
+        def implement() -> Sequence[Implementation]:
+            opened.close()
+            return [InMemory(), InAFile(tmp_path / f"{new_name('model')}.db", runner, opened)]
+
+        yield implement
+
+
 @pytest.fixture(scope="module")
 def implement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Sequence[Implementation]]]:
-    """Makes stores of both kinds."""
+    """Makes stores in memory and in DynamoDB."""
     log = tmp_path_factory.mktemp("emulator") / "emulator.log"
     with dynamodb_emulator(log) as emulator, asyncio.Runner() as runner:
         opening = AioSession().create_client(
@@ -71,7 +108,17 @@ def implement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[],
             runner.run(opening.__aexit__(None, None, None))
 
 
-def test_both_stores_answer_alike_whatever_happens(implement: Callable[[], Sequence[Implementation]]) -> None:
+def test_a_file_answers_like_memory_whatever_happens(
+    implement_in_files: Callable[[], Sequence[Implementation]],
+) -> None:
+    class BothStores(ResponseMachine):
+        def implement(self) -> Sequence[Implementation]:
+            return implement_in_files()
+
+    run_state_machine_as_test(BothStores, settings=settings(_PLAYS, max_examples=15))
+
+
+def test_dynamodb_answers_like_memory_whatever_happens(implement: Callable[[], Sequence[Implementation]]) -> None:
     class BothStores(ResponseMachine):
         def implement(self) -> Sequence[Implementation]:
             return implement()

@@ -1,0 +1,44 @@
+"""What has expired takes no memory. All else that these stores promise is in the contract of the stores."""
+
+from __future__ import annotations
+
+from stream_core.large_texts import LARGE_TEXT_SECONDS
+from stream_core.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
+from stream_core.response_store import LIFETIME_SECONDS
+from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message
+
+
+async def test_expired_responses_and_messages_are_dropped_with_the_next_message() -> None:
+    responses = MemoryResponseStore()
+    sessions = MemorySessionStore(responses)
+    stores = Stores(responses, sessions)
+    ended, unfinished = await stores.begin("a"), await stores.begin("a")
+    await stores.write(ended, 0, ["a"])
+    await responses.hand_over(ended)
+    await responses.finish(ended, completed(1), NOW + 300)
+    channel, first = new_channel(), new_message(None)
+    await sessions.accept(channel, first, NOW + 300)
+    assert list(responses._heads) == list(responses._chunks) == [unfinished.response_id, first.response_id]
+    assert not responses._handed_over
+    second = new_message(first)
+    await sessions.accept(channel, second, NOW + LIFETIME_SECONDS)
+    assert list(responses._heads) == [first.response_id, second.response_id]
+    assert list(sessions._sessions) == [channel]
+    await sessions.accept(channel, new_message(second), NOW + LIFETIME_SECONDS + 300)
+    assert first.message_id not in sessions._sessions[channel].entries
+    assert len(sessions._expiries._moments) == len(responses._expiries._moments) == 2
+
+
+async def test_texts_are_dropped_when_their_messages_are_forgotten() -> None:
+    now = NOW
+    texts = MemoryLargeTexts(lambda: now)
+    await texts.put("one", "a")
+    now += 10
+    await texts.put("two", "b")
+    await texts.put("one", "a")
+    now += LARGE_TEXT_SECONDS - 5
+    assert await texts.get("two") == "b"
+    now += 5
+    assert await texts.get("two") is None
+    await texts.put("three", "c")
+    assert list(texts._texts) == ["three"]

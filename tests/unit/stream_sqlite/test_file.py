@@ -1,0 +1,213 @@
+"""The file: who may read it, which one is refused at the start, and what it says when it can't be used later."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
+from stream_sqlite import file
+from stream_sqlite.file import FileUnusable
+from stream_sqlite.stores import SQLiteStores
+from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
+
+LETTER = DeadLetter("r1", "t:a:s", "m1", 3, "attempts_exhausted", NOW)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".evenflow" / "evenflow.db"
+
+
+@pytest.fixture
+def opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SQLiteStores]:
+    """Stores that wait for another process only for a moment."""
+    monkeypatch.setattr(file, "BUSY_SECONDS", 0.02)
+    with closing(SQLiteStores(path, lambda: NOW)) as stores:
+        yield stores
+
+
+@pytest.fixture
+def stores(opened: SQLiteStores) -> Stores:
+    return Stores(opened.responses, opened.sessions)
+
+
+def count(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
+
+
+# -- at the start ------------------------------------------------------------------------------------------------
+
+
+async def test_only_the_owner_reads_what_people_said(path: Path, stores: Stores) -> None:
+    await stores.begin("a")
+    modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()}
+    assert {"evenflow.db", "evenflow.db-wal", "evenflow.db-shm"} < modes.keys()
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_whoever_opens_the_file_signs_with_the_same_key(path: Path, opened: SQLiteStores, tmp_path: Path) -> None:
+    with (
+        closing(SQLiteStores(path, lambda: NOW)) as same,
+        closing(SQLiteStores(tmp_path / "b.db", lambda: NOW)) as other,
+    ):
+        assert same.signing_key == opened.signing_key
+        assert other.signing_key != opened.signing_key
+        assert len(opened.signing_key) >= 32
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path) -> None:
+    SQLiteStores(path, lambda: NOW).close()
+    change(path, "PRAGMA user_version=99")
+    before = path.read_bytes()
+    with pytest.raises(FileUnusable, match=r"it has version 99 of the tables.* move the file away"):
+        SQLiteStores(path, lambda: NOW)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.db"
+    change(path, "CREATE TABLE theirs (x)")
+    with pytest.raises(FileUnusable, match="another program's database"):
+        SQLiteStores(path, lambda: NOW)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 4_096], ids=["text", "torn"]
+)
+def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "evenflow.db"
+    path.write_bytes(content)
+    with pytest.raises(FileUnusable, match="a file that this process can write"):
+        SQLiteStores(path, lambda: NOW)
+    assert path.read_bytes() == content
+
+
+def test_where_no_file_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    for path in (tmp_path / "taken" / "evenflow.db", tmp_path):
+        with pytest.raises(FileUnusable, match="a file that this process can write"):
+            SQLiteStores(path, lambda: NOW)
+
+
+# -- later -------------------------------------------------------------------------------------------------------
+
+
+async def test_while_another_process_writes_for_long_the_store_is_unavailable(
+    path: Path, opened: SQLiteStores, stores: Stores
+) -> None:
+    lease = await stores.begin("a")
+    channel, message = new_channel(), new_message(None)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match=r"evenflow\.db: database is locked"):
+            await opened.sessions.accept(channel, message, NOW)
+        with pytest.raises(StoreUnavailable):
+            await opened.responses.append([chunk(lease, 0, ["a"])])
+        with pytest.raises(DeadLettersUnavailable):
+            await opened.dead_letters.send(LETTER)
+        assert await stores.read(lease.response_id) == []
+        other.execute("ROLLBACK")
+    await stores.write(lease, 0, ["a"])
+    assert await stores.read(lease.response_id) == ["a"]
+    assert (await opened.sessions.load(channel, NOW)).last_message_id is None
+
+
+async def test_when_the_disk_is_full_nothing_is_torn_and_what_was_kept_can_be_read(
+    opened: SQLiteStores, stores: Stores
+) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a"])
+    await opened._writes.run(lambda connection: connection.execute("PRAGMA max_page_count=1") and None)
+    with pytest.raises(StoreUnavailable, match="full"):
+        await opened.responses.append([chunk(lease, 1, ["b"]), chunk(lease, 2, ["x" * 100_000])])
+    assert await stores.read(lease.response_id) == ["a"]
+    await opened._writes.run(lambda connection: connection.execute("PRAGMA max_page_count=100000") and None)
+    await stores.write(lease, 1, ["b"])
+    assert await stores.read(lease.response_id) == ["a", "b"]
+
+
+async def test_a_text_that_cant_be_kept_keeps_no_other_out(stores: Stores) -> None:
+    lease, other = await stores.begin("a"), await stores.begin("a")
+    broken = chunk(lease, 0, ["\ud800"])
+    assert list(await stores.responses.append([broken, chunk(other, 0, ["a"])])) == [broken]
+    assert await stores.read(other.response_id) == ["a"]
+
+
+async def test_what_was_asked_for_is_done_before_it_closes(path: Path) -> None:
+    opened = SQLiteStores(path, lambda: NOW)
+    lease = await Stores(opened.responses, opened.sessions).begin("a")
+    opened.close()
+    with pytest.raises(StoreUnavailable, match="is closed"):
+        await opened.responses.head(lease.response_id, NOW)
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["evenflow.db"]
+
+
+async def test_what_has_expired_is_deleted_with_the_next_messages(
+    path: Path, opened: SQLiteStores, stores: Stores
+) -> None:
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a"])
+    await stores.responses.finish(lease, completed(1), NOW + 300)
+    await stores.responses.renew("a", NOW + 10)
+    await opened.large_texts.put("long", "x")
+    await opened.dead_letters.send(LETTER)
+    await opened.sessions.accept(new_channel(), new_message(None), NOW + 299)
+    assert [count(path, table) for table in ("responses", "chunks", "messages")] == [2, 1, 2]
+    await opened.sessions.accept(new_channel(), new_message(None), NOW + 310)
+    assert [count(path, table) for table in ("responses", "chunks", "messages")] == [2, 0, 3]
+    await opened.sessions.accept(new_channel(), new_message(None), NOW + 15 * LIFETIME_SECONDS)
+    tables = ("responses", "messages", "sessions", "leases", "large_texts", "dead_letters")
+    assert [count(path, table) for table in tables] == [1, 1, 1, 0, 0, 0]
+
+
+# -- beside the ledger -------------------------------------------------------------------------------------------
+
+
+async def test_large_texts_are_kept_under_their_names(opened: SQLiteStores) -> None:
+    await opened.large_texts.put("one", "日本語\0" * 100_000)
+    for _ in range(2):
+        await opened.large_texts.put("two", "")
+    assert await opened.large_texts.get("one") == "日本語\0" * 100_000
+    assert await opened.large_texts.get("two") == ""
+    assert await opened.large_texts.get("three") is None
+
+
+async def test_a_dead_letter_is_kept_once(path: Path, opened: SQLiteStores) -> None:
+    for _ in range(2):
+        await opened.dead_letters.send(LETTER)
+    assert count(path, "dead_letters") == 1
+
+
+# -- processes that ended ----------------------------------------------------------------------------------------
+
+
+async def test_the_leases_of_a_process_that_ended_are_lost_at_once(path: Path, opened: SQLiteStores) -> None:
+    killed = SQLiteStores(path, lambda: NOW)
+    left = await Stores(killed.responses, killed.sessions).begin("killed")
+    await killed.responses.renew("killed", NOW + 10)
+    await opened.responses.renew("alive", NOW + 10)
+
+    async def lost() -> dict[str, bool]:
+        return {lease.owner: lease.lost for lease in await opened.responses.leases()}
+
+    assert await lost() == {"killed": False, "alive": False}
+    killed.close()
+    assert await lost() == {"killed": True, "alive": False}
+    assert await opened.responses.take_over(left.response_id, "alive", NOW) is not None
+    with pytest.raises(LeaseLost):
+        await opened.responses.renew("killed", NOW + 10)
