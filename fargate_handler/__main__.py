@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import uvloop
 
 from fargate_handler.adapters import open_adapters
+from fargate_handler.background import Background
 from fargate_handler.deactivation import deactivated
 from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.handler import Handler
@@ -100,7 +101,7 @@ async def _serve_model(settings: HandlerSettings) -> None:
 
 async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave: Leave) -> None:
     """Start it, and let it leave in order when it is asked to; who insists doesn't wait for its answers."""
-    loop = asyncio.get_running_loop()
+    background = Background()
     try:
         await handler.start()
         _logger.info("serving %s, model %s; Ctrl-C leaves", handler.serves, settings.model)
@@ -108,23 +109,30 @@ async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave:
         _logger.info(
             "leaving: running answers finish within %g s; a second signal leaves at once", settings.drain_seconds
         )
-        drain = loop.create_task(handler.drain())
-        hurry = loop.create_task(leave.insisted.wait())
+        drain = background.run(handler.drain())
+        hurry = background.run(leave.insisted.wait())
         await asyncio.wait((drain, hurry), return_when=asyncio.FIRST_COMPLETED)
-        for task in (drain, hurry):
-            task.cancel()
     finally:
         leave.stop()
+        await background.aclose()
         await handler.stop()
 
 
 class Leave:
-    """What asks a handler to leave: a call, or its task's deactivation. Who asks again insists."""
+    """What asks a handler to leave: a signal, a call, or its task's deactivation. A second signal insists."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.insisted = asyncio.Event()
+        self._signalled = False
         self._watching: asyncio.Task[None] | None = None
+
+    def signal(self) -> None:
+        """A signal came. One that follows a deactivation isn't a second one: the drain that began goes on."""
+        if self._signalled:
+            self.insisted.set()
+        self._signalled = True
+        self.asked.set()
 
     def ask(self) -> None:
         """Somebody on this machine asks."""
@@ -146,28 +154,20 @@ class Leave:
 
 @contextmanager
 def _signals(leave: Leave) -> Iterator[None]:
-    """The first SIGTERM or SIGINT asks the process to leave, a second one insists.
-
-    The signal that follows a deactivation isn't a second one: the drain that began goes on.
-    """
-    loop, signalled = asyncio.get_running_loop(), False
-
-    def received() -> None:
-        nonlocal signalled
-        if signalled:
-            leave.insisted.set()
-        signalled = True
-        leave.asked.set()
-
+    """SIGTERM and SIGINT ask the process to leave."""
+    loop = asyncio.get_running_loop()
     for number in _SIGNALS:
-        loop.add_signal_handler(number, received)
+        loop.add_signal_handler(number, leave.signal)
     try:
         yield
     finally:
         # A signal that comes while the process ends would otherwise kill it: its exit status would be wrong.
+        # Between the two calls as well.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def _raise_file_limit(connections: int) -> None:

@@ -28,9 +28,6 @@ from stream_core.stored_json import ending_text
 
 _logger = logging.getLogger(__name__)
 
-MOST_CHUNKS = 25
-"""What BatchWriteItem takes at once."""
-
 
 class DynamoDBResponseStore:
     """See `stream_core.response_store.ResponseStore`.
@@ -44,6 +41,9 @@ class DynamoDBResponseStore:
         on_retry: called for each call that is made again.
     """
 
+    chunks_per_write = 25
+    """What BatchWriteItem takes at once."""
+
     def __init__(self, client: Client, table: str, on_retry: Callable[[], None]) -> None:
         self._client = client
         self._table = table
@@ -53,8 +53,8 @@ class DynamoDBResponseStore:
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """See the port. Each request is made once: the caller will have more to write the next time."""
         left: list[Chunk] = []
-        for first in range(0, len(chunks), MOST_CHUNKS):
-            left += await self._append(chunks[first : first + MOST_CHUNKS])
+        for first in range(0, len(chunks), self.chunks_per_write):
+            left += await self._append(chunks[first : first + self.chunks_per_write])
         return left
 
     async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:

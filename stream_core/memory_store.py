@@ -51,6 +51,8 @@ class _Expiries(Generic[Key]):
 class MemoryResponseStore:
     """Keeps the response buffer (`ResponseStore`)."""
 
+    chunks_per_write = 1_000
+
     def __init__(self) -> None:
         self._heads: dict[str, ResponseHead] = {}
         self._chunks: dict[str, list[Chunk]] = {}

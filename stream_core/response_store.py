@@ -152,8 +152,12 @@ class TaskLease:
 class ResponseStore(Protocol):
     """Where responses are kept for other processes. `now` is in seconds since the epoch.
 
+    `chunks_per_write`: so many chunks make one request of `append`; more in one call wait for each other.
     Every method raises StoreUnavailable.
     """
+
+    @property
+    def chunks_per_write(self) -> int: ...
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """Write chunks, of any responses, in any order; returns those that the store has not taken (yet)."""

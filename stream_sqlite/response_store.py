@@ -48,6 +48,8 @@ class SQLiteResponseStore:
         process: the lock of this process.
     """
 
+    chunks_per_write = 1_000
+
     def __init__(self, writes: Transactions, reads: Transactions, process: ProcessLock) -> None:
         self._writes = writes
         self._reads = reads

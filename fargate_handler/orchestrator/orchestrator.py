@@ -211,14 +211,6 @@ class Orchestrator:
             return await self._elsewhere.cancel(stream)
         return stream.state
 
-    def interrupt_all(self, error: EvenflowError) -> None:
-        """End everything that runs or waits, or is still to begin, with `error`: the drain's time is over."""
-        self._generations.interrupt_all(error)
-
-    def hand_over_all(self) -> None:
-        """Stop everything that runs or waits, or is still to begin, and leave it as it is: other tasks go on with it."""
-        self._generations.hand_over_all()
-
     def lose(self, stream: ResponseStream) -> None:
         """Another task goes on with this response; its readers here follow it there."""
         self._workload.lose(stream)

@@ -21,11 +21,11 @@ from stream_core.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
 
-# What DynamoDB takes in one request.
-_CHUNKS_PER_WRITE = 25
 _WRITES_AT_ONCE = 16
-# An item may have 400 KB, and a character take six bytes there.
-_CHUNK_CHARACTERS = 16_384
+# Writing takes from delivering: thousands of responses are written less often.
+_CHUNKS_PER_SECOND = 2_500
+# An item of DynamoDB may have 400 KB, and a byte of text take six there.
+_CHUNK_BYTES = 16_384
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
@@ -35,11 +35,13 @@ class Recording:
     """One response's way into the store."""
 
     __slots__ = (
+        "began_at",
         "due_at",
         "failures",
         "lease",
         "polls",
         "sent",
+        "sent_bytes",
         "stored_bytes",
         "stream",
         "waiting_since",
@@ -55,7 +57,9 @@ class Recording:
         """The next index that the store does not have."""
         self.sent = written
         """The next index that is not on its way there."""
-        self.stored_bytes = sum(len(entry.encode()) for entry in stream.log.entries[:written] if isinstance(entry, str))
+        self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
+        self.began_at: float | None = None
+        """When the first delta came, in seconds since the epoch; the same in every chunk."""
         self.writing = False
         self.due_at = now
         """Not before, after a write that was not taken."""
@@ -71,42 +75,50 @@ class Recording:
         """How many deltas the store does not have."""
         return self.stream.log.next_index - self.written
 
-    def next_entries(self) -> Sequence[LogEntry]:
-        """What to write next: all that is new, up to the size of a chunk."""
-        entries = self.stream.log.entries[self.written :]
-        size = 0
-        for count, entry in enumerate(entries):
-            size += len(entry) if isinstance(entry, str) else 0
-            if count and size > _CHUNK_CHARACTERS:
-                return entries[:count]
-        return entries
-
-    def send(self, chunk: Chunk) -> None:
-        """This chunk is on its way."""
-        self.sent = chunk.last_index + 1
+    def send(self) -> Sequence[LogEntry]:
+        """What to write next, which is on its way from now on: all that is new, up to the size of a chunk."""
+        log = self.stream.log
+        entries = log.entries[self.written :]
+        self.sent_bytes = log.text_bytes
+        if self.sent_bytes - self.stored_bytes > _CHUNK_BYTES:
+            entries = self._cut(entries)
+        self.sent = self.written + len(entries)
         if self.waiting_since is not None:
             self.writing_since, self.waiting_since = self.waiting_since, None
+        return entries
+
+    def _cut(self, entries: list[LogEntry]) -> list[LogEntry]:
+        """The first of them, up to the size of a chunk; one at least."""
+        self.sent_bytes = self.stored_bytes
+        for count, entry in enumerate(entries):
+            size = _size(entry)
+            if count and self.sent_bytes + size - self.stored_bytes > _CHUNK_BYTES:
+                return entries[:count]
+            self.sent_bytes += size
+        return entries
 
     def take_back(self) -> None:
         """What was on its way did not arrive."""
         self.sent = self.written
         self.waiting_since = self.writing_since
 
-    def take_note(self, chunk: Chunk) -> None:
-        """The store has this chunk."""
+    def take_note(self) -> None:
+        """The store has what was on its way."""
         self.failures = 0
-        self.written = chunk.last_index + 1
-        self.stored_bytes += sum(len(entry.encode()) for entry in chunk.entries if isinstance(entry, str))
+        self.written = self.sent
+        self.stored_bytes = self.sent_bytes
 
 
 class ResponseRecorder:
     """The write-behind between the logs of this node and the store.
 
-    The first delta and the end of a response are written at once, everything between about every `store_interval_ms`,
-    longer while the delivery clock is stretched. A response has at most one write on its way, so a slow store makes for
-    larger chunks rather than more of them, and order keeps itself. What the store does not take is written again with
-    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting, `behind` is true and new
-    messages are refused. A response that could not be written until it expires is given up, and counted.
+    The first delta and the end of a response are written at once, everything between about every
+    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of responses
+    are written. A response has at most one write on its way, so a slow store makes for larger chunks
+    rather than more of them, and order keeps itself. What the store does not take is written again with
+    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting, `behind` is
+    true and new messages are refused. A response that could not be written until it expires is given up,
+    and counted.
 
     Args:
         wall_time: seconds since the epoch, for what other machines read; `monotonic` for everything else.
@@ -236,7 +248,7 @@ class ResponseRecorder:
     @property
     def _interval(self) -> float:
         stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
-        return self._limits.store_interval_ms / 1000 * stretch
+        return max(self._limits.store_interval_ms / 1000 * stretch, len(self._recordings) / _CHUNKS_PER_SECOND)
 
     def _hurry(self, recording: Recording) -> None:
         # Many responses may begin or end in one turn of the loop: they share requests.
@@ -263,8 +275,9 @@ class ResponseRecorder:
             elif log.closed:
                 recording.writing = True
                 self._background.run(self._finish(recording))
-        for first in range(0, len(growing), _CHUNKS_PER_WRITE):
-            self._background.run(self._write(growing[first : first + _CHUNKS_PER_WRITE]))
+        most = self._responses.chunks_per_write
+        for first in range(0, len(growing), most):
+            self._background.run(self._write(growing[first : first + most]))
 
     async def _write(self, recordings: Sequence[Recording]) -> None:
         async with self._slots:
@@ -273,7 +286,7 @@ class ResponseRecorder:
             left = await self._append(chunks)
         now = self._monotonic()
         not_taken = {chunk.response_id for chunk in left}
-        for recording, chunk in zip(recordings, chunks, strict=True):
+        for recording in recordings:
             recording.writing = False
             if not self._is_ours(recording):
                 continue
@@ -281,7 +294,7 @@ class ResponseRecorder:
                 recording.take_back()
                 self._try_later(recording, now)
                 continue
-            recording.take_note(chunk)
+            recording.take_note()
             self._delays.record((now - recording.writing_since) * 1000)
             if recording.stream.log.closed:
                 self._hurry(recording)
@@ -297,11 +310,11 @@ class ResponseRecorder:
             return chunks
 
     def _chunk(self, recording: Recording) -> Chunk:
-        began_at = self._wall_time() - self._ago(recording.stream.first_delta_at)
-        lease = recording.lease
-        chunk = Chunk(lease.response_id, lease.epoch, recording.written, recording.next_entries(), began_at)
-        recording.send(chunk)
-        return chunk
+        lease, first_delta_at, began_at = recording.lease, recording.stream.first_delta_at, recording.began_at
+        if began_at is None:
+            began_at = self._wall_time() - self._ago(first_delta_at)
+            recording.began_at = began_at if first_delta_at is not None else None
+        return Chunk(lease.response_id, lease.epoch, recording.written, recording.send(), began_at)
 
     def _ago(self, moment: float | None) -> float:
         return self._monotonic() - moment if moment is not None else 0.0
@@ -377,6 +390,10 @@ class ResponseRecorder:
             if stream.unread_since is not None:
                 # A poll is counted when it begins, and may wait so long: only then the grace period does begin.
                 stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000
+
+
+def _size(entry: LogEntry) -> int:
+    return len(entry.encode()) if isinstance(entry, str) else 0
 
 
 def _ending(stream: ResponseStream, ended_at: float) -> Ending:

@@ -6,11 +6,10 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fargate_handler.adapters import Stores
+from fargate_handler.adapters import memory_stores
 from stream_aws.tables import TableNames
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.local_server import LocalServer, LocalServers
 from tests.integration.server_process import ServerProcess
@@ -82,15 +81,28 @@ class Deployment(Tables):
         return server
 
 
+# Long, so that a busy machine loses none; what a test waits for is turned, not slept.
+_LEASE_SECONDS = 60
+
+
+async def _lease_runs_out(serve: LocalServers) -> None:
+    # One of the others sees it within half a second.
+    await serve.time_passes(_LEASE_SECONDS + 1)
+
+
 @dataclass(frozen=True)
 class AwsDeployment(Tables):
     """Tasks in the test's loop, on tables."""
 
     serve: LocalServers
 
+    async def lease_runs_out(self) -> None:
+        """Let so much time pass that the answers of a task that is gone are another's."""
+        await _lease_runs_out(self.serve)
+
     async def handler(self, **settings: object) -> LocalServer:
         """Start one."""
-        return await self.serve(self.environment, **{**self.settings, **settings})
+        return await self.serve(self.environment, **{**self.settings, "lease_seconds": _LEASE_SECONDS, **settings})
 
     async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
         """Start so many."""
@@ -102,13 +114,18 @@ class LocalDeployment:
 
     def __init__(self, serve: LocalServers) -> None:
         self.serve = serve
-        responses = MemoryResponseStore()
-        self.stores = Stores(MemorySessionStore(responses), responses, responses)
+        self.stores = replace(memory_stores(), outlives_process=True)
         self._keys = f"k1:{secrets.token_hex(32)}"
 
-    async def handler(self, **settings: object) -> LocalServer:
+    async def lease_runs_out(self) -> None:
+        """Let so much time pass that the answers of a task that is gone are another's."""
+        await _lease_runs_out(self.serve)
+
+    async def handler(self, environment: Mapping[str, str] | None = None, **settings: object) -> LocalServer:
         """Start one."""
-        return await self.serve(stores=self.stores, **{"token_keys": self._keys, **settings})
+        return await self.serve(
+            environment, stores=self.stores, **{"token_keys": self._keys, "lease_seconds": _LEASE_SECONDS, **settings}
+        )
 
     async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
         """Start so many."""

@@ -69,6 +69,7 @@ class _Port:
 
     def __init__(self, port: Any, cut_off: Callable[[], bool]) -> None:
         self._port, self._cut_off = port, cut_off
+        self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
         called = getattr(self._port, name)
@@ -76,7 +77,11 @@ class _Port:
             return called
 
         async def call(*arguments: Any, **options: Any) -> Any:
-            answer = None if self._cut_off() else await called(*arguments, **options)
+            self.calls += 1
+            try:
+                answer = None if self._cut_off() else await called(*arguments, **options)
+            finally:
+                self.calls -= 1
             return await asyncio.Future() if self._cut_off() else answer
 
         return call
@@ -117,6 +122,7 @@ class LocalServer(Server):
         self._serving = asyncio.Event()
         self._vanished = False
         self._handler: _Handler | None = None
+        self._leases: _Port | None = None
         self._metrics = Metrics()
         self._running: asyncio.Task[None] | None = None
 
@@ -159,13 +165,21 @@ class LocalServer(Server):
             if adapters.ecs_task is not None:
                 self._leave.when(deactivated(adapters.ecs_task))
             await program.serve_until_asked(settings, handler, self._leave)
+            # With the process its sockets would end.
+            self._break_websockets()
         finally:
             await opened.__aexit__(None, None, None)
 
     def _within_reach(self, stores: Stores) -> Stores:
         ports = {name: getattr(stores, name) for name in _PORTS}
         cut_off = {name: _Port(port, lambda: self._vanished) for name, port in ports.items() if port is not None}
+        self._leases = cut_off["leases"]
         return replace(stores, **cut_off)
+
+    @property
+    def renews(self) -> bool:
+        """Whether it waits for the store to take its lease."""
+        return self._leases is not None and self._leases.calls > 0 and not self._vanished
 
     @property
     def handler(self) -> Handler:
@@ -184,7 +198,7 @@ class LocalServer(Server):
 
     def leave(self) -> None:
         """What a signal does: the first asks it to leave, a second one to hurry."""
-        (self._leave.insisted if self._leave.asked.is_set() else self._leave.asked).set()
+        self._leave.signal()
 
     async def ended(self, seconds: float = _STOP_SECONDS) -> None:
         """Wait until it has left."""
@@ -199,13 +213,16 @@ class LocalServer(Server):
         handler._websockets.stop_accepting()
         for site in tuple(handler._http._runner.sites):
             await site.stop()
-        for connection in handler._registry:
-            connection.transport.disconnect(False)
         server = handler._http._runner.server
         for request in server.connections if server is not None else ():
             if request.transport is not None:
                 request.transport.abort()
+        self._break_websockets()
         await handler._source.close()
+
+    def _break_websockets(self) -> None:
+        for connection in self.handler._registry:
+            connection.transport.disconnect(False)
 
     async def stop(self) -> None:
         """Let it leave. What fails in that, and any traceback in its log, are failures of the test that used it."""
@@ -264,12 +281,17 @@ class LocalServers:
         return self._shared
 
     async def time_passes(self, seconds: float) -> None:
-        """Turn their time on, slot by slot, with the sockets' turn between them."""
+        """Turn their time on, slot by slot, with the sockets' turn between them.
+
+        It stands still while a lease is on its way to the store, which takes real time.
+        """
         for _ in range(round(seconds / SLOT_SECONDS)):
             self.time.ahead += SLOT_SECONDS
             for server in self.started:
                 server.turn()
             await asyncio.sleep(0)
+            while any(server.renews for server in self.started):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
 
     async def stop(self) -> None:
         """End them all."""

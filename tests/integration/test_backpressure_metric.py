@@ -18,11 +18,11 @@ from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 
 _PIECES = 30
 # So long that a busy machine's late delivery doesn't join two of them, which is nobody's slowness.
-_GAP_SECONDS = 0.3
+_GAP_SECONDS = 0.15
 # A few of them fill the buffers of a client that doesn't read.
 _PIECE = "x" * 1_500
 _QUICK, _RETURNING, _GONE = 5, 4, 3
-_LAG_SECONDS = 18.0
+_LAG_SECONDS = 60.0
 # Much more than the buffers hold, at once.
 _HISTORY = "x" * 120_000
 
@@ -89,7 +89,9 @@ async def _last_index(session: ChatSession, response_id: str) -> int:
     return last
 
 
-async def _experiences(server: LocalServer, sessions: Sequence[ChatSession]) -> tuple[list[_Experience], ...]:
+async def _experiences(
+    serve: Serve, server: LocalServer, sessions: Sequence[ChatSession]
+) -> tuple[list[_Experience], ...]:
     """Of those that read at once, those that stall until the answer has ended, and those that stall until they are closed."""
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(await _stalled(server, session)) for session in sessions[_QUICK:]]
@@ -97,7 +99,8 @@ async def _experiences(server: LocalServer, sessions: Sequence[ChatSession]) -> 
         await server.until_metric("responses_completed_total", len(sessions))
         slow = list(zip(sessions[_QUICK:], stalled, strict=True))
         returning = await asyncio.gather(*(_read_on(*reader) for reader in slow[:_RETURNING]))
-        await server.until_metric("readers_too_slow_total", _GONE, _LAG_SECONDS + 20)
+        await serve.time_passes(_LAG_SECONDS)
+        await server.until_metric("readers_too_slow_total", _GONE)
         gone = await asyncio.gather(*(_read_on(*reader) for reader in slow[_RETURNING:]))
     return quick, returning, gone
 
@@ -115,7 +118,7 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
             lag_close_seconds=_LAG_SECONDS,
         )
         sessions = [await opened(server) for _ in range(_QUICK + _RETURNING + _GONE)]
-        quick, returning, gone = await _experiences(server, sessions)
+        quick, returning, gone = await _experiences(serve, server, sessions)
         metrics = await server.metrics()
     everybody = quick + returning + gone
     assert [reader.ended for reader in everybody] == [True] * (_QUICK + _RETURNING) + [False] * _GONE

@@ -15,8 +15,8 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, chat_message, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.deployment import Deployment
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.deployment import AwsDeployment
 from tests.integration.faulty_dynamodb import Fault, FaultyDynamoDB, faulty_dynamodb
 from tests.integration.lambda_function import LambdaFunction
 
@@ -27,7 +27,7 @@ _RESPONSE_CALLS = ("BatchWriteItem", "UpdateItem", "Query", "GetItem", "PutItem"
 
 
 @pytest.fixture
-async def dynamodb(emulated_aws: AwsEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
+async def dynamodb(emulated_aws: AwsEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
     """Closed before the servers are stopped, which wouldn't be answered by then."""
     async with faulty_dynamodb(emulated_aws.endpoint) as proxy:
         yield proxy
@@ -35,9 +35,9 @@ async def dynamodb(emulated_aws: AwsEmulator, serve_process: ServeProcess) -> As
 
 
 @pytest.fixture
-def deployment(emulated_aws: AwsEmulator, dynamodb: FaultyDynamoDB, serve_process: ServeProcess) -> Deployment:
+def deployment(emulated_aws: AwsEmulator, dynamodb: FaultyDynamoDB, serve: Serve) -> AwsDeployment:
     tables = emulated_aws.create_tables(f"test{time.monotonic_ns()}")
-    return Deployment(emulated_aws.environment | dynamodb.environment, tables, serve_process)
+    return AwsDeployment(emulated_aws.environment | dynamodb.environment, tables, serve)
 
 
 class Poller:
@@ -78,12 +78,10 @@ class Poller:
                 return body
 
 
-async def test_what_the_socket_gives_the_function_gives_too(
-    process_deployment: Deployment, opened: OpenSession
-) -> None:
-    server = await process_deployment.handler()
+async def test_what_the_socket_gives_the_function_gives_too(deployment: AwsDeployment, opened: OpenSession) -> None:
+    server = await deployment.handler()
     session = await opened(server)
-    function = process_deployment.poll_function()
+    function = deployment.poll_function()
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=120, gap_ms=25, seed=3))
         poller = Poller(function, session, start["response_id"])
@@ -105,17 +103,17 @@ async def test_what_the_socket_gives_the_function_gives_too(
     assert (status, refused["error"]["param"]) == (400, "from_index")
 
 
-async def test_errors_and_refusals_through_the_function(process_deployment: Deployment, opened: OpenSession) -> None:
-    server = await process_deployment.handler(fallback_text="", response_ttl_seconds=5)
+async def test_errors_and_refusals_through_the_function(deployment: AwsDeployment, opened: OpenSession) -> None:
+    server = await deployment.handler(fallback_text="", response_ttl_seconds=2)
     session, stranger = await opened(server), await opened(server)
-    function = process_deployment.poll_function()
+    function = deployment.poll_function()
     posted = (await session.post("m1", None, demo(refuse=1))).json
     poller = Poller(function, session, posted["response_id"])
     body = await poller.whole()
     assert (body["status"], body["metadata"]["error"]["code"]) == ("error", "model_refused")
     assert (await Poller(function, stranger, posted["response_id"]).poll())[0] == 404
     assert (await Poller(function, session, "rsp_nope").poll())[0] == 404
-    await asyncio.sleep(6)
+    await asyncio.sleep(3)
     status, gone = await poller.poll(from_index=0)
     assert (status, gone["error"]["code"]) == (410, "response_expired")
     answer = await asyncio.to_thread(function.call, "GET", f"/chat/message/{posted['response_id']}")
@@ -123,12 +121,12 @@ async def test_errors_and_refusals_through_the_function(process_deployment: Depl
 
 
 async def test_polls_keep_a_response_alive_that_nobody_reads_here(
-    process_deployment: Deployment, opened: OpenSession
+    deployment: AwsDeployment, opened: OpenSession
 ) -> None:
-    server = await process_deployment.handler(grace_seconds=4)
+    server = await deployment.handler(grace_seconds=1.5)
     session = await opened(server)
-    function = process_deployment.poll_function()
-    text = demo(tokens=160, gap_ms=50, seed=4)  # 8 s
+    function = deployment.poll_function()
+    text = demo(tokens=160, gap_ms=20, seed=4)  # 3.2 s
     read = (await session.post("m1", None, text)).json["response_id"]
     other = await opened(server)
     unread = (await other.post("m1", None, text)).json["response_id"]
@@ -145,10 +143,10 @@ async def test_polls_keep_a_response_alive_that_nobody_reads_here(
     assert body["status"] == "cancelled"
 
 
-async def test_a_session_goes_on_at_another_task(process_deployment: Deployment, opened: OpenSession) -> None:
-    first, second = await process_deployment.handlers(2)
+async def test_a_session_goes_on_at_another_task(deployment: AwsDeployment, opened: OpenSession) -> None:
+    first, second = await deployment.handlers(2)
     here = await opened(first)
-    function = process_deployment.poll_function()
+    function = deployment.poll_function()
     posted = (await here.post("m1", None, demo(tokens=5, gap_ms=1, seed=1))).json
     await Poller(function, here, posted["response_id"]).whole()
     there = here.at(second)
@@ -167,12 +165,12 @@ async def test_a_session_goes_on_at_another_task(process_deployment: Deployment,
 
 @pytest.mark.timeout(180)
 async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
-    process_deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+    deployment: AwsDeployment, dynamodb: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    server = await process_deployment.handler(grace_seconds=60)
-    readers = 12
+    server = await deployment.handler(grace_seconds=60)
+    readers = 6
     sessions = [await opened(server) for _ in range(readers)]
-    gap_ms, tokens = 40, 500  # 20 s
+    gap_ms, tokens = 20, 300  # 6 s
 
     async def over_websocket(session: ChatSession, seed: int) -> tuple[str, str, float]:
         async with session.connect() as connection:
@@ -187,16 +185,15 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
     sockets = [asyncio.create_task(over_websocket(session, seed)) for seed, session in enumerate(sessions)]
     # A function of its own for each: an execution environment has one request at a time.
     pollers = [
-        Poller(process_deployment.poll_function(), session, await started[seed])
-        for seed, session in enumerate(sessions)
+        Poller(deployment.poll_function(), session, await started[seed]) for seed, session in enumerate(sessions)
     ]
     polls = [asyncio.create_task(poller.whole(retry=True)) for poller in pollers]
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.5)
     throttling = dynamodb.inject(Fault.THROTTLED, *_RESPONSE_CALLS, share=0.3)
-    await asyncio.sleep(10)
+    await asyncio.sleep(2)
     dynamodb.withdraw(throttling)
     await dynamodb.refuse_connections()
-    await asyncio.sleep(5)
+    await asyncio.sleep(1.5)
     await dynamodb.accept_connections()
     for got, wanted, _ in await asyncio.gather(*sockets):
         assert got == wanted
@@ -211,9 +208,9 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
 
 
 async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answers_go_on(
-    process_deployment: Deployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+    deployment: AwsDeployment, dynamodb: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    server = await process_deployment.handler()
+    server = await deployment.handler()
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=60, gap_ms=50, seed=8))
@@ -229,12 +226,12 @@ async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answer
     assert (await server.metrics())["evenflow_store_refused_total"] >= 1
 
 
-async def test_a_leaving_node_has_written_everything(process_deployment: Deployment, opened: OpenSession) -> None:
-    server = await process_deployment.handler(drain_seconds=10)
+async def test_a_leaving_node_has_written_everything(deployment: AwsDeployment, opened: OpenSession) -> None:
+    server = await deployment.handler(drain_seconds=10)
     session = await opened(server)
-    function = process_deployment.poll_function()
+    function = deployment.poll_function()
     response_id = (await session.post("m1", None, demo(tokens=40, gap_ms=20, seed=5))).json["response_id"]
-    server.send_signal()
-    assert await server.ended() == 0
+    server.leave()
+    await server.ended()
     body: Any = await Poller(function, session, response_id).whole()
     assert (body["status"], body["full_text"]) == ("completed", "".join(demo_tokens(5, 40)))

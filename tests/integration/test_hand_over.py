@@ -17,10 +17,11 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, ChatSession, call, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.deployment import Deployment
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
+from tests.integration.deployment import AwsDeployment, Deployment, LocalDeployment
 from tests.integration.ecs_agent import ecs_agent
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
+from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ServerProcess
 from tests.integration.transports import (
     AT_HANDLERS,
@@ -58,8 +59,8 @@ async def _over_obedient_websocket(session: ChatSession, response_id: str, answe
                 raise CutOff("told to reconnect")
 
 
-async def _tell_to_leave(how: str, task: ServerProcess, http: aiohttp.ClientSession) -> None:
-    if how == "signal":
+async def _tell_to_leave(task: LocalServer | ServerProcess, http: aiohttp.ClientSession) -> None:
+    if isinstance(task, ServerProcess):
         task.send_signal()
     else:
         answered = await call(http, "POST", f"{task.http_url}/drain")
@@ -71,13 +72,21 @@ async def _tell_to_leave(how: str, task: ServerProcess, http: aiohttp.ClientSess
 
 @pytest.mark.parametrize("how", ["signal", "drain call"])
 async def test_answers_that_do_not_fit_go_on_at_another_task(
-    how: str, process_deployment: Deployment, opened: OpenSession, http: aiohttp.ClientSession
+    how: str,
+    aws_deployment: AwsDeployment,
+    serve_process: ServeProcess,
+    opened: OpenSession,
+    http: aiohttp.ClientSession,
 ) -> None:
-    leaving = await process_deployment.handler(drain_seconds=3, generations_per_node=1)
-    staying = await process_deployment.handlers(2)
+    # A process is told by a signal.
+    processes = Deployment(aws_deployment.environment, aws_deployment.tables, serve_process)
+    leaving: LocalServer | ServerProcess = await (aws_deployment if how == "drain call" else processes).handler(
+        drain_seconds=1.5, generations_per_node=1
+    )
+    staying = await aws_deployment.handlers(2)
     session, second = await opened(leaving), await opened(leaving)
-    function: Transport = partial(over_function, process_deployment.poll_function())
-    response_id = await _ask(session, demo(tokens=250, gap_ms=40, seed=41))
+    function: Transport = partial(over_function, aws_deployment.poll_function())
+    response_id = await _ask(session, demo(tokens=250, gap_ms=20, seed=41))
     # This one still waits for its turn when the task leaves.
     queued_id = await _ask(second, demo(tokens=20, gap_ms=10, seed=42))
     transports: list[Transport] = [*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values(), _over_obedient_websocket]
@@ -95,14 +104,14 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     await over_websocket(V1, session, response_id, Answer(), 10)
 
     began = time.monotonic()
-    await _tell_to_leave(how, leaving, http)
+    await _tell_to_leave(leaving, http)
     while (health := await call(http, "GET", f"{leaving.http_url}/health")).status == 200:
         assert time.monotonic() - began < 10
     assert (health.status, health.json["status"]) == (503, "draining")
     refused = await session.post("m2", "m1", "x")
     assert (refused.status, refused.error["code"]) == (503, "draining")
     next_id = await _ask(session.at(staying[0]), demo(tokens=5, gap_ms=1, seed=43), "m2", "m1")
-    assert await leaving.ended(3 + _BEHIND_THE_DRAIN) == 0
+    assert not await leaving.ended(_BEHIND_THE_DRAIN)
 
     for answer in await asyncio.gather(*reading):
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(41, 250)), "stop")
@@ -113,112 +122,111 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     assert sum([await task.metric("lease_take_overs_total") for task in staying]) == 2
 
 
-async def test_answers_that_fit_finish_where_they_are(process_deployment: Deployment, opened: OpenSession) -> None:
-    leaving = await process_deployment.handler(drain_seconds=60)
-    staying = await process_deployment.handler()
+async def test_answers_that_fit_finish_where_they_are(deployment: LocalDeployment, opened: OpenSession) -> None:
+    leaving = await deployment.handler(drain_seconds=60)
+    staying = await deployment.handler()
     session = await opened(leaving)
-    response_id = await _ask(session, demo(tokens=100, gap_ms=30, seed=44))
+    response_id = await _ask(session, demo(tokens=100, gap_ms=15, seed=44))
     reading = [
         asyncio.create_task(read_whole(transport, sessions, response_id))
         for transport in AT_HANDLERS.values()
         for sessions in ([session], [session.at(staying)])
     ]
     await over_websocket(V1, session, response_id, Answer(), 5)
-    leaving.send_signal()
+    leaving.leave()
     for answer in await asyncio.gather(*reading):
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(44, 100)), "stop")
         assert (answer.epoch, answer.restarts) == (1, [])
-    assert await leaving.ended() == 0
+    await leaving.ended()
     assert await staying.metric("lease_take_overs_total") == 0
     late = await read_whole(over_polls, [session.at(staying)], response_id)
     assert late.text == "".join(demo_tokens(44, 100))
 
 
 async def test_one_task_after_the_other_leaves_under_the_same_answer(
-    process_deployment: Deployment, opened: OpenSession
+    aws_deployment: AwsDeployment, opened: OpenSession
 ) -> None:
     """Whoever hands over was not lost: a deployment may go through all tasks."""
-    task = await process_deployment.handler(drain_seconds=1)
+    task = await aws_deployment.handler(drain_seconds=0.3)
     session = await opened(task)
-    response_id = await _ask(session, demo(tokens=600, gap_ms=50, seed=45))
-    function: Transport = partial(over_function, process_deployment.poll_function())
+    response_id = await _ask(session, demo(tokens=1_000, gap_ms=40, seed=45))
+    function: Transport = partial(over_function, aws_deployment.poll_function())
     reading = asyncio.create_task(read_whole(function, [session], response_id))
     for _ in range(4):
-        following = await process_deployment.handler(drain_seconds=1)
+        following = await aws_deployment.handler(drain_seconds=0.3)
         await task.until_metric("generations_running", 1, 20)
-        task.send_signal()
-        assert await task.ended() == 0
+        task.leave()
+        await task.ended()
         task = following
+    await aws_deployment.serve.time_passes(40)
     for answer in (await reading, await read_whole(over_polls, [session.at(task)], response_id)):
-        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(45, 600)), "stop")
+        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(45, 1_000)), "stop")
 
 
 async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothing(
-    process_deployment: Deployment, opened: OpenSession
+    deployment: LocalDeployment, opened: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fargate_handler.deactivation._LOOK_SECONDS", (0.01, 0.02))
     async with ecs_agent() as agent:
-        in_ecs = replace(process_deployment, environment={**process_deployment.environment, **agent.environment})
-        leaving = await in_ecs.handler(drain_seconds=3)
-        staying = await process_deployment.handler()
+        leaving = await deployment.handler(agent.environment, drain_seconds=1)
+        staying = await deployment.handler()
         session = await opened(leaving)
-        response_id = await _ask(session, demo(tokens=350, gap_ms=50, seed=46))
+        response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=46))
         reading = [
             asyncio.create_task(read_whole(transport, [session, session.at(staying)], response_id))
             for transport in AT_HANDLERS.values()
         ]
         async with session.connect() as idle:
             agent.last_status = "DEACTIVATING"
-            assert (await idle.next_of("reconnect", seconds=20))["after_ms"] >= 0
-            leaving.send_signal()
+            assert (await idle.next_of("reconnect"))["after_ms"] >= 0
+            leaving.leave()
             assert await idle.closed() == 1001
-        assert await leaving.ended(3 + _BEHIND_THE_DRAIN) == 0
+        await leaving.ended(_BEHIND_THE_DRAIN)
         for answer in await asyncio.gather(*reading):
-            assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(46, 350)), "stop")
+            assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(46, 150)), "stop")
             assert answer.epoch == 2
 
 
 @pytest.fixture
-async def line(emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
+async def line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
     """One task's way to the tables. It is closed before the task is stopped."""
     async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
         yield proxy
 
 
 async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
-    process_deployment: Deployment, line: FaultyDynamoDB, opened: OpenSession
+    aws_deployment: AwsDeployment, line: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    leaving = await replace(
-        process_deployment, environment={**process_deployment.environment, **line.environment}
-    ).handler(drain_seconds=2)
-    staying = await process_deployment.handler()
+    behind_the_line = replace(aws_deployment, environment={**aws_deployment.environment, **line.environment})
+    leaving = await behind_the_line.handler(drain_seconds=0.5, lease_seconds=10)
+    staying = await aws_deployment.handler(lease_seconds=10)
     session = await opened(leaving)
-    response_id = await _ask(session, demo(tokens=400, gap_ms=40, seed=47))
+    response_id = await _ask(session, demo(tokens=200, gap_ms=20, seed=47))
     reading = [
         asyncio.create_task(read_whole(transport, [session, session.at(staying)], response_id))
         for transport in AT_HANDLERS.values()
     ]
     await over_websocket(V1, session, response_id, Answer(), 10)
     await line.refuse_connections()
-    leaving.send_signal()
-    assert await leaving.ended(2 + _BEHIND_THE_DRAIN) == 0
+    leaving.leave()
+    await leaving.ended(_BEHIND_THE_DRAIN)
     # Its lease could not be released, and runs out.
+    await aws_deployment.lease_runs_out()
     for answer in await asyncio.gather(*reading):
-        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(47, 400)), "stop")
+        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(47, 200)), "stop")
 
 
 # -- connections -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("drain_seconds", [30, 4])
-async def test_each_connection_has_its_own_moment_to_go(
-    drain_seconds: int, process_deployment: Deployment, opened: OpenSession
-) -> None:
+async def test_each_connection_has_its_own_moment_to_go(drain_seconds: int, serve: Serve, opened: OpenSession) -> None:
     """Evenly spaced, at the rate at most; closer where three quarters of the drain are too short for that."""
-    leaving = await process_deployment.handler(drain_seconds=drain_seconds, drain_connections_per_second=10)
+    leaving = await serve(drain_seconds=drain_seconds, drain_connections_per_second=10)
     async with AsyncExitStack() as open_ones:
         connections = [await open_ones.enter_async_context((await opened(leaving)).connect()) for _ in range(40)]
-        asked_at = time.monotonic()
-        leaving.send_signal()
+        asked_at = serve.time.monotonic()
+        leaving.leave()
         told = await asyncio.gather(*(connection.next_of("reconnect") for connection in connections))
         slots = [frame["after_ms"] for frame in told]
         gaps = [later - earlier for earlier, later in pairwise(sorted(slots))]
@@ -232,7 +240,12 @@ async def test_each_connection_has_its_own_moment_to_go(
 
         async def stays_for(slot_ms: int, place: int) -> None:
             assert await connections[place].closed() == 1001
-            assert time.monotonic() - asked_at >= slot_ms / 1000
+            assert serve.time.monotonic() - asked_at >= slot_ms / 1000
 
-        await asyncio.gather(*(stays_for(slot, place) for place, slot in enumerate(slots)))
-    assert await leaving.ended() == 0
+        staying = asyncio.gather(*(stays_for(slot, place) for place, slot in enumerate(slots)))
+        while not staying.done():
+            # The drain looks up every 50 ms, in real time.
+            await serve.time_passes(0.3)
+            await asyncio.sleep(0.05)
+        await staying
+    await leaving.ended()

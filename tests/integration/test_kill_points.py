@@ -13,21 +13,23 @@ import pytest
 
 from tests.integration.answer import Answer
 from tests.integration.chat_client import chat_message, open_session
+from tests.integration.conftest import Serve
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import AwsDeployment, Deployment
+from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ServerProcess
 from tests.integration.transports import AT_HANDLERS, CutOff, read_whole
 
 _SEED = 4
-_VICTIMS = 14
-_MESSAGES_EACH = 10
+_VICTIMS = 4
+_MESSAGES_EACH = 36
 _WORDS, _GAP_MS = 20, 150.0
 _ANSWER_SECONDS = _WORDS * _GAP_MS / 1000
 # Every third message is sent so shortly before the kill, or after it, that it is being accepted.
 _ACCEPTING_SECONDS = (-0.01, 0.08)
 # The victims die one after the other.
 _BETWEEN_KILLS = 0.5
-_COME_BACK_SECONDS = (0.0, 8.0)
+_COME_BACK_SECONDS = (0.0, 3.0)
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Client:
         self,
         http: aiohttp.ClientSession,
         victim: ServerProcess,
-        survivors: Sequence[ServerProcess],
+        survivors: Sequence[LocalServer],
         kill_at: float,
         dice: random.Random,
     ) -> None:
@@ -105,13 +107,14 @@ async def _kill(victim: ServerProcess, at: float) -> None:
 
 @pytest.mark.timeout(180)
 async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
-    process_deployment: Deployment, http: aiohttp.ClientSession
+    process_deployment: Deployment, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     dice = random.Random(_SEED)
     async with counting_model() as model:
         victims = await process_deployment.handlers(_VICTIMS, model="openai", model_url=model.url)
+        surviving = AwsDeployment(process_deployment.environment, process_deployment.tables, serve)
         survivors = [
-            await process_deployment.handler(model="openai", model_url=model.url, model_continues=continues)
+            await surviving.handler(model="openai", model_url=model.url, model_continues=continues)
             for continues in (True, False)
         ]
         first_kill = time.monotonic() + _ANSWER_SECONDS + 2
@@ -122,9 +125,10 @@ async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
             for _ in range(_MESSAGES_EACH)
         ]
         async with asyncio.TaskGroup() as group:
-            for victim, kill_at in zip(victims, kills, strict=True):
-                group.create_task(_kill(victim, kill_at))
             running = [group.create_task(client.run()) for client in clients]
+            for victim, kill_at in zip(victims, kills, strict=True):
+                await _kill(victim, kill_at)
+            await surviving.lease_runs_out()
     asked = [client.result() for client in running]
 
     interrupted = [each for each in asked if each.answer.epoch == 2]

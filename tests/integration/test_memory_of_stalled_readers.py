@@ -16,7 +16,7 @@ import pytest
 from stream_core.limits import Limits
 from stream_core.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.raw_websocket import RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.server_process import ServerProcess
@@ -185,8 +185,8 @@ async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve_pro
     _check(memory, ask, len(sessions), _LARGE)
 
 
-async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(write_buffer_bytes=4_096, messages_per_second=1_000)
+async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(write_buffer_bytes=4_096, messages_per_second=1_000)
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(tokens=10_000, gap_ms=0.5))).json["response_id"]
     async with await _websocket(server, session, response_id, 0) as raw:

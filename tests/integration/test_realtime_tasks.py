@@ -9,19 +9,17 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import LocalDeployment
 from tests.integration.realtime_client import Spoken, realtime
 
 pytestmark = pytest.mark.timeout(120)
 
 
-async def test_resumed_at_another_task_with_a_pace_of_its_own(
-    process_deployment: Deployment, opened: OpenSession
-) -> None:
-    here, there = await process_deployment.handlers(2)
+async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: LocalDeployment, opened: OpenSession) -> None:
+    here, there = await deployment.handlers(2)
     session = await opened(here)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=80, gap_ms=40, seed=41), credit=4)
+        response_id = await connection.start("m1", None, demo(tokens=80, gap_ms=20, seed=41), credit=4)
         held = await connection.reach(response_id, 3)
     async with realtime(session.at(there)) as connection:
         started = await connection.resume(response_id, held, epoch=1, credit=3)
@@ -34,14 +32,14 @@ async def test_resumed_at_another_task_with_a_pace_of_its_own(
 
 
 async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
-    process_deployment: Deployment, opened: OpenSession
+    deployment: LocalDeployment, opened: OpenSession
 ) -> None:
-    here, there = await process_deployment.handlers(2, drain_seconds=1.5)
+    here, there = await deployment.handlers(2, drain_seconds=0.5)
     session = await opened(here)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=120, gap_ms=40, seed=42), credit=10_000)
+        response_id = await connection.start("m1", None, demo(tokens=120, gap_ms=20, seed=42), credit=10_000)
         await connection.reach(response_id, 3)
-        here.send_signal()
+        here.leave()
         told = await connection.next_of("reconnect")
         held = connection.spoken[response_id]
     await asyncio.sleep(told["after_ms"] / 1000)
@@ -50,19 +48,20 @@ async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
         spoken = await connection.whole(response_id)
     assert spoken.text == "".join(demo_tokens(42, 120))
     assert not [frame for frame in spoken.restarts if frame["index"] == -1], "nobody begins again after a deployment"
-    assert await here.ended(15) == 0
+    await here.ended()
 
 
-async def test_credit_outlives_the_task_that_answered(process_deployment: Deployment, opened: OpenSession) -> None:
-    here, there = await process_deployment.handlers(2)
+async def test_credit_outlives_the_task_that_answered(deployment: LocalDeployment, opened: OpenSession) -> None:
+    here, there = await deployment.handlers(2)
     session = await opened(here)
-    posted = await session.post("m1", None, demo(tokens=150, gap_ms=40, seed=43))
+    posted = await session.post("m1", None, demo(tokens=150, gap_ms=20, seed=43))
     response_id: str = posted.json["response_id"]
     async with realtime(session.at(there)) as connection:
         await connection.resume(response_id, Spoken(), epoch=1, credit=5)
         await connection.reach(response_id, 4)
-        here.kill()
-        # The next owner begins within the lease; without more credit nothing but the news of it comes.
+        await here.vanish()
+        await deployment.lease_runs_out()
+        # Without more credit nothing but the news of the next owner comes.
         began = await connection.next_of("started", seconds=30)
         assert began["next_index"] in (0, 5)
         came = await connection.silent_for(0.5)

@@ -21,20 +21,21 @@ from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.deployment import SIGNING_KEYS, Deployment
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.deployment import SIGNING_KEYS, AwsDeployment
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
+from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import TEXT, RawWebSocket, text_frame
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.server_process import free_port
 
-_ANSWERS, _READERS_OF_EACH = 64, 16
+_ANSWERS, _READERS_OF_EACH = 16, 8
 _RETURNING = _ANSWERS * _READERS_OF_EACH
-_NEW = 60
+_NEW = 15
 _NEW_GAP_SECONDS = 0.1
-_PER_SECOND = 60
+_PER_SECOND = 30
 _BURST = 2 * _PER_SECOND
 _TOKEN_AGE_SECONDS = 120
-_TOKENS, _GAP_MS = 100, 200
+_TOKENS, _GAP_MS = 60, 100
 _STORE_INTERVAL_MS = 500
 _STORM_SECONDS = 90.0
 
@@ -60,7 +61,7 @@ class _Storm:
     refused: int = 0
     vias: list[str] = field(default_factory=list)
 
-    async def come_back(self, server: ServerProcess, held: _Held) -> Answer:
+    async def come_back(self, server: LocalServer, held: _Held) -> Answer:
         """Try until admitted, as the refusals tell; then read on to the end."""
         while True:
             async with await RawWebSocket.connect(server.ws_port) as raw:
@@ -95,7 +96,7 @@ async def _refusal(raw: RawWebSocket) -> float:
 
 
 @pytest.fixture
-async def line(emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
+async def line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
     """The way to the tables of the task to which everybody comes: it counts. It is closed before the task is stopped."""
     async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
         yield proxy
@@ -108,7 +109,7 @@ def tokens(emulated_aws: AwsEmulator) -> SessionTokens:
     return SessionTokens(parse_signing_keys(secret))
 
 
-async def _ask(owner: ServerProcess, http: aiohttp.ClientSession, tokens: SessionTokens, seed: int) -> _Held:
+async def _ask(owner: LocalServer, http: aiohttp.ClientSession, tokens: SessionTokens, seed: int) -> _Held:
     """Ask for an answer in a session that has been there for a while, and get the beginning of it."""
     channel = Channel("public", "demo", f"storm-{seed}")
     token, _ = tokens.issue(channel, time.time() - _TOKEN_AGE_SECONDS, 3_600)
@@ -119,7 +120,7 @@ async def _ask(owner: ServerProcess, http: aiohttp.ClientSession, tokens: Sessio
     return _Held(token, polled["response_id"], seed, polled["chunk_index"], polled["new_text"])
 
 
-async def _new_clients(server: ServerProcess, opened: OpenSession) -> None:
+async def _new_clients(server: LocalServer, opened: OpenSession) -> None:
     """They come one after the other while the storm is on: none is refused, and each gets its answer."""
 
     async def come(seed: int) -> None:
@@ -146,7 +147,7 @@ def _check_rate(admitted: Sequence[float]) -> None:
 @pytest.mark.parametrize("via", ["peer", "store"])
 async def test_everybody_comes_back_at_once(
     via: str,
-    process_deployment: Deployment,
+    aws_deployment: AwsDeployment,
     line: FaultyDynamoDB,
     tokens: SessionTokens,
     http: aiohttp.ClientSession,
@@ -158,8 +159,8 @@ async def test_everybody_comes_back_at_once(
         "grace_seconds": 60,
         "connections_per_session": _READERS_OF_EACH,
     }
-    owner = await process_deployment.handler(**common, **unreachable)
-    counted = replace(process_deployment, environment={**process_deployment.environment, **line.environment})
+    owner = await aws_deployment.handler(**common, **unreachable)
+    counted = replace(aws_deployment, environment={**aws_deployment.environment, **line.environment})
     server = await counted.handler(**common, returning_connections_per_second=_PER_SECOND)
     asked = await asyncio.gather(*(_ask(owner, http, tokens, seed) for seed in range(_ANSWERS)))
     given_before, before = (await owner.metrics())["evenflow_deltas_delivered_total"], line.requests.copy()

@@ -13,9 +13,10 @@ from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import AwsDeployment, LocalDeployment
 from tests.integration.event_stream import event_id
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.local_server import LocalServer
+from tests.integration.server_process import free_port
 from tests.integration.transports import (
     AT_HANDLERS,
     Refused,
@@ -26,26 +27,24 @@ from tests.integration.transports import (
     over_websocket,
 )
 
-FUNCTION = "function"
-TRANSPORTS = (*AT_HANDLERS, FUNCTION)
+_NOWHERE = f"http://127.0.0.1:{free_port()}"
 
 
-@pytest.fixture(scope="module")
-def tasks(shared_process_deployment: Deployment) -> list[ServerProcess]:
+@pytest.fixture
+async def tasks(deployment: LocalDeployment) -> list[LocalServer]:
     """Three tasks; the first one is asked."""
-    return shared_process_deployment.start(3, readers_per_response=300)
+    return await deployment.handlers(3)
 
 
-@pytest.fixture(scope="module")
-def hidden_task(shared_process_deployment: Deployment) -> ServerProcess:
-    """One more, which no other task can reach."""
-    (server,) = shared_process_deployment.start(1, peer_url=f"http://127.0.0.1:{free_port()}")
-    return server
+@pytest.fixture
+async def tasks_on_tables(aws_deployment: AwsDeployment) -> list[LocalServer]:
+    """Three tasks whose responses the poll function sees."""
+    return await aws_deployment.handlers(3, readers_per_response=300)
 
 
-@pytest.fixture(scope="module")
-def function(shared_process_deployment: Deployment) -> Transport:
-    return partial(over_function, shared_process_deployment.poll_function())
+@pytest.fixture
+def function(aws_deployment: AwsDeployment) -> Transport:
+    return partial(over_function, aws_deployment.poll_function())
 
 
 async def _ask(session: ChatSession, text: str) -> str:
@@ -59,19 +58,28 @@ async def _ask(session: ChatSession, text: str) -> str:
 
 
 @pytest.mark.parametrize("place", ["owner", "other task"])
-@pytest.mark.parametrize("name", TRANSPORTS)
+@pytest.mark.parametrize("name", AT_HANDLERS)
 async def test_come_back_while_it_is_generated_and_after_its_end(
-    name: str, place: str, tasks: list[ServerProcess], opened: OpenSession, function: Transport
+    name: str, place: str, tasks: list[LocalServer], opened: OpenSession
 ) -> None:
-    session = await opened(tasks[0])
-    transport = AT_HANDLERS.get(name, function)
+    await _come_back(AT_HANDLERS[name], tasks[0], tasks[0 if place == "owner" else 1], opened)
+
+
+async def test_come_back_by_the_function(
+    tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
+) -> None:
+    await _come_back(function, *tasks_on_tables[:2], opened)
+
+
+async def _come_back(transport: Transport, owner: LocalServer, task: LocalServer, opened: OpenSession) -> None:
+    session = await opened(owner)
     response_id = await _ask(session, demo(tokens=100, gap_ms=20, seed=11))
     early, late = Answer(), Answer()
     await asyncio.gather(transport(session, response_id, early, 5), over_websocket(V1, session, response_id, late, 2))
     assert early.end is late.end is None
-    there = session.at(tasks[0 if place == "owner" else 1])
+    there = session.at(task)
     await transport(there, response_id, early, None)
-    await tasks[0].until_metric("store_backlog_bytes", 0)
+    await owner.until_metric("store_backlog_bytes", 0)
     await transport(there, response_id, late, None)
     all_of_it = Answer()
     await transport(there, response_id, all_of_it, None)
@@ -80,7 +88,7 @@ async def test_come_back_while_it_is_generated_and_after_its_end(
         assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])
 
 
-async def test_who_has_everything_is_told_not_to_come_again(tasks: list[ServerProcess], opened: OpenSession) -> None:
+async def test_who_has_everything_is_told_not_to_come_again(tasks: list[LocalServer], opened: OpenSession) -> None:
     session = await opened(tasks[0])
     response_id = await _ask(session, demo(tokens=10, gap_ms=5, seed=13))
     answer = Answer()
@@ -90,14 +98,15 @@ async def test_who_has_everything_is_told_not_to_come_again(tasks: list[ServerPr
             assert stream.status == 204
 
 
-async def test_after_its_time_it_is_gone_everywhere(process_deployment: Deployment, opened: OpenSession) -> None:
-    owner, other, third = await process_deployment.handlers(3, response_ttl_seconds=2)
+async def test_after_its_time_it_is_gone_everywhere(aws_deployment: AwsDeployment, opened: OpenSession) -> None:
+    owner, other, third = await aws_deployment.handlers(3, response_ttl_seconds=2)
     session = await opened(owner)
     response_id = await _ask(session, demo(tokens=5, gap_ms=1, seed=14))
-    function: Transport = partial(over_function, process_deployment.poll_function())
+    function: Transport = partial(over_function, aws_deployment.poll_function())
     # The other task has a copy in its memory, the third one never had.
     await over_polls(session.at(other), response_id, Answer(), None)
-    await asyncio.sleep(5)
+    await aws_deployment.serve.time_passes(5)
+    await asyncio.sleep(2)  # the function has its own time
     for task, code, status in (
         (owner, "response_expired", 410),
         (other, "response_expired", 410),
@@ -116,39 +125,39 @@ async def test_after_its_time_it_is_gone_everywhere(process_deployment: Deployme
 
 
 async def test_several_tabs_at_different_tasks(
-    tasks: list[ServerProcess], opened: OpenSession, function: Transport
+    tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
-    session = await opened(tasks[0])
+    session = await opened(tasks_on_tables[0])
     response_id = await _ask(session, demo(tokens=150, gap_ms=15, seed=15))
 
-    async def tab(transport: Transport, task: ServerProcess, late_by: float) -> str:
+    async def tab(transport: Transport, task: LocalServer, late_by: float) -> str:
         await asyncio.sleep(late_by)
         answer = Answer()
         await transport(session.at(task), response_id, answer, None)
         assert answer.finish_reason == "stop"
         return answer.text
 
-    every = [(transport, task) for transport in AT_HANDLERS.values() for task in tasks]
+    every = [(transport, task) for transport in AT_HANDLERS.values() for task in tasks_on_tables]
     tabs = [tab(transport, task, place * 0.1) for place, (transport, task) in enumerate(every)]
-    texts = await asyncio.gather(*tabs, tab(function, tasks[0], 0.5))
+    texts = await asyncio.gather(*tabs, tab(function, tasks_on_tables[0], 0.5))
     assert set(texts) == {"".join(demo_tokens(15, 150))}
 
 
 async def test_fifty_changes_of_transport_and_task_in_one_answer(
-    tasks: list[ServerProcess], opened: OpenSession, function: Transport
+    tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
     dice = random.Random(16)
-    session = await opened(tasks[0])
+    session = await opened(tasks_on_tables[0])
     # Longer than the fifty changes can take; it is cancelled when they are over.
     response_id = await _ask(session, demo(tokens=5_000, gap_ms=10, seed=16))
     answer = Answer()
     for _ in range(50):
         transport = dice.choice([*AT_HANDLERS.values(), function])
-        await transport(session.at(dice.choice(tasks)), response_id, answer, answer.last + dice.randint(1, 3))
+        await transport(session.at(dice.choice(tasks_on_tables)), response_id, answer, answer.last + dice.randint(1, 3))
         assert answer.end is None
-    cancelled = await session.at(tasks[2]).call("POST", f"/chat/message/{response_id}/cancel")
+    cancelled = await session.at(tasks_on_tables[2]).call("POST", f"/chat/message/{response_id}/cancel")
     assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
-    await over_websocket(COMPACT, session.at(tasks[1]), response_id, answer, None)
+    await over_websocket(COMPACT, session.at(tasks_on_tables[1]), response_id, answer, None)
     assert (answer.finish_reason, answer.restarts) == ("cancelled", [])
     whole = Answer()
     await function(session, response_id, whole, None)
@@ -160,7 +169,7 @@ async def test_fifty_changes_of_transport_and_task_in_one_answer(
 
 
 async def test_a_message_again_at_another_task_is_the_same_response(
-    tasks: list[ServerProcess], opened: OpenSession
+    tasks: list[LocalServer], opened: OpenSession
 ) -> None:
     owner, other = tasks[:2]
     before = [await task.metric("tokens_generated_total") for task in (owner, other)]
@@ -185,7 +194,7 @@ async def test_a_message_again_at_another_task_is_the_same_response(
 
 
 @pytest.mark.parametrize("over", ["http", "websocket"])
-async def test_cancel_at_another_task(over: str, tasks: list[ServerProcess], opened: OpenSession) -> None:
+async def test_cancel_at_another_task(over: str, tasks: list[LocalServer], opened: OpenSession) -> None:
     session = await opened(tasks[0])
     there = session.at(tasks[1])
     async with session.connect() as reading:
@@ -207,7 +216,7 @@ async def test_cancel_at_another_task(over: str, tasks: list[ServerProcess], ope
 # -- where it comes from -------------------------------------------------------------------------------------------
 
 
-async def test_a_task_says_from_where_it_has_a_response(tasks: list[ServerProcess], opened: OpenSession) -> None:
+async def test_a_task_says_from_where_it_has_a_response(tasks: list[LocalServer], opened: OpenSession) -> None:
     session = await opened(tasks[0])
     response_id = await _ask(session, demo(tokens=60, gap_ms=20, seed=19))
     assert await _said(session, response_id) == {"owner"}
@@ -215,9 +224,9 @@ async def test_a_task_says_from_where_it_has_a_response(tasks: list[ServerProces
 
 
 async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
-    tasks: list[ServerProcess], hidden_task: ServerProcess, opened: OpenSession
+    tasks: list[LocalServer], deployment: LocalDeployment, opened: OpenSession
 ) -> None:
-    session = await opened(hidden_task)
+    session = await opened(await deployment.handler(peer_url=_NOWHERE))
     response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=20))
     there = session.at(tasks[0])
     assert await _said(there, response_id) == {"store"}
@@ -249,12 +258,12 @@ async def _said(session: ChatSession, response_id: str) -> set[str]:
 @pytest.mark.parametrize("reachable", [True, False])
 async def test_two_hundred_readers_cost_the_store_what_one_does(
     reachable: bool,
-    tasks: list[ServerProcess],
-    hidden_task: ServerProcess,
+    aws_deployment: AwsDeployment,
     emulated_dynamodb: DynamoDBEmulator,
     opened: OpenSession,
 ) -> None:
-    owner, other = tasks[0] if reachable else hidden_task, tasks[1]
+    owner = await aws_deployment.handler(**({} if reachable else {"peer_url": _NOWHERE}))
+    other = await aws_deployment.handler(readers_per_response=300)
 
     async def reads(readers: int, seed: int) -> int:
         session = await opened(owner)

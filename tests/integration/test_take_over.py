@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,11 +18,12 @@ from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import AwsDeployment, Deployment, LocalDeployment
 from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
-from tests.integration.server_process import ROOT, ServerProcess, free_port
+from tests.integration.local_server import LocalServer
+from tests.integration.server_process import ROOT, STATE_SECONDS, free_port
 from tests.integration.transports import (
     AT_HANDLERS,
     WITHOUT_EPOCHS,
@@ -37,10 +37,7 @@ from tests.integration.transports import (
 
 pytestmark = pytest.mark.timeout(180)
 
-_LEASE_SECONDS = 10
 _WORDS = 60
-# Generous: the lease runs out, one of the others sees it within half a second, and then the machine may be busy.
-_RECOVERY_SECONDS = _LEASE_SECONDS + 10
 
 
 @pytest.fixture
@@ -50,14 +47,21 @@ async def model() -> AsyncIterator[CountingModel]:
 
 
 @pytest.fixture
-async def slow_line(emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess) -> AsyncIterator[FaultyDynamoDB]:
+async def slow_line(
+    emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess, serve: Serve
+) -> AsyncIterator[FaultyDynamoDB]:
     """One task's way to the tables, on which a write can be held. It is closed before the task is stopped."""
     async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
         yield proxy
 
 
-def _on(process_deployment: Deployment, line: FaultyDynamoDB) -> Deployment:
-    return replace(process_deployment, environment={**process_deployment.environment, **line.environment})
+@pytest.fixture
+def behind_the_line(
+    aws_deployment: AwsDeployment, slow_line: FaultyDynamoDB, serve_process: ServeProcess
+) -> Deployment:
+    """Processes on the same tables, by way of the line."""
+    environment = {**aws_deployment.environment, **slow_line.environment}
+    return Deployment(environment, aws_deployment.tables, serve_process)
 
 
 async def _ask(session: ChatSession, text: str) -> str:
@@ -67,29 +71,25 @@ async def _ask(session: ChatSession, text: str) -> str:
     return response_id
 
 
-async def _taken_over(tasks: Sequence[ServerProcess], responses: int = 1) -> None:
-    """Wait until one of these tasks has taken so many responses over."""
-    waits = [
-        asyncio.create_task(task.until_metric("lease_take_overs_total", responses, _RECOVERY_SECONDS, at_least=True))
-        for task in tasks
-    ]
-    done, waiting = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waiting:
-        wait.cancel()
-    assert [await wait for wait in done]
+async def _taken_over(deployment: AwsDeployment, tasks: Sequence[LocalServer]) -> None:
+    """Let the lease run out, and wait until one of these tasks has taken the response over."""
+    await deployment.lease_runs_out()
+    async with asyncio.timeout(STATE_SECONDS):
+        while not any([await task.metric("lease_take_overs_total") for task in tasks]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 # -- killed --------------------------------------------------------------------------------------------------------
 
 
 async def test_a_killed_owner_is_missed_by_nobody(
-    process_deployment: Deployment, slow_line: FaultyDynamoDB, opened: OpenSession
+    aws_deployment: AwsDeployment, behind_the_line: Deployment, slow_line: FaultyDynamoDB, opened: OpenSession
 ) -> None:
-    owner = await _on(process_deployment, slow_line).handler()
-    others = await process_deployment.handlers(2)
+    owner = await behind_the_line.handler()
+    others = await aws_deployment.handlers(2)
     session = await opened(owner)
     first, second = (session.at(task) for task in others)
-    function: Transport = partial(over_function, process_deployment.poll_function())
+    function: Transport = partial(over_function, aws_deployment.poll_function())
     whole = "".join(demo_tokens(31, 500))
     response_id = await _ask(session, demo(tokens=500, gap_ms=40, seed=31))
 
@@ -111,7 +111,7 @@ async def test_a_killed_owner_is_missed_by_nobody(
     # What comes from now on is not on record when the owner is lost.
     await over_websocket(V1, session, response_id, ahead, ahead.last + 10)
     owner.kill()
-    await _taken_over(others)
+    await _taken_over(aws_deployment, others)
     last_write.released.set()
     reading.append(asyncio.create_task(read_whole(over_events, [second], response_id, ahead)))
     for answer in await asyncio.gather(*reading):
@@ -128,13 +128,13 @@ async def test_a_killed_owner_is_missed_by_nobody(
             assert answer.text == whole
 
 
-async def test_messages_and_cancels_for_a_dead_owner(process_deployment: Deployment, opened: OpenSession) -> None:
-    owner, other = await process_deployment.handlers(2)
+async def test_messages_and_cancels_for_a_dead_owner(deployment: LocalDeployment, opened: OpenSession) -> None:
+    owner, other = await deployment.handlers(2)
     session, second = await opened(owner), await opened(owner)
-    text = demo(tokens=200, gap_ms=20, seed=32)
+    text = demo(tokens=100, gap_ms=10, seed=32)
     response_id = await _ask(session, text)
     unwanted_id = await _ask(second, demo(tokens=5_000, gap_ms=20, seed=33))
-    owner.kill()
+    await owner.vanish()
     # The message again is the same response, and whoever comes back for it waits for its next owner.
     there = session.at(other)
     again = await there.post("m1", None, text)
@@ -142,10 +142,12 @@ async def test_messages_and_cancels_for_a_dead_owner(process_deployment: Deploym
     # Nobody can be told to cancel, and the client hears that; later there is somebody.
     cancelled = await second.at(other).call("POST", f"/chat/message/{unwanted_id}/cancel")
     assert (cancelled.status, cancelled.error["code"]) == (503, "owner_unreachable")
-    answer = await read_whole(over_polls, [there], response_id)
-    assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(32, 200)), "stop")
+    reading = asyncio.create_task(read_whole(over_polls, [there], response_id))
+    await deployment.lease_runs_out()
+    answer = await reading
+    assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(32, 100)), "stop")
     assert (await there.post("m2", "m1", demo(tokens=1))).status == 202
-    await _taken_over([other], responses=2)
+    await other.until_metric("lease_take_overs_total", 2)
     cancelled = await second.at(other).call("POST", f"/chat/message/{unwanted_id}/cancel")
     assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
     await other.until_metric("generations_running", 0)
@@ -155,18 +157,11 @@ async def test_messages_and_cancels_for_a_dead_owner(process_deployment: Deploym
 
 
 async def test_what_another_owner_makes_of_the_beginning(
-    process_deployment: Deployment, emulated_dynamodb: DynamoDBEmulator, model: CountingModel, opened: OpenSession
+    serve: Serve, model: CountingModel, opened: OpenSession
 ) -> None:
     """It goes on where the text on record ends, which no reader sees, if its model can do that; else it begins again."""
-    beginning_again, continuing = await asyncio.gather(
-        _reader_of_two_owners(process_deployment, model, opened, continues=False),
-        _reader_of_two_owners(
-            replace(process_deployment, tables=emulated_dynamodb.create_tables("continuing")),
-            model,
-            opened,
-            continues=True,
-        ),
-    )
+    beginning_again = await _reader_of_two_owners(LocalDeployment(serve), model, opened, continues=False)
+    continuing = await _reader_of_two_owners(LocalDeployment(serve), model, opened, continues=True)
     assert set(model.calls.values()) == {1}
     kept, restart = beginning_again.restarts
     # The text stands until the new one comes.
@@ -183,19 +178,20 @@ async def test_what_another_owner_makes_of_the_beginning(
 
 
 async def _reader_of_two_owners(
-    process_deployment: Deployment, model: CountingModel, opened: OpenSession, *, continues: bool
+    deployment: LocalDeployment, model: CountingModel, opened: OpenSession, *, continues: bool
 ) -> Answer:
     """What one has who reads what is on record, and whose owner is killed in the middle."""
     settings = {"model": "openai", "model_url": model.url, "model_continues": continues}
     # It can't be reached, so that nobody there has more than is on record.
-    owner = await process_deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
-    other = await process_deployment.handler(**settings)
+    owner = await deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
+    other = await deployment.handler(**settings)
     session = await opened(owner)
-    response_id = await _ask(session, words(_WORDS, 100))
+    response_id = await _ask(session, words(_WORDS, 20))
     there = session.at(other)
     reading = asyncio.create_task(read_whole(partial(over_websocket, V1), [there], response_id))
     await over_websocket(V1, there, response_id, Answer(), 8)
-    owner.kill()
+    await owner.vanish()
+    await deployment.lease_runs_out()
     answer = await reading
     assert model.calls_for(response_id) == ["1:1", "2:2"]
     return answer
@@ -205,7 +201,8 @@ async def _reader_of_two_owners(
 
 
 async def test_what_a_stale_owner_writes_is_read_by_nobody(
-    process_deployment: Deployment,
+    aws_deployment: AwsDeployment,
+    behind_the_line: Deployment,
     emulated_dynamodb: DynamoDBEmulator,
     slow_line: FaultyDynamoDB,
     model: CountingModel,
@@ -213,11 +210,11 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
 ) -> None:
     settings = {"model": "openai", "model_url": model.url}
     # Written seldom, so that the late write covers much of what the next owner writes.
-    owner = await _on(process_deployment, slow_line).handler(store_interval_ms=800, **settings)
-    first, second = await process_deployment.handlers(2, **settings)
+    owner = await behind_the_line.handler(store_interval_ms=800, **settings)
+    first, second = await aws_deployment.handlers(2, **settings)
     session = await opened(owner)
-    response_id = await _ask(session, words(150, 100))
-    function: Transport = partial(over_function, process_deployment.poll_function())
+    response_id = await _ask(session, words(100, 60))
+    function: Transport = partial(over_function, aws_deployment.poll_function())
     at_owner = [
         asyncio.create_task(read_whole(transport, [session] * 3 + [session.at(first)], response_id))
         for transport in AT_HANDLERS.values()
@@ -232,19 +229,19 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
     late_write = slow_line.hold("BatchWriteItem", response_id)
     await late_write.reached.wait()
     with owner.suspended():
-        await _taken_over((first, second))
+        await _taken_over(aws_deployment, (first, second))
         # Behind the marker, which is the next owner's first entry, there is text of its own.
-        head, _ = await _stored(process_deployment, emulated_dynamodb, response_id)
+        head, _ = await _stored(aws_deployment, emulated_dynamodb, response_id)
         await over_websocket(V1, session.at(first), response_id, Answer(), head.starts[2] + 10)
         late_write.released.set()
-        await _until_on_record(process_deployment, emulated_dynamodb, response_id, epoch=1, index=head.starts[2])
+        await _until_on_record(aws_deployment, emulated_dynamodb, response_id, epoch=1, index=head.starts[2])
     # It finds the rest of its answer in its sockets, and doesn't know yet what has happened.
     answers = [*await asyncio.gather(*at_owner), *await asyncio.gather(*elsewhere)]
     for transport in (*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values(), function):
         for task in (owner, first, second):
             answers.append(Answer())
             await transport(session.at(task), response_id, answers[-1], None)
-    right = "".join(word_of(2, 2, number) for number in range(150))
+    right = "".join(word_of(2, 2, number) for number in range(100))
     for answer in answers:
         assert (answer.text, answer.finish_reason) == (right, "stop")
     assert model.calls_for(response_id) == ["1:1", "2:2"]
@@ -255,13 +252,13 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
 
 
 async def _stored(
-    process_deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str
+    deployment: AwsDeployment, dynamodb: DynamoDBEmulator, response_id: str
 ) -> tuple[ResponseHead, list[Chunk]]:
     """What stands in the table, whether or not it counts."""
     client = dynamodb.client("dynamodb")
     answer: Any = await asyncio.to_thread(
         client.query,
-        TableName=process_deployment.tables.responses,
+        TableName=deployment.tables.responses,
         KeyConditionExpression="response_id = :id",
         ExpressionAttributeValues={":id": {"S": response_id}},
         ConsistentRead=True,
@@ -271,12 +268,12 @@ async def _stored(
 
 
 async def _until_on_record(
-    process_deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str, *, epoch: int, index: int
+    deployment: AwsDeployment, dynamodb: DynamoDBEmulator, response_id: str, *, epoch: int, index: int
 ) -> None:
     """Wait until something that was written under this epoch stands in the table at this index or behind it."""
     async with asyncio.timeout(30):
         while True:
-            _, chunks = await _stored(process_deployment, dynamodb, response_id)
+            _, chunks = await _stored(deployment, dynamodb, response_id)
             if any(chunk.epoch == epoch and chunk.last_index >= index for chunk in chunks):
                 return
             await asyncio.sleep(0.05)
@@ -286,26 +283,27 @@ async def _until_on_record(
 
 
 async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven(
-    process_deployment: Deployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
+    aws_deployment: AwsDeployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     sqs = emulated_aws.client("sqs")
-    name = f"{process_deployment.tables.responses}-dead-letters"
+    name = f"{aws_deployment.tables.responses}-dead-letters"
     queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    task = await process_deployment.handler(dead_letters_queue=queue)
+    task = await aws_deployment.handler(dead_letters_queue=queue)
     session = await opened(task)
-    text = demo(tokens=300, gap_ms=40, seed=33)
+    text = demo(tokens=2_000, gap_ms=40, seed=33)
     response_id = await _ask(session, text)
-    function: Transport = partial(over_function, process_deployment.poll_function())
+    function: Transport = partial(over_function, aws_deployment.poll_function())
     polling = asyncio.create_task(read_whole(function, [session], response_id))
     for epoch in (1, 2, 3):
-        await task.until_metric("generations_running", 1, _RECOVERY_SECONDS)
+        await task.until_metric("generations_running", 1)
         # Behind where its owner began, a marker from the second on: text, which is what readers are left with.
-        head, _ = await _stored(process_deployment, emulated_dynamodb, response_id)
+        head, _ = await _stored(aws_deployment, emulated_dynamodb, response_id)
         await _until_on_record(
-            process_deployment, emulated_dynamodb, response_id, epoch=epoch, index=head.starts[epoch] + 1
+            aws_deployment, emulated_dynamodb, response_id, epoch=epoch, index=head.starts[epoch] + 1
         )
-        task.kill()
-        task = await process_deployment.handler(dead_letters_queue=queue)
+        await task.vanish()
+        task = await aws_deployment.handler(dead_letters_queue=queue)
+        await aws_deployment.lease_runs_out()
     there = session.at(task)
     answers = [await polling]
     for transport in AT_HANDLERS.values():
@@ -315,7 +313,7 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
         assert answer.end is not None
         assert checked_error(answer.end)["code"] == "attempts_exhausted"
         assert answer.text
-        assert "".join(demo_tokens(33, 300)).startswith(answer.text)
+        assert "".join(demo_tokens(33, 2_000)).startswith(answer.text)
     assert await task.metric("lease_dead_letters_total") == 1
     assert await task.metric("lease_take_overs_total") == 0
     again = await there.post("m1", None, text)
@@ -323,23 +321,24 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessages"])
     assert attributes["Attributes"]["ApproximateNumberOfMessages"] == "1"
 
-    printed = await asyncio.to_thread(_redrive, process_deployment, name)
+    printed = await asyncio.to_thread(_redrive, aws_deployment, name)
     assert "letters: 1" in printed
     redriven = await there.post("m1", None, text)
     assert redriven.status == 202
     assert redriven.json["response_id"] != response_id
+    await aws_deployment.serve.time_passes(80)
     answer = await read_whole(AT_HANDLERS["websocket"], [there], redriven.json["response_id"])
-    assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(33, 300)), "stop")
+    assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(33, 2_000)), "stop")
 
 
-def _redrive(process_deployment: Deployment, queue: str) -> str:
+def _redrive(deployment: AwsDeployment, queue: str) -> str:
     """`make redrive`; returns what it prints."""
-    tables = process_deployment.tables
+    tables = deployment.tables
     options = ["--env", "test", "--ledger", tables.ledger, "--responses", tables.responses, "--queue", queue]
     done = subprocess.run(
         [sys.executable, "-m", "stream_aws.redrive", *options],
         cwd=ROOT,
-        env={**process_deployment.environment},
+        env={**deployment.environment},
         capture_output=True,
         text=True,
         timeout=30,

@@ -67,6 +67,7 @@ async def _node(aws: AwsEmulator, secret: str, monkeypatch: pytest.MonkeyPatch) 
     """A handler in this process, so that its five minutes can be over at once; and its address."""
     http_port, ws_port = free_ports(2)
     variables = {
+        "EVENFLOW_STORE": "memory",
         "EVENFLOW_HTTP_PORT": str(http_port),
         "EVENFLOW_WS_PORT": str(ws_port),
         "EVENFLOW_TOKEN_KEYS_SECRET": SIGNING_KEYS,

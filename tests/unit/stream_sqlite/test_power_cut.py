@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from stream_core.response_log import LogEntry
+from stream_core.channel import Channel
 from stream_core.response_store import Lease
 from stream_sqlite import transactions
 from stream_sqlite.stores import SQLiteStores
@@ -24,16 +24,32 @@ from tests.integration.stores.stores import NOW, Stores, completed, new_channel,
 CUTS = 24
 
 
+State = list[tuple[object, ...]]
+"""Of each message: the session's last one, whether it has a response, how that ended, and its entries."""
+
+
+async def state(stores: Stores, messages: list[tuple[Channel, str]]) -> State:
+    """What is known of these messages, by channel and response."""
+    known: State = []
+    for channel, response_id in messages:
+        conversation = await stores.sessions.load(channel, NOW)
+        head = await stores.responses.head(response_id, NOW)
+        ending = None if head is None else head.ending
+        known.append((conversation, head is not None, ending, await stores.read(response_id)))
+    return known
+
+
 @dataclass
 class Written:
     """A file that was written step by step, and what it held after each."""
 
     path: Path
     opened: SQLiteStores
-    sizes: list[int] = field(default_factory=list)
-    """Of the log of writes, after each step."""
-    states: list[dict[str, list[LogEntry]]] = field(default_factory=list)
-    """The entries of all responses, after each step."""
+    messages: list[tuple[Channel, str]]
+    sizes: list[int] = field(default_factory=lambda: [0])
+    """Of the log of writes, at the beginning and after each step."""
+    states: list[State] = field(default_factory=list)
+    """What was known then."""
 
     @property
     def stores(self) -> Stores:
@@ -43,30 +59,31 @@ class Written:
     def log(self) -> Path:
         return self.path.with_name(f"{self.path.name}-wal")
 
-    async def step(self, done: Awaitable[object], leases: list[Lease]) -> None:
+    async def step(self, done: Awaitable[object]) -> None:
         await done
         self.sizes.append(self.log.stat().st_size)
-        self.states.append({lease.response_id: await self.stores.read(lease.response_id) for lease in leases})
+        self.states.append(await state(self.stores, self.messages))
 
-    def state_at(self, size: int) -> dict[str, list[LogEntry]]:
+    def state_at(self, size: int) -> State:
         """What must be there when so many bytes of the log are."""
-        whole = sum(reached <= size for reached in self.sizes)
-        return self.states[whole - 1] if whole else {}
+        return self.states[sum(reached <= size for reached in self.sizes) - 1]
 
 
 async def write(path: Path) -> Written:
     """Three answers, each accepted and then written chunk by chunk; the first one ends."""
-    written = Written(path, SQLiteStores(path, lambda: NOW))
-    stores, leases = written.stores, list[Lease]()
-    for _ in range(3):
-        message = new_message(None)
-        leases.append(Lease(message.response_id, message.owner, 1))
-        await written.step(stores.sessions.accept(new_channel(), message, NOW), leases)
+    asked = [(new_channel(), new_message(None)) for _ in range(3)]
+    messages = [(channel, message.response_id) for channel, message in asked]
+    written = Written(path, SQLiteStores(path, lambda: NOW), messages)
+    stores = written.stores
+    written.states.append(await state(stores, messages))
+    for channel, message in asked:
+        await written.step(stores.sessions.accept(channel, message, NOW))
+    leases = [Lease(message.response_id, message.owner, 1) for _, message in asked]
     for index in range(12):
         for lease in leases:
             text = f"{lease.response_id} {index} " * (60 if index % 5 == 4 else 1)
-            await written.step(stores.write(lease, index, [text]), leases)
-    await written.step(stores.responses.finish(leases[0], completed(12), NOW + 300), leases)
+            await written.step(stores.write(lease, index, [text]))
+    await written.step(stores.responses.finish(leases[0], completed(12), NOW + 300))
     return written
 
 
@@ -79,15 +96,11 @@ def copied(written: Written, folder: Path, log: bytes) -> Path:
     return path
 
 
-async def held(path: Path, response_ids: list[str]) -> dict[str, list[LogEntry]]:
-    """What a handler finds that starts after the cut."""
+async def held(path: Path, messages: list[tuple[Channel, str]]) -> State:
+    """What a handler finds that starts after the cut, and can go on with."""
     with closing(SQLiteStores(path, lambda: NOW)) as opened:
         stores = Stores(opened.responses, opened.sessions)
-        found = {
-            response_id: await stores.read(response_id)
-            for response_id in response_ids
-            if await opened.responses.head(response_id, NOW) is not None
-        }
+        found = await state(stores, messages)
         await stores.begin("b")
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -101,12 +114,11 @@ async def test_what_reached_the_disk_is_there_and_nothing_is_torn(tmp_path: Path
     written = await write(tmp_path / "evenflow.db")
     log = written.log.read_bytes()
     assert len(set(written.sizes)) == len(written.sizes), "each step wrote to the log"
-    response_ids = list(written.states[-1])
     places = [*(random.randrange(len(log)) for _ in range(CUTS)), *random.sample(written.sizes, 4), len(log)]
     for number, place in enumerate(places):
         tail = random.randbytes(len(log) - place) if garbled else b""
         path = copied(written, tmp_path / str(number), log[:place] + tail)
-        assert await held(path, response_ids) == written.state_at(place), f"cut at {place}"
+        assert await held(path, written.messages) == written.state_at(place), f"cut at {place}"
     written.opened.close()
 
 

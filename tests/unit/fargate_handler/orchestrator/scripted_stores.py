@@ -74,6 +74,8 @@ class Network:
 class ScriptedResponseStore:
     """`refuses` says which chunks it does not take; `says_refused` which of those that it took it says it hasn't."""
 
+    chunks_per_write = 25
+
     def __init__(self, behind: ResponseStore) -> None:
         self._behind = behind
         self.network = Network()

@@ -192,7 +192,7 @@ class Task:
     async def hand_over(self) -> None:
         """Leave as a drained task does; it takes time."""
         self.orchestrator.stop_accepting()
-        self.orchestrator.hand_over_all()
+        self.workload.generations.hand_over_all()
         await settle()
         await self.recorder.drain(self.clock.now + 5.0)
         await self.keeper.release()
@@ -201,7 +201,7 @@ class Task:
         """End what runs, and see that nothing is left behind."""
         self.shared.sessions.network.release()
         await settle()
-        self.orchestrator.interrupt_all(LEAVING)
+        self.workload.generations.interrupt_all(LEAVING)
         await settle()
         self.assert_idle()
 

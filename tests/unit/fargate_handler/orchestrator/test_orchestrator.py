@@ -12,16 +12,15 @@ from fargate_handler.token_sources.port import TokenSource
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.conversation import Turn
-from stream_core.errors import Conflict, EvenflowError, Gone, Overloaded, RateLimited, UpstreamFailed
+from stream_core.errors import Conflict, EvenflowError, Gone, RateLimited, UpstreamFailed
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import Metric
 from stream_core.response_state import ResponseState
 from stream_core.response_stream import ResponseStream
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import LEAVING, Task
 from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
-LEAVING = Overloaded("leaving", code="draining")
 
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -57,6 +56,11 @@ class Node:
         with pytest.raises(EvenflowError) as refused:
             await self.send(message_id, previous, session=session, tenant=tenant)
         return refused.value.code
+
+    async def leave(self) -> None:
+        """End what runs, with an error."""
+        self.task.workload.generations.interrupt_all(LEAVING)
+        await settle()
 
     def count(self, metric: Metric) -> int:
         return self.metrics.counter(metric).value
@@ -102,8 +106,7 @@ async def test_responses_have_ids_that_nobody_guesses() -> None:
     ids = {(await node.send(f"m{n}", f"m{n - 1}" if n else None)).stream.response_id for n in range(50)}
     assert len(ids) == 50
     assert all(len(response_id) == len("rsp_") + 32 for response_id in ids)
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_failures_retries_and_degraded_answers_are_counted() -> None:
@@ -138,8 +141,7 @@ async def test_the_same_message_again_is_the_same_response_at_any_time_and_nothi
 async def test_the_same_message_id_in_another_session_is_another_message() -> None:
     node = Node()
     assert (await node.send("m1", session="a")).stream is not (await node.send("m1", session="b")).stream
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_a_session_that_is_forgotten_here_is_read_from_the_ledger() -> None:
@@ -153,8 +155,7 @@ async def test_a_session_that_is_forgotten_here_is_read_from_the_ledger() -> Non
     assert node.orchestrator.last_message_id(first.channel) is None
     assert await node.send("m1", session="s") == Submission(first, duplicate=True)
     assert not (await node.send("m2", "m1", session="s")).duplicate
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_a_message_known_for_too_long_is_gone() -> None:
@@ -176,8 +177,7 @@ async def test_a_message_out_of_order_is_refused_with_what_is_expected() -> None
     assert refusal.value.to_object()["expected"] == "m1"
     assert node.orchestrator.last_message_id(Channel("t", "demo", "s")) == "m1"
     assert node.orchestrator.last_message_id(Channel("t", "demo", "nobody")) is None
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_the_model_is_told_what_was_said_before_but_not_what_stood_in_for_it() -> None:
@@ -199,8 +199,7 @@ async def test_the_model_is_told_what_was_said_before_but_not_what_stood_in_for_
         Turn("user", "two?"),
         Turn("user", "three?"),
     )
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_what_was_delivered_before_an_answer_failed_is_remembered_so_that_the_model_can_go_on() -> None:
@@ -213,8 +212,7 @@ async def test_what_was_delivered_before_an_answer_failed_is_remembered_so_that_
     await node.send("m2", "m1", text="Go on.")
     await settle()
     assert [turn.text for turn in node.source.calls[1].request.turns] == ["Tell me a story.", "Once upon", "Go on."]
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_refusals_are_counted_by_their_code() -> None:
@@ -226,8 +224,7 @@ async def test_refusals_are_counted_by_their_code() -> None:
     await node.refusal("m1", session="b", tenant="third")
     refused = node.metrics.labelled(catalogue.MESSAGES_REFUSED)
     assert (refused.value, refused.by_label) == (3, {"tenant_in_flight": 2, "queue_full": 1})
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_of_a_message_that_replaces_the_last_one_the_model_sees_one_question() -> None:
@@ -240,8 +237,7 @@ async def test_of_a_message_that_replaces_the_last_one_the_model_sees_one_questi
     await node.send("m2", "m1", text="one?", replaces="m1")
     await settle()
     assert node.source.calls[1].request.turns == (Turn("user", "one?"),)
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_a_tenant_has_all_that_the_node_takes_unless_it_is_given_a_cap() -> None:
@@ -249,8 +245,7 @@ async def test_a_tenant_has_all_that_the_node_takes_unless_it_is_given_a_cap() -
     for number in range(400):
         await node.send("m1", session=f"s{number}")
     assert await node.refusal("m1", session="one more") == "queue_full"
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 # -- quotas and queue ------------------------------------------------------------------------------------------------
@@ -264,8 +259,7 @@ async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affect
     await node.orchestrator.cancel(streams[0])
     await settle()
     assert (await node.send("m1", session="s2")).stream
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_beyond_the_generations_at_once_messages_wait_and_beyond_the_queue_they_are_refused() -> None:
@@ -283,8 +277,7 @@ async def test_beyond_the_generations_at_once_messages_wait_and_beyond_the_queue
     assert running.state is ResponseState.COMPLETED
     assert [stream.state for stream in waiting] == [ResponseState.STREAMING, ResponseState.QUEUED]
     assert node.metrics.distribution(catalogue.QUEUE_WAIT).total == pytest.approx(1500, abs=30)
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_a_refused_message_leaves_nothing_behind_and_can_come_again() -> None:
@@ -295,8 +288,7 @@ async def test_a_refused_message_leaves_nothing_behind_and_can_come_again() -> N
     node.source.calls[0].finish()
     await settle()
     assert not (await node.send("m1", session="b")).duplicate
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_waiting_messages_of_several_tenants_take_turns() -> None:
@@ -324,8 +316,7 @@ async def test_a_waiting_message_can_be_cancelled_and_frees_its_place() -> None:
     assert waiting.state is ResponseState.CANCELLED
     assert node.page["queue.depth"] == 0
     assert (await node.send("m1", session="c")).stream.state is ResponseState.QUEUED
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
 
 
 async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
@@ -352,8 +343,7 @@ async def test_a_response_begun_and_cancelled_in_the_same_moment_frees_its_place
     await settle()
     assert not node.orchestrator.busy
     assert (await node.send("m1", session="b")).stream.state is ResponseState.STREAMING
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
     assert not node.orchestrator.busy
 
 
@@ -389,8 +379,7 @@ async def test_when_the_drain_is_over_everything_ends_with_its_error() -> None:
     node = Node(Limits(generations_per_node=1))
     streams = [(await node.send("m1", session=name)).stream for name in ("a", "b", "c")]
     await settle()
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
     assert [stream.state for stream in streams] == [ResponseState.ERROR] * 3
     assert all(stream.error is not None and stream.error["code"] == "draining" for stream in streams)
     assert not node.orchestrator.busy
@@ -480,8 +469,7 @@ async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_
         await traffic.do(action, which)
         assert node.page["generations.running"] <= at_once
         assert node.page["queue.depth"] <= depth
-    node.orchestrator.interrupt_all(LEAVING)
-    await settle()
+    await node.leave()
     assert not node.orchestrator.busy
     assert node.source.open_calls == 0
     assert node.page["queue.depth"] == node.page["generations.running"] == 0

@@ -216,3 +216,27 @@ async def test_the_backlog_counts_what_the_store_has_not_got(node: Node) -> None
     await node.time(2.0)
     assert node.recorder.backlog_bytes == 0
     assert node.count(catalogue.STORE_DELTAS_LOST) == 0
+
+
+async def test_many_responses_are_written_less_often_and_their_first_delta_and_end_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(response_recorder, "_CHUNKS_PER_SECOND", 10)
+    node = await started(Limits())
+    streams = [await node.begin(f"r{number}") for number in range(20)]
+    for stream in streams:
+        stream.push("first")
+    await settle()
+    assert await node.stored("r0") == ["first"]
+    await node.time(INTERVAL)
+    node.responses.requests.clear()
+    for _ in range(100):
+        for stream in streams:
+            stream.push("x" * 50)  # longer than a batch: a delta
+        await node.time(0.1)
+    assert 4 * 20 <= sum(map(len, node.responses.requests)) <= 6 * 20
+    for stream in streams:
+        stream.complete("stop", None)
+    await settle()
+    assert not node.recorder.busy
+    assert await node.stored("r0") == streams[0].log.entries

@@ -243,7 +243,7 @@ async def test_whatever_runs_waits_or_is_being_accepted_is_handed_over_and_goes_
     sending = asyncio.create_task(a.send("m1", channel=channels[2]))
     await settle()
     a.orchestrator.stop_accepting()
-    a.orchestrator.hand_over_all()
+    a.workload.generations.hand_over_all()
     await settle()
     assert a.orchestrator.busy, "one is still being accepted"
     a.sessions.network.release()
