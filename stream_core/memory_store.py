@@ -1,5 +1,6 @@
 """The stores in the memory of one process: what the ports mean, in plain Python.
 
+The methods of a store do what the port says that its class names.
 What has expired is dropped when a message is accepted, so that memory doesn't grow for ever.
 """
 
@@ -69,14 +70,12 @@ class MemoryResponseStore:
         self._expiries.add(head.expires_at, head.response_id)
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """See the port."""
         for chunk in chunks:
             if (known := self._chunks.get(chunk.response_id)) is not None:
                 known.append(chunk)
         return ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
-        """See the port."""
         head = self._heads.get(lease.response_id)
         if head is None or head.lease != lease:
             raise LeaseLost(f"response {lease.response_id} is another owner's now; its ending was not written")
@@ -85,7 +84,6 @@ class MemoryResponseStore:
             self._expiries.add(expires_at, lease.response_id)
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
-        """See the port."""
         known = self._leases.get(owner, TaskLease(owner, until, address=address))
         if known.lost or owner in self._forgotten:
             raise LeaseLost(f"the lease of {owner} is lost; take another name")
@@ -93,30 +91,24 @@ class MemoryResponseStore:
             self._leases[owner] = TaskLease(owner, until, address=address)
 
     async def release(self, owner: str) -> None:
-        """See the port."""
         if (known := self._leases.get(owner)) is not None:
             self._leases[owner] = replace(known, lost=True)
 
     async def lease(self, owner: str) -> TaskLease | None:
-        """See the port."""
         return self._leases.get(owner)
 
     async def leases(self) -> Sequence[TaskLease]:
-        """See the port."""
         return tuple(self._leases.values())
 
     async def unfinished(self, owner: str) -> Sequence[str]:
-        """See the port."""
         return [head.response_id for head in self._heads.values() if head.owner == owner and head.ending is None]
 
     async def forget(self, owner: str) -> None:
-        """See the port."""
         if (known := self._leases.get(owner)) is not None and known.lost:
             del self._leases[owner]
             self._forgotten.add(owner)
 
     async def hand_over(self, lease: Lease) -> None:
-        """See the port."""
         head = self._heads.get(lease.response_id)
         if head is None or head.lease != lease:
             raise LeaseLost(f"response {lease.response_id} is another owner's now")
@@ -125,7 +117,6 @@ class MemoryResponseStore:
             self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        """See the port."""
         head = await self.head(response_id, now)
         if head is None or head.ending is not None:
             return None
@@ -142,12 +133,10 @@ class MemoryResponseStore:
         return replace(left, head=head)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
-        """See the port."""
         head = self._heads.get(response_id)
         return head if head is not None and head.expires_at > now else None
 
     async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
-        """See the port."""
         head = await self.head(response_id, now)
         if head is None:
             return None
@@ -155,7 +144,6 @@ class MemoryResponseStore:
         return head
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        """See the port."""
         head = await self.head(response_id, now)
         if head is None:
             return StoredEntries(from_index, (), None)
@@ -190,13 +178,11 @@ class MemorySessionStore:
         self._expiries: _Expiries[tuple[Channel, str]] = _Expiries()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        """See the port."""
         session = self._session(channel, now)
         entries = in_causal_order(session.last_message_id, tuple(session.entries.values()))
         return StoredConversation(session.last_message_id, entries)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
-        """See the port."""
         self._drop_expired(now)
         session = self._session(channel, now)
         known = session.entries.get(entry.message_id)
@@ -217,7 +203,6 @@ class MemorySessionStore:
         return lease
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
-        """See the port."""
         session = self._sessions.get(channel)
         if session is not None and (entry := session.entries.get(message_id)) is not None:
             session.entries[message_id] = replace(entry, answer=answer, ended=True)
@@ -246,7 +231,6 @@ class MemoryLargeTexts:
         self._texts: dict[str, tuple[float, str]] = {}
 
     async def put(self, name: str, text: str) -> None:
-        """See the port."""
         now = self._wall_time()
         # The first one is the oldest, and all are kept equally long.
         while self._texts and next(iter(self._texts.values()))[0] <= now:
@@ -255,6 +239,5 @@ class MemoryLargeTexts:
         self._texts[name] = (now + LARGE_TEXT_SECONDS, text)
 
     async def get(self, name: str) -> str | None:
-        """See the port."""
         expires_at, text = self._texts.get(name, (0.0, None))
         return text if expires_at > self._wall_time() else None

@@ -22,7 +22,7 @@ class FileUnusable(Exception):
 
 
 def prepare(path: Path) -> None:
-    """Make the file and its folder, where they are not there. It is read and written by its owner alone.
+    """Make the file and its folder, where they are not there, for their owner alone.
 
     Raises:
         FileUnusable: the file can't be made, or is something else.

@@ -1,6 +1,6 @@
-"""Whether the process that a lease belongs to is still there: the kernel keeps a lock for it, to its last moment.
+"""Whether the process that a lease belongs to is still there: the kernel keeps a lock for it.
 
-A lease alone would tell only when it has run out, and whoever goes on after a crash would wait for that.
+A lease alone would tell only when it has run out, and who goes on after a crash would wait for that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class ProcessLock:
-    """This process' lock: a file of its own beside the database, locked until it is released or the process ends.
+    """This process' lock: a file beside the database, locked until it is released or the process ends.
 
     Args:
         database: the file that is shared.

@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _HEAD = "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending"
 
-# One statement for many chunks: with each the thread lets the event loop run, and then has to wait for it.
+# One statement for many chunks: with each the thread lets the event loop run, and then waits for it.
 _WRITE_CHUNKS = """
 INSERT OR IGNORE INTO chunks
 SELECT number, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value -> 5
@@ -41,8 +41,8 @@ FROM json_each(?) JOIN responses ON response_id = value ->> 0
 class SQLiteResponseStore:
     """Keeps the response buffer (`ResponseStore`).
 
-    Accepting, taking over and ending are durable. Chunks outlast the end of the process; a power cut may take the
-    last of them, as it takes those that were not written yet.
+    Accepting, taking over and ending are durable. Chunks outlast the end of the process; a power cut
+    may take the last of them, as it takes those that were not written yet.
 
     Args:
         process: the lock of this process.
@@ -56,60 +56,47 @@ class SQLiteResponseStore:
         self._process = process
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """See the port."""
         return await self._writes.run(partial(_append, chunks=chunks)) if chunks else ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
-        """See the port."""
         await self._writes.run(partial(_finish, lease=lease, ending=ending, expires_at=expires_at), durable=True)
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
-        """See the port."""
         await self._writes.run(
             partial(leases.renew, owner=owner, until=until, address=address, process=self._process.name)
         )
 
     async def release(self, owner: str) -> None:
-        """See the port."""
         await self._writes.run(partial(leases.release, owner=owner))
 
     async def lease(self, owner: str) -> TaskLease | None:
-        """See the port."""
         return await self._reads.run(partial(leases.lease, owner=owner))
 
     async def leases(self) -> Sequence[TaskLease]:
-        """See the port."""
         ended = await self._reads.run(partial(leases.ended_processes, is_gone=self._process.is_gone))
         if ended:
             await self._writes.run(partial(leases.lose_all, processes=ended))
         return await self._reads.run(leases.leases)
 
     async def unfinished(self, owner: str) -> Sequence[str]:
-        """See the port."""
         return await self._reads.run(partial(_unfinished, owner=owner))
 
     async def forget(self, owner: str) -> None:
-        """See the port."""
         await self._writes.run(partial(leases.forget, owner=owner))
 
     async def hand_over(self, lease: Lease) -> None:
-        """See the port."""
         await self._writes.run(partial(_hand_over, lease=lease))
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        """See the port."""
         return await self._writes.run(partial(_take_over, response_id=response_id, owner=owner, now=now), durable=True)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
-        """See the port."""
         return await self._reads.run(partial(_head, response_id=response_id, now=now))
 
     async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
-        """See the port."""
         return await self._writes.run(partial(_note_read, response_id=response_id, now=now))
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        """See the port."""
         return await self._reads.run(partial(_entries, response_id=response_id, from_index=from_index, now=now))
 
 
@@ -217,7 +204,7 @@ def _entries(connection: Connection, response_id: str, from_index: int, now: flo
 
 
 def _read(connection: Connection, head: ResponseHead, from_index: int) -> StoredEntries:
-    """The run from `from_index` on; chunks and head are of one moment, since they are read in one transaction."""
+    """The run from `from_index` on. One transaction reads it: chunks and head are of one moment."""
     rows = connection.execute(
         "SELECT chunks.epoch, first_index, entries, began_at FROM chunks JOIN responses ON number = response"
         " WHERE response_id = ? AND last_index >= ?",

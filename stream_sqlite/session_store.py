@@ -24,11 +24,9 @@ class SQLiteSessionStore:
         self._expiry = Expiry()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        """See the port."""
         return await self._reads.run(partial(_load, channel=str(channel), now=now))
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
-        """See the port."""
 
         def accept(connection: Connection) -> Lease:
             self._expiry.delete_some(connection, now)
@@ -37,8 +35,9 @@ class SQLiteSessionStore:
         return await self._writes.run(accept, durable=True)
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
-        """See the port."""
-        await self._writes.run(partial(_answered, channel=str(channel), message_id=message_id, answer=answer))
+        await self._writes.run(
+            partial(_answered, channel=str(channel), message_id=message_id, answer=answer), durable=True
+        )
 
 
 def _last_message_id(connection: Connection, channel: str, now: float) -> str | None:

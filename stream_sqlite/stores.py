@@ -63,7 +63,6 @@ class SQLiteDeadLetters:
         self._writes = writes
 
     async def send(self, letter: DeadLetter) -> None:
-        """See the port."""
         try:
             await self._writes.run(partial(_send, letter=letter), durable=True)
         except StoreUnavailable as error:
@@ -79,13 +78,11 @@ class SQLiteLargeTexts:
         self._wall_time = wall_time
 
     async def put(self, name: str, text: str) -> None:
-        """See the port."""
         expires_at = self._wall_time() + LARGE_TEXT_SECONDS
         # The acceptance that follows is durable, and this with it.
         await self._writes.run(partial(_put, name=name, text=text, expires_at=expires_at))
 
     async def get(self, name: str) -> str | None:
-        """See the port."""
         return await self._reads.run(partial(_get, name=name, now=self._wall_time()))
 
 

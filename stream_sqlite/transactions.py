@@ -35,7 +35,7 @@ class _Asked:
 
 
 class Transactions:
-    """One connection and its thread. What is asked for while a transaction runs shares the next one.
+    """One connection and its thread. What is asked for while a transaction runs shares the next.
 
     One event loop asks.
 
@@ -65,7 +65,7 @@ class Transactions:
         """What the operation returns, when its transaction is committed.
 
         Args:
-            durable: whether it must outlast a power cut. Everything outlasts the end of this process.
+            durable: whether it must outlast a power cut. Everything outlasts this process.
 
         Raises:
             StoreUnavailable: the file could not be read or written.

@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.kill_and_restart`: one handler, `kill -9` in the middle of its answers, and the next one goes on.
+"""`python -m tests.chaos.kill_and_restart`: `kill -9` in the middle of a handler's answers, and a start.
 
-The handler has the settings of `make run`: its stores are a file. Exits with 1 on any gap, duplicate, wrong byte, or answer
-without its whole end.
+The handler has the settings of `make run`: its stores are a file. Exits with 1 on any gap, duplicate,
+wrong byte, or answer without its whole end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DemoScript(Script):
 
 
 class WaitingReader(Reader):
-    """A reader that measures how long it waited for what the killed handler did not say any more."""
+    """A reader that measures how long it waited for what the killed handler didn't say any more."""
 
     killed_at: float | None = None
     waited: float | None = None
@@ -69,7 +69,8 @@ class Run:
     """So many answers, each with one reader, through the end of the handler.
 
     Args:
-        server: the handler, which is replaced when it is killed.
+        folder: for the store and the handlers' logs.
+        seed: of everything that is drawn.
     """
 
     def __init__(self, http: aiohttp.ClientSession, folder: Path, answers: int, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The file: who may read it, which one is refused at the start, and what it says when it can't be used later."""
+"""The file: who may read it, which is refused at the start, and what happens when it fails later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file after a power cut in the middle of a write: what reached the disk is all there, and nothing is torn.
+"""The file after a power cut in the middle of a write: what reached the disk is there, nothing is torn.
 
 A cut leaves the database and a beginning of its log of writes (`-wal`), the rest missing or garbled.
 """
@@ -25,7 +25,7 @@ CUTS = 24
 
 
 State = list[tuple[object, ...]]
-"""Of each message: the session's last one, whether it has a response, how that ended, and its entries."""
+"""Of each message: its session, whether it has a response, how that ended, and its entries."""
 
 
 async def state(stores: Stores, messages: list[tuple[Channel, str]]) -> State:
@@ -142,11 +142,13 @@ async def test_what_was_acknowledged_as_durable_waited_for_the_disk(
 
     with closing(SQLiteStores(tmp_path / "evenflow.db", lambda: NOW)) as opened:
         stores = Stores(opened.responses, opened.sessions)
-        message = new_message(None, owner="a")
+        channel, message = new_channel(), new_message(None, owner="a")
         lease = Lease(message.response_id, "a", 1)
-        assert await synchronous(opened.sessions.accept(new_channel(), message, NOW)) == "FULL"
+        assert await synchronous(opened.sessions.accept(channel, message, NOW)) == "FULL"
         assert await synchronous(stores.write(lease, 0, ["a"])) == "NORMAL"
         assert await synchronous(opened.responses.take_over(lease.response_id, "b", NOW)) == "FULL"
         assert await synchronous(opened.responses.renew("b", NOW + 10)) == "NORMAL"
         second = Lease(lease.response_id, "b", 2)
         assert await synchronous(opened.responses.finish(second, completed(1), NOW + 300)) == "FULL"
+        assert await synchronous(opened.responses.renew("b", NOW + 20)) == "NORMAL"
+        assert await synchronous(opened.sessions.answered(channel, message.message_id, "a")) == "FULL"
