@@ -38,7 +38,7 @@ async def _all_at_once(
 
 
 async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = await serve(model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS)
+    server = await serve(model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS, grace_seconds=2 * _FIRST_TOKEN_SECONDS)
 
     async def ask() -> None:
         session = await open_session(http, server.http_url)
@@ -55,7 +55,7 @@ async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> Non
 
 
 async def test_over_openai_s_api(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = await serve(model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS)
+    server = await serve(model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS, grace_seconds=2 * _FIRST_TOKEN_SECONDS)
     body = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": _QUESTION}]}
 
     async def ask() -> None:

@@ -16,10 +16,10 @@ import pytest
 from stream_core.limits import Limits
 from stream_core.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.raw_websocket import RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import Server, ServerProcess
 
 _RESPONSES = 20
 _READERS_OF_EACH = 100
@@ -40,18 +40,18 @@ _SMALL_FRAMES = {"frame_characters": 1_024}
 # As large as a response may be, and JSON makes six bytes of each of its characters.
 _LARGE = ["\x01" * 4_000] * 262
 
-Ask = Callable[[ServerProcess, ChatSession, str, int], Awaitable[RawWebSocket]]
+Ask = Callable[[Server, ChatSession, str, int], Awaitable[RawWebSocket]]
 """Ask for a response, and read no more than the head of the answer; the number tells readers apart."""
 
 
-async def _websocket(server: ServerProcess, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
+async def _websocket(server: Server, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
     raw = await RawWebSocket.connect(server.ws_port, receive_buffer=_RECEIVE_BUFFER)
     assert await raw.handshake(session.token, protocol=(V1, COMPACT)[number % 2]) == 101
     raw.write(text_frame({"type": "response.resume", "response_id": response_id, "after": -1}))
     return raw
 
 
-async def _asking_websocket(server: ServerProcess, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
+async def _asking_websocket(server: Server, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
     """It reads no answers to these frames either."""
     raw = await _websocket(server, session, response_id, number)
     raw.write(_question() * _QUESTIONS)
@@ -62,7 +62,7 @@ def _question() -> bytes:
     return text_frame({"type": "response.pause", "response_id": "rsp_" + "x" * 100})
 
 
-async def _events(server: ServerProcess, session: ChatSession, response_id: str, _number: int) -> RawWebSocket:
+async def _events(server: Server, session: ChatSession, response_id: str, _number: int) -> RawWebSocket:
     raw = await RawWebSocket.connect(server.http_port, receive_buffer=_RECEIVE_BUFFER)
     path = f"/chat/message/{response_id}/events"
     raw.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n".encode())
@@ -72,9 +72,7 @@ async def _events(server: ServerProcess, session: ChatSession, response_id: str,
 
 
 @asynccontextmanager
-async def _silent(
-    server: ServerProcess, sessions: Sequence[ChatSession], ask: Ask
-) -> AsyncIterator[list[RawWebSocket]]:
+async def _silent(server: Server, sessions: Sequence[ChatSession], ask: Ask) -> AsyncIterator[list[RawWebSocket]]:
     """Two thousand that ask for the answers of these sessions, and never read."""
     posted = [(await session.post("m1", None, "hi")).json["response_id"] for session in sessions]
     slots = asyncio.Semaphore(_AT_ONCE)
