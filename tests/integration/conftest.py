@@ -117,25 +117,13 @@ def aws_deployment(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulato
     return AwsDeployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve)
 
 
-def _process_deployment(aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: ServeProcess) -> Deployment:
-    tables = dynamodb.create_tables(f"test{time.monotonic_ns()}")
-    return Deployment(aws.environment | dynamodb.environment, tables, serve)
-
-
 @pytest.fixture
 def process_deployment(
     emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess
 ) -> Deployment:
     """Tables for one test, and no process yet."""
-    return _process_deployment(emulated_aws, emulated_dynamodb, serve_process)
-
-
-@pytest.fixture(scope="module")
-def shared_process_deployment(
-    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve_module: ServeProcess
-) -> Deployment:
-    """Tables for all tests of a module."""
-    return _process_deployment(emulated_aws, emulated_dynamodb, serve_module)
+    tables = emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}")
+    return Deployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve_process)
 
 
 @pytest.fixture

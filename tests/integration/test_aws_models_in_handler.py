@@ -23,41 +23,35 @@ from tests.integration.aws_models.reply import EVENT_STREAM, refuses, sends
 from tests.integration.aws_models.services import BEDROCK, SERVICES, Service
 from tests.integration.aws_models.signature import Credentials
 from tests.integration.chat_client import checked_error, demo
-from tests.integration.conftest import OpenSession, ServeProcess
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
+from tests.integration.server_process import free_port
 
 _TEXTS = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
 _WHOLE = "".join(_TEXTS)
 _CANCEL_MS = 200.0
 
 
-@pytest.fixture(scope="module")
-def port() -> int:
-    """Where the model server listens: each test starts its own there, and the handler outlives them."""
-    return free_port()
-
-
 @pytest.fixture
-async def model(port: int) -> AsyncIterator[ModelServer]:
+async def model() -> AsyncIterator[ModelServer]:
     """The model server."""
-    async with model_server(port=port) as serving:
+    async with model_server(port=free_port()) as serving:
         yield serving
 
 
-@pytest.fixture(scope="module", params=["bedrock", "sagemaker-vllm"])
+@pytest.fixture(params=["bedrock", "sagemaker-vllm"])
 def service(request: pytest.FixtureRequest) -> Service:
     """Each of them."""
     return SERVICES[request.param]
 
 
-@pytest.fixture(scope="module")
-def server(
-    serve_module: ServeProcess, service: Service, port: int, tmp_path_factory: pytest.TempPathFactory
-) -> ServerProcess:
+@pytest.fixture
+async def server(
+    serve: Serve, service: Service, model: ModelServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> LocalServer:
     """Our server in front of it, without a fallback answer."""
-    with pytest.MonkeyPatch.context() as patch:
-        _point_at(f"http://127.0.0.1:{port}", patch, tmp_path_factory.mktemp("home"))
-        return serve_module(model=service.model, model_name="a-model", model_max_tokens=700, fallback_text="")
+    _point_at(model.url, monkeypatch, tmp_path)
+    return await serve(model=service.model, model_name="a-model", model_max_tokens=700, fallback_text="")
 
 
 def _point_at(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,7 +62,7 @@ def _point_at(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         monkeypatch.setenv(name, value)
 
 
-async def _ask(opened: OpenSession, server: ServerProcess, text: str = "a question") -> Answer:
+async def _ask(opened: OpenSession, server: LocalServer, text: str = "a question") -> Answer:
     session = await opened(server)
     async with session.connect() as connection:
         return await connection.ask("m1", None, text)
@@ -78,14 +72,14 @@ def _error(answer: Answer) -> Frame:
     return checked_error(answer.end or {})
 
 
-def _connections_to(server: ServerProcess, url: str) -> int:
+def _connections_to(url: str) -> int:
     port = int(url.rpartition(":")[2])
-    rows = psutil.Process(server.process.pid).net_connections("tcp")
+    rows = psutil.Process().net_connections("tcp")
     return sum(bool(row.raddr) and row.raddr.port == port for row in rows)
 
 
 async def test_answers_arrive_with_their_usage_and_the_history_alternates(
-    opened: OpenSession, server: ServerProcess, service: Service, model: ModelServer
+    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer
 ) -> None:
     model.will(sends(*service.begin(["word "] * 3), then="silence", headers=service.headers))
     session = await opened(server)
@@ -106,7 +100,7 @@ async def test_answers_arrive_with_their_usage_and_the_history_alternates(
 
 
 async def test_the_demo_directives_of_the_stand_in(
-    opened: OpenSession, server: ServerProcess, model: ModelServer
+    opened: OpenSession, server: LocalServer, model: ModelServer
 ) -> None:
     answer = await _ask(opened, server, demo(tokens=100, gap_ms=2, seed=7, first_token_ms=1))
     assert answer.text == "".join(demo_tokens(7, 100))
@@ -120,7 +114,7 @@ _TYPES = {"upstream_throttled": "rate_limit_error", "upstream_overloaded": "over
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: ServerProcess, service: Service, model: ModelServer
+    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer
 ) -> None:
     begin, whole = service.begin(_TEXTS[:3]), sends(*service.answer(_TEXTS), headers=service.headers)
     garbage = begin[-1][:-1] + bytes([begin[-1][-1] ^ 1])
@@ -148,11 +142,11 @@ async def test_a_failure_is_retried_once_and_then_told(
     assert not wrong
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
-    assert _connections_to(server, model.url) <= 1, "one idle connection, for the next answer"
+    assert _connections_to(model.url) <= 1, "one idle connection, for the next answer"
 
 
 async def test_what_the_model_will_not_answer_is_refused_at_once(
-    opened: OpenSession, server: ServerProcess, service: Service, model: ModelServer
+    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer
 ) -> None:
     model.will(
         refuses(400, "ValidationException", "Input is too long for requested model.")
@@ -166,12 +160,12 @@ async def test_what_the_model_will_not_answer_is_refused_at_once(
 
 
 async def test_wrong_credentials_are_told_to_us_alone(
-    opened: OpenSession, serve_process: ServeProcess, service: Service, model: ModelServer,
+    opened: OpenSession, serve: Serve, service: Service, model: ModelServer,
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     _point_at(model.url, monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOFSOMEONEELSE")
-    server = serve_process(model=service.model, model_name="a-model", fallback_text="The model is away.")
+    server = await serve(model=service.model, model_name="a-model", fallback_text="The model is away.")
     answer = await _ask(opened, server)
     assert answer.end is not None
     assert (answer.text, answer.end["degraded"]) == ("The model is away.", True)
@@ -182,7 +176,7 @@ async def test_wrong_credentials_are_told_to_us_alone(
 
 
 async def test_cancel_is_seen_by_the_model(
-    opened: OpenSession, server: ServerProcess, service: Service, model: ModelServer
+    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer
 ) -> None:
     model.will(sends(*service.begin(["word "] * 2000), gap=0.02, headers=service.headers))
     session, taken, previous = await opened(server), [], None
@@ -200,12 +194,10 @@ async def test_cancel_is_seen_by_the_model(
             await server.until_metric("generations_running", 0)
     # The best one: the machine is shared, and a try may wait for its turn.
     assert min(taken) < _CANCEL_MS, taken
-    assert _connections_to(server, model.url) == 0
+    assert _connections_to(model.url) == 0
 
 
-async def test_many_answers_leave_nothing_behind(
-    opened: OpenSession, server: ServerProcess, model: ModelServer
-) -> None:
+async def test_many_answers_leave_nothing_behind(opened: OpenSession, server: LocalServer, model: ModelServer) -> None:
     questions = [demo(tokens=1000, gap_ms=20)] * 20 + [demo(tokens=20, gap_ms=5, fail_after=3)] * 20
     questions += [demo(tokens=20, gap_ms=5)] * 20
 
@@ -222,7 +214,7 @@ async def test_many_answers_leave_nothing_behind(
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
     # Those of the 40 answers that ended by themselves may wait for the next one; both sides see the same ones.
-    assert _connections_to(server, model.url) == model.connections <= 40
+    assert _connections_to(model.url) == model.connections <= 40
 
 
 # -- a server that never listens to whoever hangs up ------------------------------------------------------------------
@@ -255,14 +247,14 @@ def deaf_model(context: ssl.SSLContext) -> Iterator[tuple[str, list[float]]]:
 
 
 async def test_cancel_breaks_the_connection_to_a_model_that_only_writes(
-    opened: OpenSession, serve_process: ServeProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    opened: OpenSession, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Under TLS a polite close waits for the other side's farewell, half a minute, while the model goes on."""
     context, trusted = tls_of_localhost(tmp_path)
     with deaf_model(context) as (url, failed_at):
         _point_at(url, monkeypatch, tmp_path)
         monkeypatch.setenv("AWS_CA_BUNDLE", str(trusted))
-        session = await opened(serve_process(model="bedrock", model_name="a-model"))
+        session = await opened(await serve(model="bedrock", model_name="a-model"))
         async with session.connect() as connection:
             start = await connection.message("m1", None, "a question")
             await connection.reach(start["response_id"], 2)

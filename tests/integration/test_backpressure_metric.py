@@ -22,7 +22,8 @@ _GAP_SECONDS = 0.15
 # A few of them fill the buffers of a client that doesn't read.
 _PIECE = "x" * 1_500
 _QUICK, _RETURNING, _GONE = 5, 4, 3
-_LAG_SECONDS = 60.0
+# Less than a client may take to answer a ping.
+_LAG_SECONDS = 30.0
 # Much more than the buffers hold, at once.
 _HISTORY = "x" * 120_000
 
@@ -99,7 +100,7 @@ async def _experiences(
         await server.until_metric("responses_completed_total", len(sessions))
         slow = list(zip(sessions[_QUICK:], stalled, strict=True))
         returning = await asyncio.gather(*(_read_on(*reader) for reader in slow[:_RETURNING]))
-        await serve.time_passes(_LAG_SECONDS)
+        await serve.time_passes(_LAG_SECONDS + 5)
         await server.until_metric("readers_too_slow_total", _GONE)
         gone = await asyncio.gather(*(_read_on(*reader) for reader in slow[_RETURNING:]))
     return quick, returning, gone

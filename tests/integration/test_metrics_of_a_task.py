@@ -1,4 +1,4 @@
-"""The real process and CloudWatch: what a task did is there when it has left."""
+"""A handler and CloudWatch: what a task did is there when it has left."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from tests.integration.chat_client import demo
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
-from tests.integration.conftest import OpenSession
-from tests.integration.server_process import ServerProcess
+from tests.integration.conftest import OpenSession, Serve
 
 
 def total(client: Any, name: str) -> float:
@@ -29,19 +28,17 @@ def total(client: Any, name: str) -> float:
     return sum((datapoint["Sum"] for datapoint in answer["Datapoints"]), 0.0)
 
 
-async def test_a_task_publishes_the_minute_in_which_it_leaves(opened: OpenSession, tmp_path: Path) -> None:
+async def test_a_task_publishes_the_minute_in_which_it_leaves(
+    opened: OpenSession, serve: Serve, tmp_path: Path
+) -> None:
     with cloudwatch_emulator(tmp_path / "cloudwatch.log") as emulator:
-        settings = {"EVENFLOW_METRICS": "cloudwatch", "EVENFLOW_METRICS_ENVIRONMENT": "test"}
-        server = ServerProcess(tmp_path / "server.log", settings | emulator.environment)
-        try:
-            server.wait_until_serving()
-            session = await opened(server)
-            async with session.connect() as connection:
-                await connection.ask("m1", None, demo(tokens=20, gap_ms=5))
-                await connection.ask("m2", "m1", demo(tokens=20, gap_ms=5))
-            delivered = await server.metric("deltas_delivered_total")
-        finally:
-            server.stop()
+        server = await serve(emulator.environment, metrics="cloudwatch", metrics_environment="test")
+        session = await opened(server)
+        async with session.connect() as connection:
+            await connection.ask("m1", None, demo(tokens=20, gap_ms=5))
+            await connection.ask("m2", "m1", demo(tokens=20, gap_ms=5))
+        delivered = await server.metric("deltas_delivered_total")
+        await server.stop()
         client = emulator.client("cloudwatch")
         assert total(client, "responses.completed") == 2
         assert total(client, "deltas.delivered") == delivered

@@ -12,7 +12,7 @@ from tests.integration.chat_client import checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
-from tests.integration.server_process import free_port
+from tests.integration.server_process import Server, free_port
 
 _MEGABYTE = 1_048_576
 _TEXT = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
@@ -41,7 +41,7 @@ async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
     )
 
 
-async def _ask(opened: OpenSession, server: LocalServer) -> Answer:
+async def _ask(opened: OpenSession, server: Server) -> Answer:
     session = await opened(server)
     async with session.connect() as connection:
         return await connection.ask("m1", None, "a question")
@@ -210,19 +210,17 @@ _FLOODS = {
 }
 
 
-@pytest.mark.parametrize("what", _FLOODS)
-async def test_a_flood_costs_no_memory(
-    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel, what: str
-) -> None:
+async def test_a_flood_costs_no_memory(opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel) -> None:
     server = serve_process(model="openai", model_url=model.url, fallback_text="", model_retries=0)
     model.will(Reply([_GOOD]))
     await _ask(opened, server)
-    before = server.peak_resident_bytes  # what was freed again with the answer counts too
-    model.will(_FLOODS[what])
-    answer = await _ask(opened, server)
-    assert checked_error(answer.end or {})["code"] == "upstream_failed"
-    # A line and an event may be 1 MB, and take a few times as much while they are taken apart; the floods have 50 MB.
-    assert server.peak_resident_bytes - before < 16 * _MEGABYTE
+    for what, flood in _FLOODS.items():
+        before = server.peak_resident_bytes  # what was freed again with the answer counts too
+        model.will(flood)
+        answer = await _ask(opened, server)
+        assert checked_error(answer.end or {})["code"] == "upstream_failed", what
+        # A line and an event may be 1 MB, and take a few times as much while they are taken apart; the floods have 50 MB.
+        assert server.peak_resident_bytes - before < 16 * _MEGABYTE, what
 
 
 async def test_directives_are_the_demo_models_alone(

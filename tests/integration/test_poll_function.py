@@ -23,7 +23,7 @@ from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer
-from tests.integration.deployment import SIGNING_KEYS, Deployment
+from tests.integration.deployment import SIGNING_KEYS, Tables
 from tests.integration.stores.stores import lease_of
 
 Poll = Callable[["StoredResponse", str], HttpAnswer]
@@ -58,23 +58,28 @@ class StoredResponse:
         await self._responses.finish(self.lease, ending, time.time() + 300)
 
 
+@pytest.fixture(scope="module")
+def tables(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator) -> Tables:
+    """Empty ones."""
+    environment = emulated_aws.environment | emulated_dynamodb.environment
+    return Tables(environment, emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}"))
+
+
 @pytest.fixture
-async def response(
-    shared_process_deployment: Deployment, emulated_dynamodb: DynamoDBEmulator
-) -> AsyncIterator[StoredResponse]:
+async def response(tables: Tables, emulated_dynamodb: DynamoDBEmulator) -> AsyncIterator[StoredResponse]:
     """Accepted by a task that was never heard of again."""
     async with emulated_dynamodb.asynchronous_client(AioSession()) as client:
-        responses = DynamoDBResponseStore(client, shared_process_deployment.tables.responses, lambda: None)
-        sessions = DynamoDBSessionStore(client, shared_process_deployment.tables, lambda: None)
+        responses = DynamoDBResponseStore(client, tables.tables.responses, lambda: None)
+        sessions = DynamoDBSessionStore(client, tables.tables, lambda: None)
         channel = Channel("public", "demo", uuid.uuid4().hex)
         message = LedgerEntry("m1", None, "hello", f"rsp_{uuid.uuid4().hex}", "task-a")
         yield StoredResponse(responses, channel, await sessions.accept(channel, message, time.time()))
 
 
 @pytest.fixture(scope="module")
-def poll(shared_process_deployment: Deployment, emulated_aws: AwsEmulator) -> Poll:
+def poll(tables: Tables, emulated_aws: AwsEmulator) -> Poll:
     """Polls a response, with a token of its session."""
-    function = shared_process_deployment.poll_function()
+    function = tables.poll_function()
     secret = emulated_aws.client("secretsmanager").get_secret_value(SecretId=SIGNING_KEYS)
     tokens = SessionTokens(parse_signing_keys(secret["SecretString"]))
 
@@ -98,9 +103,9 @@ def test_a_parameter_that_is_no_number_is_refused(poll: Poll, response: StoredRe
     assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "invalid_field", name)
 
 
-def test_a_page_of_another_origin_may_poll_where_it_is_named(shared_process_deployment: Deployment) -> None:
+def test_a_page_of_another_origin_may_poll_where_it_is_named(tables: Tables) -> None:
     page = "https://app.example.com"
-    function = shared_process_deployment.poll_function(EVENFLOW_ALLOWED_ORIGINS=page)
+    function = tables.poll_function(EVENFLOW_ALLOWED_ORIGINS=page)
     asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization"}
     for origin, allowed in ((page, page), ("https://other.example.com", None)):
         preflight = function.call("OPTIONS", "/chat/message/rsp_1?from_index=4", headers={"Origin": origin} | asked)

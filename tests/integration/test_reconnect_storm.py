@@ -157,6 +157,8 @@ async def test_everybody_comes_back_at_once(
     common = {
         "store_interval_ms": _STORE_INTERVAL_MS,
         "grace_seconds": 60,
+        "heartbeat_seconds": 600,
+        "pong_timeout_seconds": 1_000,
         "connections_per_session": _READERS_OF_EACH,
     }
     owner = await aws_deployment.handler(**common, **unreachable)

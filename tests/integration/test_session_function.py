@@ -20,12 +20,13 @@ import pytest
 from functions.cached_secret import MAX_AGE_SECONDS
 from stream_core.channel import Channel
 from stream_core.session_token import SessionTokens
-from tests.integration.aws_emulator import AwsEmulator, aws_emulator
+from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve
 from tests.integration.http_api_event import DOMAIN, http_api_event
 from tests.integration.lambda_function import LambdaFunction
-from tests.integration.server_process import ROOT, ServerProcess, clean_environment, free_port
+from tests.integration.local_server import LocalServer
+from tests.integration.server_process import ROOT, clean_environment, free_port
 
 ACME_KEY, GLOBEX_KEY = "key-of-acme-0123456789", "key-of-globex-0123456789"
 TENANTS = {"acme": ACME_KEY, "globex": GLOBEX_KEY}
@@ -75,20 +76,14 @@ class Account:
 
 
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
-    with aws_emulator(tmp_path_factory.mktemp("aws") / "aws.log") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def account(aws: AwsEmulator) -> Account:
-    return Account(aws, TENANTS)
+def account(emulated_aws: AwsEmulator) -> Account:
+    return Account(emulated_aws, TENANTS)
 
 
 @pytest.fixture
-def own_account(aws: AwsEmulator) -> Account:
+def own_account(emulated_aws: AwsEmulator) -> Account:
     """One that a test may change."""
-    return Account(aws, {})
+    return Account(emulated_aws, {})
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +91,9 @@ def function(account: Account) -> LambdaFunction:
     return account.session_init()
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
-    return serve_module(tenant_keys=json.dumps(TENANTS), token_keys=f"k1:{SIGNING_KEY}")
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
+    return await serve(tenant_keys=json.dumps(TENANTS), token_keys=f"k1:{SIGNING_KEY}")
 
 
 def asking_function(function: LambdaFunction) -> Ask:
@@ -108,7 +103,7 @@ def asking_function(function: LambdaFunction) -> Ask:
     return ask
 
 
-def asking_server(server: ServerProcess, http: aiohttp.ClientSession) -> Ask:
+def asking_server(server: LocalServer, http: aiohttp.ClientSession) -> Ask:
     async def ask(method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
         data = None if body is None else encoded(body)
         return await call(http, method, server.http_url + path, data, headers=headers)
@@ -163,12 +158,10 @@ async def test_a_named_session_is_continued(ask: Ask) -> None:
         assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "demo", "my-own.session_1")
 
 
-async def test_both_know_the_same_agents(
-    account: Account, serve_process: ServeProcess, http: aiohttp.ClientSession
-) -> None:
+async def test_both_know_the_same_agents(account: Account, serve: Serve, http: aiohttp.ClientSession) -> None:
     agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
     function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
-    handler = asking_server(serve_process(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
+    handler = asking_server(await serve(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
     for body in ({}, {"agent": "sales", "user": "zoe"}, {"agent": "demo"}):
         by_function, by_handler = [await ask("POST", "/session", body) for ask in (function, handler)]
         assert by_function.status == by_handler.status
@@ -185,12 +178,12 @@ async def test_a_tenant_with_its_key(ask: Ask, tenant: str, key: str) -> None:
 
 
 async def test_pages_of_other_origins_are_told_the_same_by_both(
-    account: Account, serve_process: ServeProcess, http: aiohttp.ClientSession
+    account: Account, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     page, other = "https://app.example.com", "https://other.example.com"
     function = asking_function(account.session_init(EVENFLOW_ALLOWED_ORIGINS=page))
     settings = {"tenant_keys": json.dumps(TENANTS), "token_keys": f"k1:{SIGNING_KEY}", "allowed_origins": page}
-    handler = asking_server(serve_process(**settings), http)
+    handler = asking_server(await serve(**settings), http)
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     statuses = []
     for origin in (page, other):
@@ -267,7 +260,7 @@ def refusal_headers(answer: HttpAnswer) -> dict[str, str | None]:
 @pytest.mark.parametrize(("method", "path", "body", "headers", "status", "codes"), REFUSALS)
 async def test_a_refusal_is_the_same_from_both(
     function: LambdaFunction,
-    server: ServerProcess,
+    server: LocalServer,
     http: aiohttp.ClientSession,
     method: str,
     path: str,
@@ -301,7 +294,7 @@ async def test_without_tenant_keys_every_tenant_is_open(own_account: Account) ->
 
 
 async def test_the_handler_takes_the_functions_token(
-    function: LambdaFunction, server: ServerProcess, http: aiohttp.ClientSession
+    function: LambdaFunction, server: LocalServer, http: aiohttp.ClientSession
 ) -> None:
     token = function.call("POST", "/session").json["token"]
     answer = await call(http, "GET", f"{server.http_url}/chat/message/rsp_0", headers=bearer(token))

@@ -326,8 +326,11 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     redriven = await there.post("m1", None, text)
     assert redriven.status == 202
     assert redriven.json["response_id"] != response_id
+    redriven_id = redriven.json["response_id"]
+    reading = asyncio.create_task(read_whole(AT_HANDLERS["websocket"], [there], redriven_id))
+    await over_websocket(V1, there, redriven_id, Answer(), 5)
     await aws_deployment.serve.time_passes(80)
-    answer = await read_whole(AT_HANDLERS["websocket"], [there], redriven.json["response_id"])
+    answer = await reading
     assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(33, 2_000)), "stop")
 
 
