@@ -168,7 +168,8 @@ class WebSocketReader(PacedCursor):
     def look(self, now: float) -> FlowEvent | None:
         """Tell the reader that it lags, or say EXCEED when it must go; once a second."""
         flow, log = self._flow, self.stream.log
-        if flow.pause_expired(now):
+        if flow.end_long_pause(now):
+            self._stop_holding()
             return FlowEvent.EXCEED
         lag = flow.measure(now, self.behind, log.text_bytes)
         event = flow.check(lag)
@@ -250,9 +251,12 @@ class WebSocketReader(PacedCursor):
     def _end_pause(self) -> bool:
         if not self._flow.resume():
             return False
+        self._stop_holding()
+        return True
+
+    def _stop_holding(self) -> None:
         self.stream.paused_readers -= 1
         self.stream.hold_or_release()
-        return True
 
     def _finish(self) -> None:
         self._connection.tell(terminal_frame(self.stream))

@@ -152,7 +152,8 @@ def fire_in_flow(flow: ReaderFlow, event: FlowEvent) -> None:
         case FlowEvent.LAG:
             flow.check(flow.measure(11.0, 100, 1))
         case FlowEvent.EXCEED:
-            flow.check(flow.measure(1000.0, 1, 1))
+            if not flow.end_long_pause(1000.0):
+                flow.check(flow.measure(1000.0, 1, 1))
         case FlowEvent.PAUSE:
             flow.pause(11.0, 0)
         case FlowEvent.CONTINUE:
