@@ -20,7 +20,7 @@ from stream_core.flow_control import FLOW_TRANSITIONS
 from stream_core.limits import Limits
 from stream_core.metric_catalogue import CATALOGUE
 from stream_core.response_state import RESPONSE_TRANSITIONS
-from stream_core.session import SESSION_TRANSITIONS
+from stream_core.session_states import SESSION_TRANSITIONS
 
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from stream_core.session import CloseCode
+from stream_core.close_frame import CloseCode
 
 PATH = "/v1/realtime"
 SUBPROTOCOL = "realtime"

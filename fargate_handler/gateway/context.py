@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
-from fargate_handler.gateway.admission import Admission
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.agents import Agents
@@ -38,7 +38,7 @@ class GatewayContext:
     outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
-    admission: Admission
+    reconnects: ReconnectRate
     background: Background
     tokens: SessionTokens
     tenant_keys: TenantKeys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
+from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 
 
