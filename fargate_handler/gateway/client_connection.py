@@ -9,7 +9,7 @@ from fargate_handler.gateway import client_commands
 from fargate_handler.gateway.client_reader import ClientReader
 from fargate_handler.gateway.client_readers import ClientReaders
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
-from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.context import ClientContext
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.client_session import ClientSession
@@ -41,7 +41,7 @@ class ClientConnection:
 
     __slots__ = ("_asked_at", "context", "readers", "session", "transport")
 
-    def __init__(self, context: GatewayContext, session: ClientSession, asked_at: float) -> None:
+    def __init__(self, context: ClientContext, session: ClientSession, asked_at: float) -> None:
         self.context = context
         self.session = session
         self.transport: ClientTransport = NO_TRANSPORT
@@ -161,7 +161,7 @@ class ClientConnection:
         self.readers.leave_all()
 
 
-def _ready_frame(context: GatewayContext, session: ClientSession) -> SessionReady:
+def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady:
     """`session.ready`: the limits, and what this task holds of the session."""
     orchestrator, limits, claims = context.orchestrator, context.limits, session.claims
     return SessionReady(

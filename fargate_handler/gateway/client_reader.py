@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fargate_handler.gateway.client_transport import ClientTransport
 from fargate_handler.gateway.connection_registry import OpenConnection
-from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.context import ClientContext
 from stream_core.client_session import ClientSession
 from stream_core.flow_control import FlowEvent, FlowState, ReaderFlow
 from stream_core.messages import LagNotice, ServerMessage
@@ -20,7 +20,7 @@ from stream_core.terminal_frame import terminal_frame
 class ReadingClient(OpenConnection, Protocol):
     """A client's connection as its readers see it."""
 
-    context: GatewayContext
+    context: ClientContext
     session: ClientSession
     transport: ClientTransport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.context import ClientContext
 from fargate_handler.gateway.waking_reader import reading
 from stream_core.channel import Channel
 from stream_core.errors import InvalidRequest, Overloaded
@@ -23,7 +23,7 @@ class Resumption(NamedTuple):
 
 
 async def resume(
-    context: GatewayContext,
+    context: ClientContext,
     response_id: str,
     channel: Channel,
     after: int,
@@ -68,7 +68,7 @@ async def resume(
             )
 
 
-def _look_again(context: GatewayContext, stream: ResponseStream, param: str, *, looked_again: bool) -> None:
+def _look_again(context: ClientContext, stream: ResponseStream, param: str, *, looked_again: bool) -> None:
     """The client knows of a later owner than this copy does: drop it, so that another one is found."""
     alone = context.orchestrator.elsewhere is None
     if alone or (looked_again and stream.log.closed):
@@ -87,7 +87,7 @@ def _look_again(context: GatewayContext, stream: ResponseStream, param: str, *, 
 
 
 async def _point(
-    context: GatewayContext, stream: ResponseStream, after: int, epoch: int | None, give_up_at: float
+    context: ClientContext, stream: ResponseStream, after: int, epoch: int | None, give_up_at: float
 ) -> ResumePoint | None:
     """Where the reader goes on, as soon as this copy tells; None when it doesn't any more, or in time."""
     point = resume_point(stream.log, after, epoch)
