@@ -84,6 +84,21 @@ async def test_a_message_is_answered_with_its_start_its_deltas_and_its_end(proto
     assert gateway.metrics.counter(catalogue.DELTAS_DELIVERED).value == 2
 
 
+async def test_what_is_no_delta_comes_behind_the_deltas_before_it() -> None:
+    gateway = Gateway()
+    client = gateway.connect()
+    await client.say()
+    await settle()
+    gateway.context.outbox._call_soon = lambda _flush: None  # deltas wait for the end of the loop's turn
+    gateway.call.push("a")
+    client.receive(b"nonsense")
+    assert [frame["type"] for frame in client.frames[-2:]] == ["chat.response.delta", "error"]
+    gateway.clock.turn(0.1)
+    gateway.call.push("b")
+    client.connection.close(1001, "leaving")
+    assert client.text() == "ab"
+
+
 async def test_the_same_message_again_starts_nothing_anew() -> None:
     gateway = Gateway()
     client = gateway.connect(COMPACT)

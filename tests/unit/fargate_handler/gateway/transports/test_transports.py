@@ -64,10 +64,9 @@ class Reader:
                 if frame["type"] == kind:
                     return frame
 
-    async def say(self, message_id: str = "m1", previous: str | None = None, **fields: object) -> str:
-        """Ask something; the response's id."""
-        payload = {"text": "hi"}
-        await self.send("chat.message", message_id=message_id, previous_message_id=previous, payload=payload, **fields)
+    async def say(self, **fields: object) -> str:
+        """The session's first message; the response's id."""
+        await self.send("chat.message", message_id="m1", payload={"text": "hi"}, **fields)
         response_id: str = (await self.next_of("chat.response.start"))["response_id"]
         return response_id
 
@@ -138,6 +137,12 @@ class Node:
             self.gateway.call.push(token)
             self.gateway.clock.turn(0.2)
 
+    async def ask(self, reader: Reader, **fields: object) -> str:
+        """The client asks something, and the model is called; the response's id."""
+        response_id = await reader.say(**fields)
+        await until(lambda: self.gateway.source.open_calls)
+        return response_id
+
     async def stall(self, reader: Reader) -> int:
         """The client stops reading, and the model writes until the server sees it; how many characters came."""
         connection, written = self.connection, 0
@@ -206,7 +211,7 @@ async def test_a_session_has_so_many_connections_and_may_replace_them(node: Node
 
 async def test_a_message_is_answered_in_order_to_its_end(node: Node) -> None:
     reader = await node.connect()
-    await reader.say()
+    await node.ask(reader)
     node.push("Even", "flow", " läuft 🙂")
     node.gateway.call.finish()
     end = await reader.end()
@@ -218,7 +223,7 @@ async def test_what_is_not_understood_is_refused_and_the_connection_stays(node: 
     reader = await node.connect()
     await reader.client.send(b"nonsense")
     assert (await reader.next_of("error"))["error"]["code"] == "invalid_json"
-    await reader.say()
+    await node.ask(reader)
 
 
 async def test_a_message_that_is_too_large_ends_the_connection(node: Node) -> None:
@@ -230,7 +235,7 @@ async def test_a_message_that_is_too_large_ends_the_connection(node: Node) -> No
 
 async def test_a_pause_holds_the_delivery(node: Node) -> None:
     reader = await node.connect()
-    response_id = await reader.say()
+    response_id = await node.ask(reader)
     node.push("a")
     await reader.text_to(1)
     await reader.send("response.pause", response_id=response_id)
@@ -243,7 +248,7 @@ async def test_a_pause_holds_the_delivery(node: Node) -> None:
 
 async def test_a_client_gets_as_much_as_it_has_granted(node: Node) -> None:
     reader = await node.connect()
-    response_id = await reader.say(credit=1)
+    response_id = await node.ask(reader, credit=1)
     node.push("a", "b", "c")
     assert await reader.text_to(1) == "a"
     await reader.send("response.credit", response_id=response_id, n=2)
@@ -252,7 +257,7 @@ async def test_a_client_gets_as_much_as_it_has_granted(node: Node) -> None:
 
 async def test_a_response_is_resumed_on_another_connection(node: Node) -> None:
     first = await node.connect()
-    response_id = await first.say()
+    response_id = await node.ask(first)
     node.push("a", "b")
     await first.text_to(2)
     await first.client.close()
@@ -266,7 +271,7 @@ async def test_a_response_is_resumed_on_another_connection(node: Node) -> None:
 
 async def test_a_cancel_stops_the_model(node: Node) -> None:
     reader = await node.connect()
-    response_id = await reader.say()
+    response_id = await node.ask(reader)
     node.push("a")
     await reader.send("response.cancel", response_id=response_id)
     assert (await reader.end())["finish_reason"] == "cancelled"
@@ -279,7 +284,7 @@ async def test_a_cancel_stops_the_model(node: Node) -> None:
 
 async def test_a_client_that_reads_again_gets_what_it_missed_once(node: Node) -> None:
     reader = await node.connect()
-    await reader.say()
+    await node.ask(reader)
     written = await node.stall(reader)
     node.push(*["y" * 4000] * 10)
     assert node.connection in node.gateway.registry.slow
@@ -291,7 +296,7 @@ async def test_a_client_that_reads_again_gets_what_it_missed_once(node: Node) ->
 
 async def test_a_client_that_does_not_read_is_let_go(node: Node) -> None:
     reader = await node.connect()
-    await reader.say()
+    await node.ask(reader)
     await node.stall(reader)
     node.push("y" * 4000)
     node.pass_seconds(31)
@@ -348,7 +353,7 @@ async def test_who_does_not_answer_a_close_is_cut_off(node: Node) -> None:
 @pytest.mark.parametrize("how", ["close", "vanish"])
 async def test_a_client_that_goes_is_no_cancel(node: Node, how: str) -> None:
     reader = await node.connect()
-    await reader.say()
+    await node.ask(reader)
     if how == "close":
         await reader.client.close()
     else:
@@ -361,7 +366,7 @@ async def test_a_client_that_goes_is_no_cancel(node: Node, how: str) -> None:
 
 async def test_a_draining_node_tells_its_clients_and_their_answers_go_on(node: Node) -> None:
     reader = await node.connect()
-    await reader.say()
+    await node.ask(reader)
     node.connection.ask_to_reconnect("this node is leaving", 1234)
     assert (await reader.next_of("reconnect"))["after_ms"] == 1234
     await reader.send("chat.message", message_id="m2", previous_message_id="m1", payload={"text": "hi"})
