@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from stream_core.close_frame import CloseCode, answer_to_close
-from stream_core.dialect import Dialect
-from stream_core.errors import AuthenticationFailed, EvenflowError, Overloaded
-from stream_core.limits import Limits
-from stream_core.message_intake import MessageIntake, Refusal, Violation
-from stream_core.messages import ChatMessageFrame, Reconnect, ServerMessage
-from stream_core.refusal_frame import refusal_frame
-from stream_core.session_outputs import (
+from stream_core.client_session_outputs import (
     Command,
     Disconnect,
     Ended,
@@ -26,7 +19,14 @@ from stream_core.session_outputs import (
     SendText,
     SetTimer,
 )
-from stream_core.session_states import SESSION_TRANSITIONS, SessionEvent, SessionState
+from stream_core.client_session_states import SESSION_TRANSITIONS, SessionEvent, SessionState
+from stream_core.close_frame import CloseCode, answer_to_close
+from stream_core.dialect import Dialect
+from stream_core.errors import AuthenticationFailed, EvenflowError, Overloaded
+from stream_core.limits import Limits
+from stream_core.message_intake import MessageIntake, Refusal, Violation
+from stream_core.messages import ChatMessageFrame, Reconnect, ServerMessage
+from stream_core.refusal_frame import refusal_frame
 from stream_core.session_token import SessionClaims
 
 CLOSE_SECONDS = 5.0

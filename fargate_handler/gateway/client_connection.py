@@ -13,9 +13,7 @@ from fargate_handler.gateway.context import ClientContext
 from stream_core import metric_catalogue as catalogue
 from stream_core.channel import Channel
 from stream_core.client_session import ClientSession
-from stream_core.messages import ResponseSummary, ServerMessage, SessionLimits, SessionReady
-from stream_core.session_init import iso_time
-from stream_core.session_outputs import (
+from stream_core.client_session_outputs import (
     Command,
     Disconnect,
     Ended,
@@ -27,7 +25,9 @@ from stream_core.session_outputs import (
     SendText,
     SetTimer,
 )
-from stream_core.session_states import SessionEvent
+from stream_core.client_session_states import SessionEvent
+from stream_core.messages import ResponseSummary, ServerMessage, SessionLimits, SessionReady
+from stream_core.session_init import iso_time
 
 
 class ClientConnection:

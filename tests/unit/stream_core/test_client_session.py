@@ -10,6 +10,19 @@ from hypothesis import strategies as st
 
 from stream_core.channel import Channel
 from stream_core.client_session import CLOSE_SECONDS, ClientSession, Opcode
+from stream_core.client_session_outputs import (
+    Command,
+    Disconnect,
+    Ended,
+    MessageRefused,
+    Output,
+    SendClose,
+    SendPing,
+    SendPong,
+    SendText,
+    SetTimer,
+)
+from stream_core.client_session_states import SessionEvent, SessionState
 from stream_core.close_frame import CloseCode
 from stream_core.errors import (
     Conflict,
@@ -23,19 +36,6 @@ from stream_core.errors import (
 from stream_core.limits import Limits
 from stream_core.messages import ChatMessageFrame, ClientMessage, ErrorFrame, ResponseAck, ResponseResume
 from stream_core.refusal_frame import refusal_frame
-from stream_core.session_outputs import (
-    Command,
-    Disconnect,
-    Ended,
-    MessageRefused,
-    Output,
-    SendClose,
-    SendPing,
-    SendPong,
-    SendText,
-    SetTimer,
-)
-from stream_core.session_states import SessionEvent, SessionState
 from stream_core.session_token import SessionClaims
 
 CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000)

@@ -15,8 +15,8 @@ from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_listener import WebSocketListener
 from stream_core import metric_catalogue as catalogue
 from stream_core.client_session import CLOSE_SECONDS
+from stream_core.client_session_states import SessionState
 from stream_core.limits import Limits
-from stream_core.session_states import SessionState
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.transports.contract import (
     ClosedError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stream_core.client_session_states import SessionEvent
 from stream_core.messages import ClientMessage
-from stream_core.session_states import SessionEvent
 
 
 @dataclass(frozen=True, slots=True)
