@@ -149,7 +149,7 @@ class ClientSession:
         self._waiting = 0
 
     def timer(self, now: float) -> list[Output]:
-        """A timer is up: ping, give up a client that isn't heard, or one that doesn't answer a close."""
+        """A timer is up: ping, or give up who isn't heard, or who doesn't answer a close frame."""
         if self._fire(SessionEvent.BEAT):
             return self._heartbeat(now)
         if self.state is SessionState.CLOSING and now < self._close_by:

@@ -44,7 +44,7 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Call `timer` after so many seconds. Earlier timers stay, and one that comes for nothing does no harm."""
+    """Call `timer` after so many seconds. Earlier ones stay; one that comes for nothing is harmless."""
 
     seconds: float
 

@@ -1,4 +1,4 @@
-"""The life of a client's connection. This table is what the code runs and what docs/states.md is drawn from."""
+"""The life of a client's connection: the table that the code runs, drawn in docs/states.md."""
 
 from __future__ import annotations
 

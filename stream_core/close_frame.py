@@ -1,4 +1,4 @@
-"""Why a connection is closed, and the answer to a client's close frame (RFC 6455, 5.5.1 and 7.4)."""
+"""Why a connection is closed, and the answer to a client's close frame (RFC 6455, 5.5.1, 7.4)."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class MessageIntake:
         return Refusal(error, *ids_of(message))
 
     def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
-        """Says the ids that the frame names all the same, so that its sender knows which one it was."""
+        """Says the ids that the frame names, so that its sender knows which one it was."""
         try:
             frame = orjson.loads(data)
         except orjson.JSONDecodeError:

@@ -85,7 +85,7 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         client.close(CloseCode.GOING_AWAY, "a response has changed hands; connect again and resume it")
 
 
-# -- in the background ------------------------------------------------------------------------------
+# -- in the background ----------------------------------------------------------------------------
 
 
 def _in_background(client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
@@ -107,7 +107,7 @@ def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessa
     client.tell(refusal_frame(error, *ids_of(message)))
 
 
-# -- asking and reading -----------------------------------------------------------------------------
+# -- asking and reading ---------------------------------------------------------------------------
 
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
@@ -171,7 +171,7 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
         reader.let_go(client.context.monotonic())
 
 
-# -- about what is read -----------------------------------------------------------------------------
+# -- about what is read ---------------------------------------------------------------------------
 
 
 def _add_credit(client: CommandingClient, message: ResponseCredit, now: float) -> None:

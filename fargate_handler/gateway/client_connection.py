@@ -61,7 +61,7 @@ class ClientConnection:
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
 
     def receive(self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False) -> None:
-        """A frame of the client came; see `stream_core.client_session.Opcode`."""
+        """A frame of the client came; `opcode` is one of `stream_core.client_session.Opcode`."""
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
 
@@ -98,7 +98,7 @@ class ClientConnection:
         self._do(self.session.timer(self.context.monotonic()))
 
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and let those go that lag too far; once a second while any is behind."""
+        """Tell readers that lag, and let those go that lag too far."""
         self.readers.look(self, now)
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:

@@ -91,13 +91,13 @@ class ClientReader(PacedCursor):
         self._lost = False
         self._measures = context.measures
         self._outbox = context.outbox
-        # How many deltas were counted as due. What came before it did is history, and due in no interval.
+        # How many deltas were counted as due. What came before it is history, and due in no interval.
         self._counted = stream.log.next_index
         self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
 
     @property
     def holds_model(self) -> bool:
-        """See `Reader.holds_model`."""
+        """Whether it pauses, and the log is the pause window ahead of it."""
         return self._flow.holds_model(self.stream.log.text_bytes)
 
     @property
@@ -106,7 +106,7 @@ class ClientReader(PacedCursor):
         return self._flow.state is FlowState.CURRENT
 
     def deliver(self, now: float, jitter: float | None) -> None:
-        """See `Reader.deliver`. A hundred thousand times a second: what is written out here saves calls."""
+        """The log has grown, or ended. A hundred thousand times a second: what is written out saves calls."""
         if not self._flows:
             self._deliver_late(now)
             return
@@ -148,7 +148,7 @@ class ClientReader(PacedCursor):
         return self._log.epoch_at(self.next_index - 1)
 
     def lost(self) -> None:
-        """See `Reader.lost`."""
+        """This copy of the response goes on no more."""
         self._flows = False
         self._lost = True
         self._client.find_again(self)
@@ -164,7 +164,7 @@ class ClientReader(PacedCursor):
         self._go_on(now)
 
     def add_credit(self, credit: int, now: float) -> None:
-        """Let so many entries more be delivered; see `PacedCursor.grant`.
+        """Let so many entries more be delivered.
 
         Raises:
             InvalidRequest: that would be more ahead than may be; nothing was changed.
@@ -218,7 +218,7 @@ class ClientReader(PacedCursor):
                 return
 
     def _deliver_late(self, now: float) -> None:
-        """What came in doesn't go out in its own interval: wait for the transport, or catch up if it is ready now."""
+        """What came doesn't go out in its interval: wait for the transport, or catch up if it is ready."""
         self._steady = False
         if self._lost or not self._flow.may_send:
             self._finish_without_credit()

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class ClientTransport(Protocol):
-    """Carries one client's frames. Nothing here waits or raises, and a transport that is gone ignores it all.
+    """Carries one client's frames. Nothing here waits or raises; one that is gone ignores it all.
 
     `send_text` is the hot path. What doesn't fit into the transport's buffer is kept by it, and
     told by `ClientConnection.block` before the next frame.
@@ -22,7 +22,7 @@ class ClientTransport(Protocol):
         """Answer a ping."""
 
     def send_close(self, code: int | None, reason: str) -> None:
-        """Say that the connection ends, and why; code None is an answer to a close frame without one."""
+        """Say that the connection ends, and why; code None answers a close frame without one."""
 
     def disconnect(self, *, flush: bool) -> None:
         """Hang up; with `flush` when what is kept has gone out, else at once."""

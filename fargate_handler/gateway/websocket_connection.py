@@ -9,8 +9,9 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from fargate_handler.gateway.client_connection import ClientConnection
 
 _TEXT = WSMsgType.TEXT
-# Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next frame: what a
-# socket doesn't take at once would go out with another frame's length. Below, and for a buffer of ours, it copies.
+# Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next
+# frame: what a socket doesn't take at once would go out with another frame's length. Below, and
+# for a buffer of ours, it copies.
 _COPIED_BYTES = 8_192
 _HEADER_ROOM = 14
 # A close frame has room for so many, and a code.
@@ -31,8 +32,8 @@ class WebSocketConnection(WSListener):
     def on_ws_connected(self, transport: WSTransport) -> None:
         """The handshake is done."""
         self._transport = transport
-        # The kernel's buffer is the write buffer. What it doesn't take would be held here as an object a frame,
-        # each several times as large as the frame.
+        # The kernel's buffer is the write buffer. What it doesn't take would be kept here as an
+        # object a frame, each several times as large as the frame.
         transport.underlying_transport.set_write_buffer_limits(high=0)
         # The request holds the token; it served its purpose.
         transport.request.headers.clear()
