@@ -406,18 +406,6 @@ async def test_a_silent_client_is_pinged_and_given_up_within_the_time_of_the_con
     assert gateway.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).part == 1
 
 
-async def test_a_client_that_answers_pings_stays() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    for _ in range(600):
-        pings = client.transport.pings
-        gateway.clock.turn(0.5)
-        if client.transport.pings > pings:
-            client.receive(kind=Opcode.PONG)
-    assert client.transport.pings in (10, 11)
-    assert client.transport.close is None
-
-
 async def test_a_ping_of_the_client_is_answered_unless_it_does_not_read() -> None:
     client = Gateway().connect()
     client.receive(b"abc", Opcode.PING)
@@ -459,21 +447,6 @@ async def test_a_closed_tab_is_no_cancel() -> None:
     gateway.clock.turn(23.0)
     await settle()
     assert gateway.source.open_calls == 0
-
-
-async def test_a_draining_node_asks_to_reconnect_and_running_answers_go_on() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    client.connection.ask_to_reconnect("leaving", 1234)
-    assert client.frames[-1] == {"type": "reconnect", "reason": "leaving", "after_ms": 1234}
-    await client.say("m2", "m1")
-    assert client.last_code() == "draining"
-    gateway.call.push("goes on")
-    gateway.call.finish()
-    await settle()
-    assert client.text() == "goes on"
 
 
 async def test_a_connection_that_has_closed_is_not_asked_anything() -> None:
