@@ -26,7 +26,7 @@ CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_C
 LANES := test e2e test-aws test-clients types chaos-short test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help installed run run-aws test test-clients test-infra test-aws check lint types web-check e2e chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help installed run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12

@@ -16,13 +16,12 @@ from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.garbage_collection import GarbageCollection
-from fargate_handler.gateway.admission import Admission
-from fargate_handler.gateway.connection_registry import ConnectionRegistry
+from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.http_listener import HttpListener
 from fargate_handler.gateway.outbox import Outbox
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
@@ -34,9 +33,9 @@ from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core import metric_catalogue as catalogue
 from stream_core.agents import Agents
 from stream_core.allowed_origins import AllowedOrigins
+from stream_core.close_frame import CloseCode
 from stream_core.delivery_clock import DeliveryClock
 from stream_core.departures import Departures
-from stream_core.session import CloseCode
 from stream_core.session_token import SessionTokens
 from stream_core.tenant_keys import TenantKeys
 
@@ -190,7 +189,7 @@ class Handler:
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
         self._tell_their_slots(departures)
         await self._membership.leave(max(begun + seconds, self._monotonic() + _FLUSH_SECONDS))
-        self._websockets.close_all(CloseCode.GOING_AWAY, "this node is leaving")
+        self._registry.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
     async def stop(self) -> None:
         """Close everything. What hasn't ended is left in the store; behind this, none of our tasks runs."""
@@ -235,13 +234,13 @@ class Handler:
         if tenants is not None:
             self._background.run(_read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are"))
 
-    def _tell_their_slots(self, departures: Departures[WebSocketConnection], most: int | None = None) -> None:
+    def _tell_their_slots(self, departures: Departures[OpenConnection], most: int | None = None) -> None:
         """Ask the next clients to reconnect at their moment."""
         now = self._monotonic()
         for slot, connection in departures.to_tell(most):
             connection.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
 
-    def _close_those_whose_slot_is_over(self, departures: Departures[WebSocketConnection]) -> None:
+    def _close_those_whose_slot_is_over(self, departures: Departures[OpenConnection]) -> None:
         """Those that read an answer stay for it, as long as there is time."""
         now = self._monotonic()
         for connection in departures.over(now):
@@ -258,7 +257,7 @@ class Handler:
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
-            admission=Admission(settings, self._monotonic()),
+            reconnects=ReconnectRate(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,
             tenant_keys=self._tenant_keys,

@@ -1,4 +1,4 @@
-"""The wire form of a connection: how its client's frames are read, and how the server's are written."""
+"""The wire form of a connection: how a client's frames are read, and the server's are written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Dialect:
         """Understand a client's frame.
 
         Raises:
-            InvalidRequest: see `stream_core.messages.parse`.
+            InvalidRequest: it is no JSON, of no known type, or a field is wrong.
         """
         return parse(CLIENT_MESSAGE, data)
 
@@ -42,5 +42,5 @@ class CompactDialect(Dialect):
     numbers_responses = True
 
     def encoder(self, _session_id: str, _response_id: str, number: int) -> DeltaEncoder:
-        """See `Dialect.encoder`."""
+        """Deltas that name the response by its number."""
         return CompactEncoder(number)

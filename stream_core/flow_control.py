@@ -24,7 +24,7 @@ class FlowEvent(StrEnum):
     FALL_BEHIND = "fall_behind"  # its socket took no more
     CATCH_UP = "catch_up"  # it has everything
     LAG = "lag"  # over the notice limit
-    EXCEED = "exceed"  # over the close limit
+    EXCEED = "exceed"  # over the close limit, or paused for too long
     PAUSE = "pause"
     CONTINUE = "continue"
 
@@ -42,6 +42,7 @@ FLOW_TRANSITIONS: dict[tuple[FlowState, FlowEvent], FlowState] = {
     (_S.LAGGING, _E.EXCEED): _S.TOO_SLOW,
     (_S.LAGGING, _E.PAUSE): _S.PAUSED,
     (_S.PAUSED, _E.CONTINUE): _S.CURRENT,
+    (_S.PAUSED, _E.EXCEED): _S.TOO_SLOW,
 }
 
 
@@ -105,9 +106,12 @@ class ReaderFlow:
         """Whether this reader pauses and the log has grown by the pause window since."""
         return self.state is FlowState.PAUSED and log_bytes - self._bytes_then >= self._limits.pause_window_bytes
 
-    def pause_expired(self, now: float) -> bool:
-        """Whether this reader has paused for longer than it may."""
-        return self.state is FlowState.PAUSED and now - self._since >= self._limits.pause_seconds
+    def end_long_pause(self, now: float) -> bool:
+        """Whether this reader has paused for longer than it may; it is too slow from now on."""
+        if self.state is not FlowState.PAUSED or now - self._since < self._limits.pause_seconds:
+            return False
+        self._fire(FlowEvent.EXCEED)
+        return True
 
     def measure(self, now: float, behind_deltas: int, log_bytes: int) -> Lag:
         """How far behind the reader is now."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from stream_core.close_frame import CloseCode
 from stream_core.routes import OPENAI_REALTIME
-from stream_core.session import CloseCode
 
 PATH = OPENAI_REALTIME.path
 SUBPROTOCOL = "realtime"

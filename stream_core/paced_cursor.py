@@ -23,7 +23,7 @@ class PacedCursor(Cursor):
     """Without credit it is a plain cursor. An index is an entry, a restart marker too; the terminal event is none.
 
     Args:
-        log, next_index, most: see `Cursor`.
+        log, next_index, most: of the `Cursor`.
         credit: how many entries it may take until more are granted; None for any number.
         most_credit: how many may be granted ahead.
 
@@ -81,7 +81,7 @@ class PacedCursor(Cursor):
         self._until = None
 
     def take(self, until: int | None = None) -> str | Restart | None:
-        """See `Cursor.take`; nothing beyond the credit."""
+        """What comes next, joined; None where there is nothing, or no credit for it."""
         if self._until is None:
             return super().take()
         taken = super().take(self._until)

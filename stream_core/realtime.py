@@ -1,4 +1,4 @@
-"""The wire form of `/realtime`: the same session and the same cursors, said in `start`, `token` and `final`."""
+"""The wire form of `/realtime`: the same session and cursors, said in `start`, `token`, `final`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from stream_core.subprotocols import REALTIME, DeltaEncoder, TokenEncoder
 
 
 class Start(FromClient):
-    """Ask: `id` is the message's, `previous` that of the session's last one (None for the first); see `ChatMessageFrame`."""
+    """Ask: `id` is the message's, `previous` that of the session's last one, None for the first."""
 
     type: Literal["start"]
     id: Identifier
@@ -64,7 +64,7 @@ class Pause(FromClient):
 
 
 class Resume(FromClient):
-    """Let the delivery go on after a pause; with `after` resume the response behind that index, see `ResponseResume`."""
+    """Go on after a pause; with `after` resume the response behind that index (-1: all of it)."""
 
     type: Literal["resume"]
     response_id: Identifier
@@ -81,7 +81,7 @@ class Cancel(FromClient):
 
 
 class GrantCredit(FromClient):
-    """`n` more entries may be delivered; see `ResponseCredit`."""
+    """`n` more entries may be delivered."""
 
     type: Literal["credit"]
     response_id: Identifier
@@ -93,7 +93,7 @@ REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(Realti
 
 
 class Started(FromServer):
-    """Tokens of this response follow, from `next_index` on; see `ResponseStart`."""
+    """Tokens of this response follow, from `next_index` on."""
 
     type: Literal["started"]
     id: str
@@ -106,7 +106,7 @@ class Started(FromServer):
 
 
 class Token(FromServer):
-    """An entry of the log, or several joined (`from_` is then the first index; `from` on the wire)."""
+    """An entry of the log, or several joined: `from` is then the first index."""
 
     type: Literal["token"]
     response_id: str
@@ -116,7 +116,7 @@ class Token(FromServer):
 
 
 class Restarted(FromServer):
-    """The text after `from_index` is replaced by what follows; see `ResponseRestarted`."""
+    """The text after `from_index` is replaced by what follows."""
 
     type: Literal["restarted"]
     response_id: str
@@ -127,7 +127,7 @@ class Restarted(FromServer):
 
 
 class Final(FromServer):
-    """The end: everything was delivered up to `last_index`. `error` says why where `finish_reason` is `error`."""
+    """The end: everything was delivered up to `last_index`; `error` says what went wrong."""
 
     type: Literal["final"]
     id: str
@@ -140,7 +140,9 @@ class Final(FromServer):
 
 
 class Refused(FromServer):
-    """A frame was refused, nothing was changed, and the connection stays; `id` or `response_id` where the frame named one."""
+    """A frame was refused, nothing was changed, and the connection stays; `id` or `response_id` is
+    what the frame named.
+    """
 
     type: Literal["error"]
     error: ErrorFields
@@ -161,15 +163,15 @@ class RealtimeDialect(Dialect):
     message_field = "id"
 
     def read(self, data: bytes) -> ClientMessage:
-        """See `Dialect.read`."""
+        """Understand a client's frame."""
         return _understood(parse(REALTIME_CLIENT_MESSAGE, data))
 
     def write(self, message: ServerMessage) -> bytes:
-        """See `Dialect.write`."""
+        """The bytes of any frame but a token."""
         return _said(message).to_json()
 
     def encoder(self, _session_id: str, response_id: str, _number: int) -> DeltaEncoder:
-        """See `Dialect.encoder`."""
+        """What writes the tokens of a response."""
         return TokenEncoder(response_id)
 
 

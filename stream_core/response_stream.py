@@ -15,6 +15,11 @@ from stream_core.response_state import ResponseEvent, ResponseState, next_respon
 
 # Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
 _PACE_SMOOTHING = 0.25
+_END_EVENTS = {
+    ResponseState.COMPLETED: ResponseEvent.COMPLETE,
+    ResponseState.ERROR: ResponseEvent.FAIL,
+    ResponseState.CANCELLED: ResponseEvent.CANCEL,
+}
 # Characters. What a source gives in one piece is cut, so that a delta fits into a frame and into an item of any store.
 _LONGEST_DELTA = 4_096
 
@@ -294,9 +299,17 @@ class ResponseStream:
         error: dict[str, Any] | None = None,
         degraded: bool = False,
     ) -> None:
-        """End as the copy did that this one follows."""
+        """End as the copy did that this one follows; `state` is the one that it ended in.
+
+        Raises:
+            LogClosed: the response has ended.
+        """
+        if self.log.closed:
+            raise LogClosed("an end came after the end of its response; the first one stands")
+        if self.state is ResponseState.QUEUED and state is ResponseState.COMPLETED:
+            self.start()
+        self._fire(_END_EVENTS[state])
         self.finish_reason, self.usage, self.error, self.degraded = finish_reason, usage, error, degraded
-        self.state = state
         self._end()
 
     # -- what readers do -----------------------------------------------------------------------------------------

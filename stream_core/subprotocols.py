@@ -1,4 +1,4 @@
-"""The ways to write a delta. This is the hot path: one call a frame, a hundred thousand frames a second."""
+"""The ways to write a delta: the hot path, a hundred thousand frames a second."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class V1Encoder:
         )
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """See `DeltaEncoder.delta`."""
+        """The frame for `text`."""
         if first == last:
             return b'%b%b,"index":%d}' % (self._prefix, dumps(text), last)
         return b'%b%b,"index":%d,"from":%d}' % (self._prefix, dumps(text), last, first)
 
 
 class CompactEncoder:
-    """`[stream, index, "text"]` and joined `[stream, index, "text", from]`; `stream` stands for the ids."""
+    """`[stream, index, "text"]`, joined `[stream, index, "text", from]`; `stream` is for the ids."""
 
     __slots__ = ("_stream",)
 
@@ -54,14 +54,17 @@ class CompactEncoder:
         self._stream = stream
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """See `DeltaEncoder.delta`."""
+        """The frame for `text`."""
         if first == last:
             return b"[%d,%d,%b]" % (self._stream, last, dumps(text))
         return b"[%d,%d,%b,%d]" % (self._stream, last, dumps(text), first)
 
 
 class TokenEncoder:
-    """`{"type":"token","response_id":…,"index":n,"text":"…","from":first}` of `evenflow.realtime.v1`; `from` only when joined."""
+    """`{"type":"token","response_id":…,"index":n,"text":"…","from":first}` of `/realtime`.
+
+    `from` only when joined.
+    """
 
     __slots__ = ("_prefix",)
 
@@ -69,7 +72,7 @@ class TokenEncoder:
         self._prefix = b'{"type":"token","response_id":%b,"index":' % dumps(response_id)
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """See `DeltaEncoder.delta`."""
+        """The frame for `text`."""
         if first == last:
             return b'%b%d,"text":%b}' % (self._prefix, last, dumps(text))
         return b'%b%d,"text":%b,"from":%d}' % (self._prefix, last, dumps(text), first)

@@ -1,16 +1,34 @@
-"""All open WebSocket connections of this node."""
+"""All open connections of clients of this node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded, RateLimited
 from stream_core.limits import Limits
 
-if TYPE_CHECKING:
-    from fargate_handler.gateway.websocket_connection import WebSocketConnection
+
+class OpenConnection(Protocol):
+    """A client's connection as the node sees it, whatever carries it."""
+
+    @property
+    def channel(self) -> Channel:
+        """Whose connection it is."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether a response is being delivered to it."""
+
+    def look_at_readers(self, now: float) -> None:
+        """Tell readers that lag, and let those go that lag too far."""
+
+    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
+        """The node is leaving: take no more messages, and tell the client when to come elsewhere."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Close it; closing twice is the same."""
 
 
 class ConnectionRegistry:
@@ -18,15 +36,15 @@ class ConnectionRegistry:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._of_channel: dict[Channel, list[WebSocketConnection]] = {}
+        self._of_channel: dict[Channel, list[OpenConnection]] = {}
         self._count = 0
-        self.slow: set[WebSocketConnection] = set()
+        self.slow: set[OpenConnection] = set()
         """Connections with a reader that is behind or pauses: the ones worth looking at each second."""
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[WebSocketConnection]:
+    def __iter__(self) -> Iterator[OpenConnection]:
         for connections in tuple(self._of_channel.values()):
             yield from tuple(connections)
 
@@ -55,16 +73,21 @@ class ConnectionRegistry:
                 retry_after_ms=1000,
             )
 
-    def of(self, channel: Channel) -> Iterable[WebSocketConnection]:
+    def of(self, channel: Channel) -> Iterable[OpenConnection]:
         """The connections of a session."""
         return tuple(self._of_channel.get(channel, ()))
 
-    def add(self, connection: WebSocketConnection) -> None:
+    def close_all(self, code: int, reason: str) -> None:
+        """Close every connection."""
+        for connection in self:
+            connection.close(code, reason)
+
+    def add(self, connection: OpenConnection) -> None:
         """A connection has opened."""
         self._of_channel.setdefault(connection.channel, []).append(connection)
         self._count += 1
 
-    def remove(self, connection: WebSocketConnection) -> None:
+    def remove(self, connection: OpenConnection) -> None:
         """A connection is gone; removing it twice is the same."""
         connections = self._of_channel.get(connection.channel, [])
         if connection not in connections:

@@ -1,4 +1,4 @@
-"""What the gateway's parts share: one object, made once."""
+"""What the gateway's parts share: one object, made once, of which clients' connections see half."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
-from fargate_handler.gateway.admission import Admission
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.agents import Agents
@@ -21,15 +21,8 @@ from stream_core.tenant_keys import TenantKeys
 
 
 @dataclass(frozen=True, slots=True)
-class GatewayContext:
-    """The gateway's surroundings.
-
-    `monotonic` and `wall_time` are in seconds. `ws_url` is set when the
-    public WebSocket address isn't simply `ws_port` of the host that the client called; `http_port` is where this task
-    serves its page. `allowed_origins`: whose pages may call besides. `node_id` names this task in the
-    cookie by which a load balancer sends a client back to it. `models`: the names of the model for
-    OpenAI's clients.
-    """
+class ClientContext:
+    """What a client's connection needs, whatever carries it. `monotonic` is in seconds."""
 
     limits: Limits
     clock: DeliveryClock
@@ -38,11 +31,23 @@ class GatewayContext:
     outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
-    admission: Admission
     background: Background
+    monotonic: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayContext(ClientContext):
+    """What the listeners and the endpoints need besides: who may come in, and where this task is reached.
+
+    `wall_time` is in seconds. `ws_url` is set when the public WebSocket address isn't simply `ws_port` of the host
+    that the client called; `http_port` is where this task serves its page. `allowed_origins`: whose pages may call
+    besides. `node_id` names this task in the cookie by which a load balancer sends a client back to it. `models`:
+    the names of the model for OpenAI's clients.
+    """
+
+    reconnects: ReconnectRate
     tokens: SessionTokens
     tenant_keys: TenantKeys
-    monotonic: Callable[[], float]
     wall_time: Callable[[], float]
     http_url: str | None
     ws_url: str | None

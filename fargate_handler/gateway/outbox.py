@@ -8,28 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from picows import WSMsgType, WSTransport
-
 from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 
-_TEXT = WSMsgType.TEXT
-# Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next frame: what a socket doesn't
-# take at once would go out with another frame's length. Below, and for a buffer of ours, it copies.
-_COPIED_BYTES = 8_192
-_HEADER_ROOM = 14
+SendText = Callable[[bytes], None]
+"""`ClientTransport.send_text` of one client."""
 
 
-def send_text(transport: WSTransport, frame: bytes) -> None:
-    """Send a text frame of any size."""
-    if len(frame) <= _COPIED_BYTES:
-        transport.send(_TEXT, frame)
-    else:
-        transport.send_reuse_external_bytearray(_TEXT, bytearray(_HEADER_ROOM) + frame, _HEADER_ROOM)
-
-
-class Outbox(list[tuple[WSTransport, bytes]]):
-    """The deltas of a step of the delivery clock. Whoever puts in the first one calls `flush_soon`; what goes past it must
-    `flush` first, to keep the order.
+class Outbox(list[tuple[SendText, bytes]]):
+    """The deltas of a step of the delivery clock. Whoever puts in the first one calls `flush_soon`;
+    what goes past it must `flush` first, to keep the order.
 
     Args:
         call_soon: the event loop's; it flushes what nobody else does.
@@ -46,14 +33,11 @@ class Outbox(list[tuple[WSTransport, bytes]]):
         self._call_soon(self.flush)
 
     def flush(self) -> None:
-        """Hand everything to the sockets."""
+        """Hand everything to the transports."""
         if self:
             frames = self.copy()
             self.clear()
             self._measures.frames.value += len(frames)
             self._measures.due.whole += len(frames)
-            for transport, frame in frames:
-                if len(frame) <= _COPIED_BYTES:
-                    transport.send(_TEXT, frame)
-                else:
-                    send_text(transport, frame)
+            for send_text, frame in frames:
+                send_text(frame)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.context import ClientContext
 from stream_core.channel import Channel
 from stream_core.errors import InvalidRequest, Overloaded, RateLimited
 from stream_core.limits import Limits
@@ -66,7 +66,7 @@ class WakingReader:
         return True
 
     async def go_on(
-        self, context: GatewayContext, after: int = EVERYTHING, epoch: int | None = None, param: str = ""
+        self, context: ClientContext, after: int = EVERYTHING, epoch: int | None = None, param: str = ""
     ) -> ResumePoint:
         """Read the next copy of the response from now on; where it is to be read from, behind what the reader has.
 
@@ -118,7 +118,7 @@ def reading(stream: ResponseStream, limits: Limits) -> Iterator[WakingReader]:
 
 
 async def resume(
-    context: GatewayContext,
+    context: ClientContext,
     response_id: str,
     channel: Channel,
     after: int,
@@ -161,7 +161,7 @@ async def resume(
             )
 
 
-async def _look_again(context: GatewayContext, stream: ResponseStream, epoch: int, param: str) -> None:
+async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int, param: str) -> None:
     """The client knows of a later owner than this copy does: drop it, so that another one is found."""
     if await context.orchestrator.epoch_on_record(stream) < epoch:
         raise InvalidRequest(
@@ -179,7 +179,7 @@ async def _look_again(context: GatewayContext, stream: ResponseStream, epoch: in
 
 
 async def _point(
-    context: GatewayContext, stream: ResponseStream, after: int, epoch: int | None, give_up_at: float
+    context: ClientContext, stream: ResponseStream, after: int, epoch: int | None, give_up_at: float
 ) -> ResumePoint | None:
     """Where the reader goes on, as soon as this copy tells; None when it doesn't any more, or in time."""
     point = resume_point(stream.log, after, epoch)

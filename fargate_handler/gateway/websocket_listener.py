@@ -10,6 +10,7 @@ import orjson
 from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
+from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, http_address
@@ -22,9 +23,7 @@ from stream_core.allowed_origins import is_own_page
 from stream_core.dialect import CompactDialect, Dialect
 from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, OriginNotAllowed, Overloaded
 from stream_core.http_contract import allow_header, error_headers
-from stream_core.metric_catalogue import CONNECTIONS_REFUSED
 from stream_core.realtime import RealtimeDialect
-from stream_core.session import CloseCode, Session
 from stream_core.session_init import bearer
 from stream_core.subprotocols import subprotocols
 
@@ -41,7 +40,7 @@ _BACKLOG = 8192
 _LISTENING_SOCKETS = 32
 _BEARER = "bearer."
 _HANDSHAKE_SECONDS = 5.0
-# Larger frames are refused by the session machine with a reason; far larger ones never enter memory.
+# Larger frames are refused by the session with a reason; far larger ones never enter memory.
 _FRAME_SLACK = 2
 
 # An adapter: picows makes a child logger per connection of a real logger, which costs half a kilobyte each.
@@ -70,11 +69,6 @@ class WebSocketListener:
         """New connections are refused from now on; those that are open stay."""
         for server in self._servers:
             server.close()
-
-    def close_all(self, code: int, reason: str) -> None:
-        """Close every connection."""
-        for connection in self._context.registry:
-            connection.close(code, reason)
 
     def _protocol(self) -> HeadFirst:
         # What picows' `ws_create_server` makes for each connection; it lets nobody look at the head before.
@@ -114,8 +108,6 @@ class WebSocketListener:
         try:
             return self._accept(request, asked_at)
         except EvenflowError as error:
-            if isinstance(error, Overloaded):
-                self._context.metrics.counter(CONNECTIONS_REFUSED).value += 1
             return WSUpgradeResponseWithListener(self._error_response(error), None)
         except Exception:
             _logger.exception("a handshake failed")
@@ -133,22 +125,14 @@ class WebSocketListener:
         if path == openai_realtime.PATH and openai_realtime.asks_for_openai_realtime(offered, asked, beta):
             return _realtime_refusal(offered)
         self._check_origin(request)
-        now = context.wall_time()
-        claims = context.tokens.verify(_token(request, offered), now)
+        claims = context.tokens.verify(_token(request, offered), context.wall_time())
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
-        if context.orchestrator.draining:
-            raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
-        context.registry.check(claims.channel, replaces)
-        context.admission.check(claims, now, asked_at)
-        if replaces:
-            for older in context.registry.of(claims.channel):
-                older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")
-        expires_in = claims.expires_at - now
-        session = Session(claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect)
-        connection = WebSocketConnection(context, session, asked_at)
+        client = admit_client(context, claims, dialect, replaces=replaces, asked_at=asked_at)
         answer_headers["Set-Cookie"] = sticky_cookie(context)
-        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer_headers), connection)
+        return WSUpgradeResponseWithListener(
+            WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
+        )
 
     def _dialects(self, path: str, request: WSUpgradeRequest) -> tuple[Dialect, ...]:
         dialects = _DIALECTS.get(path)

@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from stream_core import routes
 from stream_core.api_documents.component_schemas import Model
+from stream_core.close_frame import CloseCode
 from stream_core.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
 from stream_core.realtime import RealtimeClientMessage, RealtimeServerMessage
-from stream_core.session import CloseCode
 from stream_core.subprotocols import COMPACT, REALTIME, V1
 
 

@@ -21,14 +21,14 @@ from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.http_operations import OPERATIONS
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.api_documents.websocket_endpoints import CLOSE_CODES
+from stream_core.close_frame import CloseCode
 from stream_core.error_body import ErrorType
 from stream_core.limits import Limits
-from stream_core.session import CloseCode
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ROOT
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
+from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 _SPECS = Path(__file__).parent / "asyncapi_specs"
 # The page is no part of the contract, nor are calls of other APIs, which are refused; one is for the task's own machine.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,17 @@ def test_the_core_never_asks_what_time_it_is(path: Path) -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today", "perf_counter")
     }
     assert asked == set()
+
+
+@pytest.mark.parametrize("place", ["stream_core", "fargate_handler/gateway"])
+def test_no_file_leads_back_to_itself(place: str) -> None:
+    """Imports for types alone count too: who needs the other's name can't be changed without it."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files_of(place)}
+    leads_to = {
+        name: {other for module in imports_of(path) for other in modules if is_within(module, other)}
+        for name, path in modules.items()
+    }
+    assert tuple(TopologicalSorter(leads_to).static_order())
 
 
 def test_the_places_that_exist_are_looked_at() -> None:

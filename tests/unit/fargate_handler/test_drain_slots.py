@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from fargate_handler.adapters import Adapters, memory_stores
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from fargate_handler.gateway.connection_registry import OpenConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
@@ -47,7 +47,7 @@ class Client:
     def go(self) -> None:
         if self.gone_at is None:
             self.gone_at = self._node.clock.now - self._node.began
-            self._node.handler._registry.remove(cast("WebSocketConnection", self))
+            self._node.handler._registry.remove(cast("OpenConnection", self))
 
 
 class Node:
@@ -71,7 +71,7 @@ class Node:
     def clients(self, count: int, *, reads: bool = False, obeys: bool = True) -> list[Client]:
         clients = [Client(self, number, reads=reads, obeys=obeys) for number in range(count)]
         for client in clients:
-            self.handler._registry.add(cast("WebSocketConnection", client))
+            self.handler._registry.add(cast("OpenConnection", client))
         return clients
 
     async def drain(self, seconds: float) -> asyncio.Task[None]:

@@ -84,8 +84,9 @@ def test_asking_for_a_pause_twice_is_asking_once() -> None:
     flow = ReaderFlow(LIMITS)
     assert flow.pause(1.0, 100)
     assert not flow.pause(200.0, 5000)
-    assert not flow.pause_expired(1.0 + LIMITS.pause_seconds - 1)
-    assert flow.pause_expired(1.0 + LIMITS.pause_seconds)
+    assert not flow.end_long_pause(1.0 + LIMITS.pause_seconds - 1)
+    assert flow.end_long_pause(1.0 + LIMITS.pause_seconds)
+    assert flow.state is FlowState.TOO_SLOW
 
 
 def test_a_pause_holds_delivery_and_continue_lets_it_go_on() -> None:

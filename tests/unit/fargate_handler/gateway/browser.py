@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
-from picows import WSFrame, WSTransport
-
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from fargate_handler.gateway.client_connection import ClientConnection
 from stream_core.channel import Channel
-from stream_core.session import Session
+from stream_core.client_session import ClientSession, Opcode
 from stream_core.session_token import SessionClaims
-from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
+from tests.unit.fargate_handler.gateway.client_harness import Gateway
+from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 
 
 class Browser:
@@ -29,7 +27,7 @@ class Browser:
         self._next_index = 0
         self._epoch = 1
         self._transport: RecordingTransport | None = None
-        self._connection: WebSocketConnection | None = None
+        self._connection: ClientConnection | None = None
         self._seen = 0
 
     @property
@@ -48,17 +46,16 @@ class Browser:
         now = gateway.clock.now
         claims = SessionClaims(self._channel, expires_at=2_000_000_000, issued_at=0)
         self._transport, self._seen = RecordingTransport(), 0
-        self._connection = WebSocketConnection(
-            gateway.context, Session(claims, gateway.limits, expires_in=3600.0, now=now), now
-        )
-        self._connection.on_ws_connected(cast("WSTransport", self._transport))
+        session = ClientSession(claims, gateway.limits, expires_in=3600.0, now=now)
+        self._connection = ClientConnection(gateway.context, session, now)
+        self._connection.connected(self._transport)
         self.resume()
 
     def leave(self) -> None:
         """The socket is gone. What was written to it arrived."""
         if self._connection is not None and self._transport is not None:
             self.look()
-            self._connection.on_ws_disconnected(cast("WSTransport", self._transport))
+            self._connection.disconnected()
             self._transport = self._connection = None
 
     def resume(self) -> None:
@@ -69,8 +66,8 @@ class Browser:
 
     def send(self, kind: str, **fields: object) -> None:
         assert self._connection is not None
-        frame = ClientFrame(json.dumps({"type": kind, "response_id": self.response_id, **fields}).encode())
-        self._connection.on_ws_frame(cast("WSTransport", self._transport), cast("WSFrame", frame))
+        frame = {"type": kind, "response_id": self.response_id, **fields}
+        self._connection.receive(Opcode.TEXT, json.dumps(frame).encode())
 
     def look(self) -> None:
         """Take what has arrived."""

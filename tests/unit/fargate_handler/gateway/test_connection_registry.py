@@ -5,7 +5,7 @@ import pytest
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded, RateLimited
 from stream_core.limits import Limits
-from tests.unit.fargate_handler.gateway.test_websocket_connection import CHANNEL, Gateway
+from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 ELSE = Channel("public", "demo", "ses_2")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of
-from tests.unit.fargate_handler.gateway.test_websocket_connection import CHANNEL, Gateway
 
 
 @pytest.mark.parametrize("remote", ["127.0.0.1", "::1"])

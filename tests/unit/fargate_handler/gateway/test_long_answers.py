@@ -6,11 +6,10 @@ import asyncio
 import json
 
 import pytest
-from picows import WSMsgType
 
+from stream_core.client_session import Opcode
+from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
-from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Client, Gateway
 from tests.unit.settle import settle
 
 _WORDS = [f"word{number} " for number in range(100)]
@@ -21,7 +20,7 @@ async def _pass(gateway: Gateway, client: Client, seconds: float) -> None:
     for _ in range(int(seconds * 10)):
         gateway.clock.turn(0.1)
         await settle()
-    client.receive(ClientFrame(msg_type=WSMsgType.PONG))
+    client.receive(kind=Opcode.PONG)
 
 
 async def _answer(gateway: Gateway, client: Client, how: str) -> None:

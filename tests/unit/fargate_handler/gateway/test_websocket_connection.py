@@ -1,614 +1,178 @@
+"""The WebSocket as a transport: what picows is told, and what it tells."""
+
 from __future__ import annotations
 
-import asyncio
-import json
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from picows import WSFrame, WSMsgType, WSTransport
 
-from fargate_handler.background import Background
-from fargate_handler.gateway.admission import Admission
-from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.delivery_measures import DeliveryMeasures
-from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from stream_core import metric_catalogue as catalogue
-from stream_core.agents import Agents, built_in_agents
-from stream_core.allowed_origins import AllowedOrigins
-from stream_core.channel import Channel
-from stream_core.dialect import CompactDialect, Dialect
-from stream_core.errors import UpstreamFailed
-from stream_core.limits import Limits
-from stream_core.realtime import RealtimeDialect
-from stream_core.response_stream import ResponseStream
-from stream_core.session import Session, SessionState
-from stream_core.session_token import SessionClaims, SessionTokens
-from stream_core.subprotocols import COMPACT, V1
-from stream_core.tenant_keys import TenantKeys
-from tests.unit.fargate_handler.gateway.recording_transport import ClientFrame, RecordingTransport
-from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
-from tests.unit.settle import settle
-
-CHANNEL = Channel("public", "demo", "ses_1")
-_DIALECTS = {dialect.name: dialect for dialect in (Dialect(), CompactDialect(), RealtimeDialect())}
+from stream_core.client_session import Opcode
 
 
-class Gateway:
-    """Everything behind a connection, in the test's hand."""
+@dataclass
+class Request:
+    """The upgrade request, of which only the headers matter."""
 
-    def __init__(self, limits: Limits | None = None, task: Task | None = None) -> None:
-        self.task = task = task or Task.alone(limits)
-        self.limits, self.clock, self.source = task.limits, task.clock, task.source
-        self.orchestrator, self.metrics = task.orchestrator, task.metrics
-        self.registry = ConnectionRegistry(self.limits)
-        measures = DeliveryMeasures(self.metrics)
-        self.context = GatewayContext(
-            limits=self.limits,
-            clock=self.clock.delivery,
-            metrics=self.metrics,
-            measures=measures,
-            outbox=Outbox(lambda flush: flush(), measures),
-            orchestrator=self.orchestrator,
-            registry=self.registry,
-            admission=Admission(self.limits, self.clock.now),
-            background=Background(),
-            tokens=SessionTokens({"k": b"secret--" * 4}),
-            tenant_keys=TenantKeys({}),
-            monotonic=self.clock.monotonic,
-            wall_time=self.clock.monotonic,
-            http_url=None,
-            ws_url=None,
-            http_port=8080,
-            ws_port=8081,
-            allowed_origins=AllowedOrigins(),
-            node_id="node",
-            cookie_secure=False,
-            models=("demo",),
-            agents=Agents(built_in_agents(demo=True)),
-        )
-
-    def connect(self, protocol: str = V1) -> Client:
-        return Client(self, protocol)
-
-    def stream(self, client: Client) -> ResponseStream:
-        """The session's only response."""
-        return self.orchestrator.responses.of(client.connection.channel)[0]
-
-    @property
-    def call(self) -> SourceCall:
-        return self.source.calls[-1]
+    headers: dict[str, str] = field(default_factory=lambda: {"Authorization": "Bearer secret"})
 
 
+@dataclass
+class Socket:
+    """asyncio's transport below picows'."""
+
+    high: int | None = None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
+
+
+@dataclass
+class Picows:
+    """Stands for `picows.WSTransport`: what it was told."""
+
+    request: Request = field(default_factory=Request)
+    underlying_transport: Socket = field(default_factory=Socket)
+    told: list[tuple[Any, ...]] = field(default_factory=list)
+    is_close_frame_sent: bool = False
+
+    def send(self, kind: WSMsgType, data: bytes) -> None:
+        self.told.append(("send", kind, data))
+
+    def send_reuse_external_bytearray(self, kind: WSMsgType, data: bytearray, offset: int) -> None:
+        self.told.append(("send_reuse", kind, bytes(data[offset:]), offset))
+
+    def send_ping(self) -> None:
+        self.told.append(("ping",))
+
+    def send_pong(self, payload: bytes) -> None:
+        self.told.append(("pong", payload))
+
+    def send_close(self, code: int, reason: str) -> None:
+        self.told.append(("close", code, reason))
+
+    def disconnect(self, graceful: bool) -> None:
+        self.told.append(("disconnect", graceful))
+
+
+@dataclass
 class Client:
-    """One connection and its socket."""
-
-    channel = CHANNEL
-
-    def __init__(self, gateway: Gateway, protocol: str = V1) -> None:
-        self.gateway = gateway
-        self.transport = RecordingTransport()
-        now = gateway.clock.now
-        claims = SessionClaims(self.channel, expires_at=2_000_000_000, issued_at=0)
-        session = Session(claims, gateway.limits, expires_in=3600.0, now=now)
-        session = Session(claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol])
-        self.connection = WebSocketConnection(gateway.context, session, now)
-        self.connection.on_ws_connected(cast("WSTransport", self.transport))
-
-    @property
-    def frames(self) -> list[Any]:
-        return self.transport.frames
-
-    def receive(self, frame: ClientFrame) -> None:
-        self.connection.on_ws_frame(cast("WSTransport", self.transport), cast("WSFrame", frame))
-
-    def send(self, kind: str, **fields: object) -> None:
-        self.receive(ClientFrame(json.dumps({"type": kind, **fields}).encode()))
-
-    async def say(self, message_id: str = "m1", previous: str | None = None) -> None:
-        self.send("chat.message", message_id=message_id, previous_message_id=previous, payload={"text": "hi"})
-        await asyncio.sleep(0)  # accepting a message is a task of its own
-
-    def text(self) -> str:
-        """What the user sees, and whether every index came once is checked on the way."""
-        following, text = 0, ""
-        for frame in self.frames:
-            if isinstance(frame, list):
-                index, delta, first = frame[1], frame[2], frame[3] if len(frame) == 4 else frame[1]
-            elif frame["type"] == "chat.response.delta":
-                index, delta, first = frame["index"], frame["delta"], frame.get("from", frame["index"])
-            elif frame["type"] == "chat.response.restarted":
-                index, delta, first = frame["index"], "", frame["index"]
-                text = ""
-            else:
-                continue
-            assert first == following
-            following, text = index + 1, text + delta
-        return text
-
-    def last_code(self) -> str:
-        code: str = self.frames[-1]["error"]["code"]
-        return code
-
-
-async def test_a_message_that_the_connection_refuses_is_counted_by_its_code() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    client.connection.session.drain()
-    await client.say()
-    assert client.last_code() == "draining"
-    assert gateway.metrics.labelled(catalogue.MESSAGES_REFUSED).by_label == {"draining": 1}
-
-
-# -- opening ---------------------------------------------------------------------------------------------------------
-
-
-async def test_a_connection_is_greeted_registered_and_its_token_forgotten() -> None:
-    gateway = Gateway()
-    client = gateway.connect(COMPACT)
-    ready = client.frames[0]
-    assert ready["type"] == "session.ready"
-    assert (ready["session_id"], ready["protocol"]) == ("ses_1", COMPACT)
-    assert (ready["last_message_id"], ready["responses"]) == (None, [])
-    assert ready["limits"]["message_bytes"] == 65_536
-    assert len(gateway.registry) == 1
-    assert client.transport.request.headers == {}
-    assert client.transport.underlying_transport.high == 0
-    assert gateway.metrics.distribution(catalogue.CONNECTION_SETUP).count == 1
-
-
-async def test_who_comes_back_is_told_what_can_be_resumed() -> None:
-    gateway = Gateway()
-    first = gateway.connect()
-    await first.say()
-    await settle()
-    gateway.call.push("a")
-    ready = gateway.connect().frames[0]
-    stream = gateway.stream(first)
-    assert ready["last_message_id"] == "m1"
-    assert ready["responses"] == [
-        {"response_id": stream.response_id, "message_id": "m1", "status": "streaming", "next_index": 1}
-    ]
-
-
-# -- messages and answers ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("protocol", [V1, COMPACT])
-async def test_a_message_is_answered_with_its_start_its_deltas_and_its_end(protocol: str) -> None:
-    gateway = Gateway()
-    client = gateway.connect(protocol)
-    await client.say()
-    start = client.frames[1]
-    assert (start["type"], start["message_id"], start["next_index"], start["duplicate"]) == (
-        "chat.response.start",
-        "m1",
-        0,
-        False,
-    )
-    assert ("stream" in start) == (protocol == COMPACT)
-    await settle()
-    for token in ("Even", "flow", " runs"):
-        gateway.call.push(token)
-        gateway.clock.turn(0.02)
-    gateway.call.finish()
-    await settle()
-    assert client.text() == "Evenflow runs"
-    end = client.frames[-1]
-    assert (end["type"], end["finish_reason"], end["last_index"]) == ("chat.response.completed", "stop", 1)
-    assert not client.connection.reading
-    assert gateway.metrics.counter(catalogue.DELTAS_DELIVERED).value == 2
-
-
-async def test_the_same_message_again_starts_nothing_anew() -> None:
-    gateway = Gateway()
-    client = gateway.connect(COMPACT)
-    await client.say()
-    await settle()
-    gateway.call.push("a")
-    await client.say()
-    first, second = client.transport.of_type("chat.response.start")
-    assert (second["duplicate"], second["next_index"]) == (True, 1)
-    assert (second["response_id"], second["stream"]) == (first["response_id"], first["stream"])
-    gateway.call.finish()
-    await settle()
-    assert client.text() == "a"
-    await client.say()
-    assert client.transport.of_type("chat.response.start")[2]["next_index"] == 0
-    assert len(gateway.source.calls) == 1
-
-
-async def test_a_restart_is_told_with_an_index_of_its_own() -> None:
-    gateway = Gateway(Limits(model_retries=1))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    gateway.call.push("wrong")
-    gateway.stream(client).next_attempt()
-    gateway.stream(client).restart()
-    gateway.call.push("right")
-    gateway.call.finish()
-    await settle()
-    assert client.text() == "right"
-    restarted = client.transport.of_type("chat.response.restarted")
-    assert [(frame["from_index"], frame["attempt"], frame["index"]) for frame in restarted] == [(-1, 2, 1)]
-
-
-async def test_a_failed_answer_ends_with_its_error() -> None:
-    gateway = Gateway(Limits(model_retries=0))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    gateway.call.push("half")
-    gateway.call.fail(UpstreamFailed("x", code="upstream_failed"))
-    await settle()
-    end = client.frames[-1]
-    assert (end["type"], end["error"]["code"], end["last_index"]) == ("chat.response.error", "upstream_failed", 0)
-    assert client.text() == "half"
-
-
-@given(st.lists(st.sampled_from(["push", "turn", "block", "unblock", "leave", "pause", "continue"]), max_size=40))
-async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list[str]) -> None:
-    gateway = Gateway(Limits(batch_tokens=2))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    stream, sent = gateway.stream(client), ""
-    for number, step in enumerate(steps):
-        match step:
-            case "push":
-                sent += (token := chr(ord("a") + number % 26))
-                gateway.call.push(token)
-            case "turn":
-                gateway.clock.turn(0.03)
-            case "block" if not client.connection.blocked:
-                client.connection.pause_writing()
-            case "unblock" if client.connection.blocked:
-                client.connection.resume_writing()
-            case "pause" | "continue":
-                client.send(f"response.{step}", response_id=stream.response_id)
-            case "leave":
-                client.connection.on_ws_disconnected(cast("WSTransport", client.transport))
-                held = client.frames
-                client = gateway.connect()
-                after = max((f["index"] for f in held if f["type"] == "chat.response.delta"), default=-1)
-                client.frames[:0] = [frame for frame in held if frame["type"] == "chat.response.delta"]
-                client.send("response.resume", response_id=stream.response_id, after=after)
-    gateway.call.finish()
-    await settle()
-    if client.connection.blocked:
-        client.connection.resume_writing()
-    client.send("response.continue", response_id=stream.response_id)
-    assert client.text() == sent
-    assert len(client.transport.of_type("chat.response.completed")) == 1
-    assert (stream.readers, stream.paused_readers) == ([], 0)
-
-
-# -- resume, pause, cancel, acknowledge --------------------------------------------------------------------------------
-
-
-async def test_a_response_is_resumed_behind_any_index() -> None:
-    gateway = Gateway(Limits(batch_tokens=1))
-    first = gateway.connect()
-    await first.say()
-    await settle()
-    gateway.call.push(*"abcdef")
-    gateway.call.finish()
-    await settle()
-    response_id = gateway.stream(first).response_id
-    for after in range(-1, 6):
-        client = gateway.connect()
-        client.send("response.resume", response_id=response_id, after=after)
-        start = client.transport.of_type("chat.response.start")[0]
-        assert (start["next_index"], start["duplicate"]) == (after + 1, True)
-        deltas = client.transport.of_type("chat.response.delta")
-        assert "".join(frame["delta"] for frame in deltas) == "abcdef"[after + 1 :]
-        assert client.frames[-1]["type"] == "chat.response.completed"
-        client.connection.on_ws_disconnected(cast("WSTransport", client.transport))
-
-
-async def test_nobody_resumes_what_is_not_there_yet() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    gateway.call.push("a")
-    client.send("response.resume", response_id=gateway.stream(client).response_id, after=1)
-    await settle()
-    assert client.last_code() == "invalid_field"
-    assert client.connection.reading, "what it read it still reads"
-
-
-@pytest.mark.parametrize("kind", ["resume", "pause", "continue", "cancel", "ack"])
-async def test_a_response_that_is_not_there_is_refused_by_name(kind: str) -> None:
-    client = Gateway().connect()
-    client.send(f"response.{kind}", response_id="rsp_x", after=-1, index=0)
-    await settle()
-    assert client.last_code() == "response_not_found"
-    assert client.frames[-1]["response_id"] == "rsp_x"
-
-
-async def test_while_paused_nothing_is_sent_and_a_cancel_is_answered_all_the_same() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    response_id = gateway.stream(client).response_id
-    gateway.call.push("a")
-    client.send("response.pause", response_id=response_id)
-    gateway.call.push("b")
-    gateway.clock.turn(1.0)
-    assert client.text() == "a"
-    client.send("response.cancel", response_id=response_id)
-    await settle()
-    assert client.text() == "ab"
-    assert client.frames[-1]["finish_reason"] == "cancelled"
-    assert gateway.source.open_calls == 0
-
-
-async def test_a_paused_reader_holds_the_model_once_it_is_the_window_ahead() -> None:
-    gateway = Gateway(Limits(pause_window_bytes=100))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    response_id = gateway.stream(client).response_id
-    client.send("response.pause", response_id=response_id)
-    gateway.call.push("x" * 50)
-    gateway.clock.turn(0.1)
-    assert not gateway.call.sink.paused
-    gateway.call.push("x" * 50)
-    gateway.clock.turn(0.1)
-    assert gateway.call.sink.paused
-    client.send("response.continue", response_id=response_id)
-    assert not gateway.call.sink.paused
-    assert client.text() == "x" * 100
-
-
-async def test_acknowledged_deltas_are_counted_once_and_only_those_that_exist() -> None:
-    gateway = Gateway(Limits(batch_tokens=1))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    gateway.call.push(*"abc")
-    response_id = gateway.stream(client).response_id
-    for index in (0, 2, 1, 2):
-        client.send("response.ack", response_id=response_id, index=index)
-    assert gateway.metrics.counter(catalogue.DELTAS_ACKNOWLEDGED).value == 3
-    client.send("response.ack", response_id=response_id, index=3)
-    assert client.last_code() == "invalid_field"
-
-
-# -- slow readers ------------------------------------------------------------------------------------------------------
-
-
-async def blocked_reader(gateway: Gateway) -> Client:
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    client.connection.pause_writing()
-    gateway.call.push("x")
-    return client
-
-
-async def test_a_reader_that_stays_behind_is_told_and_then_let_go_with_its_resume_point() -> None:
-    gateway = Gateway(Limits(model_deadline_seconds=3600, model_silence_seconds=3600))
-    client = await blocked_reader(gateway)
-    assert client.connection in gateway.registry.slow
-    for _ in range(10):
-        gateway.clock.turn(1.0)
-        client.connection.look_at_readers(gateway.clock.now)
-    notices = client.transport.of_type("lag")
-    assert len(notices) == 1
-    assert (notices[0]["behind_deltas"], notices[0]["last_index"]) == (1, -1)
-    assert notices[0]["behind_ms"] >= 10_000
-    for _ in range(20):
-        gateway.clock.turn(1.0)
-        client.connection.look_at_readers(gateway.clock.now)
-    assert client.transport.close is not None
-    code, reason = client.transport.close
-    assert code == 4008
-    assert f"resume {gateway.stream(client).response_id} after -1" in str(reason)
-    assert gateway.metrics.counter(catalogue.READERS_LAGGING).value == 1
-    assert gateway.metrics.counter(catalogue.READERS_TOO_SLOW).value == 1
-    assert client.connection not in gateway.registry.slow
-    assert len(gateway.registry) == 0
-    assert gateway.source.open_calls == 1, "the model goes on for the grace period"
-
-
-async def test_a_reader_that_catches_up_is_not_looked_at_any_more() -> None:
-    gateway = Gateway()
-    client = await blocked_reader(gateway)
-    gateway.call.push(*"yz")
-    gateway.clock.turn(5.0)
-    client.connection.resume_writing()
-    assert client.text() == "xyz"
-    assert len(client.transport.of_type("chat.response.delta")) == 1, "joined"
-    client.connection.look_at_readers(gateway.clock.now)
-    assert client.connection not in gateway.registry.slow
-
-
-async def test_a_pause_that_lasts_too_long_ends_the_connection() -> None:
-    gateway = Gateway(Limits(grace_seconds=3600, model_deadline_seconds=3600, model_first_sign_seconds=3600))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    client.send("response.pause", response_id=gateway.stream(client).response_id)
-    for _ in range(299):
-        gateway.clock.now += 1.0
-        client.connection.look_at_readers(gateway.clock.now)
-    assert client.transport.close is None
-    gateway.clock.now += 1.0
-    client.connection.look_at_readers(gateway.clock.now)
-    assert client.transport.close is not None
-    assert client.transport.close[0] == 4008
-
-
-async def test_deltas_that_missed_their_interval_are_counted_once_each() -> None:
-    gateway = Gateway(Limits(batch_tokens=1, model_deadline_seconds=3600, model_silence_seconds=3600))
-    client = await blocked_reader(gateway)
-    gateway.call.push(*"abc")
-    for _ in range(31):
-        gateway.clock.turn(1.0)
-        client.connection.look_at_readers(gateway.clock.now)
-    ratio = gateway.metrics.ratio(catalogue.BACKPRESSURE_DROPS)
-    assert ratio.whole == 4
-    assert 0 < ratio.part <= ratio.whole
-
-
-@pytest.mark.parametrize("last", ["chat.message", "response.resume", "nonsense", "response.ack", "look"])
-async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_it_stays(last: str) -> None:
-    gateway = Gateway(Limits(protocol_errors_per_minute=1))
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    gateway.call.push("x")
-    stream = gateway.stream(client)
-    client.receive(ClientFrame(b"nonsense"))
-    client.connection.pause_writing()
-    gateway.call.push("y")
-    gateway.clock.turn(0.1)
-    gateway.clock.now += 31.0
-    client.connection._held = 64
-    match last:
-        case "chat.message":
-            await client.say("m2", "m1")
-        case "response.resume":
-            client.send(last, response_id=stream.response_id, after=-1)
-        case "response.ack":
-            client.send(last, response_id=stream.response_id, index=1000)
-        case "look":
-            client.connection.look_at_readers(gateway.clock.now)
-        case _:
-            client.receive(ClientFrame(b"nonsense"))
-    assert client.transport.close is not None
-    assert client.transport.close[0] in (1008, 4008)
-    assert not client.connection.reading
-    assert stream.readers == []
-    assert len(gateway.registry) == 0
-    assert client.connection not in gateway.registry.slow
-    await gateway.orchestrator.cancel(stream)
-    await settle()
-
-
-# -- heartbeat -----------------------------------------------------------------------------------------------------------
-
-
-async def test_a_silent_client_is_pinged_and_given_up_within_the_time_of_the_contract() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    began = gateway.clock.now
-    while not client.transport.disconnected and gateway.clock.now < began + 200:
-        gateway.clock.turn(0.5)
-    assert 60.0 <= gateway.clock.now - began <= 75.0
-    assert client.transport.pings in (1, 2)
-    assert client.transport.close is not None
-    assert client.transport.close[0] == 4010
-    assert len(gateway.registry) == 0
-    assert gateway.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).part == 1
-
-
-async def test_a_client_that_answers_pings_stays() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    for _ in range(600):
-        pings = client.transport.pings
-        gateway.clock.turn(0.5)
-        if client.transport.pings > pings:
-            client.receive(ClientFrame(msg_type=WSMsgType.PONG))
-    assert client.transport.pings in (10, 11)
-    assert client.transport.close is None
-
-
-async def test_a_ping_of_the_client_is_answered_unless_it_does_not_read() -> None:
-    client = Gateway().connect()
-    client.receive(ClientFrame(b"abc", WSMsgType.PING))
-    client.connection.pause_writing()
-    client.receive(ClientFrame(b"def", WSMsgType.PING))
-    assert client.transport.pongs == [b"abc"]
-
-
-# -- ends --------------------------------------------------------------------------------------------------------------
+    """Stands for a `ClientConnection`: what it was told."""
+
+    told: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def connected(self, transport: object) -> None:
+        self.told.append(("connected", transport))
+
+    def receive(self, opcode: int, payload: bytes, *, final: bool, reserved: bool) -> None:
+        self.told.append(("receive", Opcode(opcode), payload, final, reserved))
+
+    def block(self) -> None:
+        self.told.append(("block",))
+
+    def unblock(self) -> None:
+        self.told.append(("unblock",))
+
+    def disconnected(self) -> None:
+        self.told.append(("disconnected",))
+
+
+@dataclass
+class Frame:
+    """A frame of the client."""
+
+    msg_type: WSMsgType
+    payload: bytes = b""
+    fin: bool = True
+    rsv1: bool = False
+    rsv2: bool = False
+    rsv3: bool = False
+
+    def get_payload_as_bytes(self) -> bytes:
+        return self.payload
+
+
+class Wire:
+    """A WebSocket between the two."""
+
+    def __init__(self) -> None:
+        self.client, self.picows = Client(), Picows()
+        self.websocket = WebSocketConnection(cast("ClientConnection", self.client))
+        self.websocket.on_ws_connected(cast("WSTransport", self.picows))
+        self.client.told.clear()
+
+    def receive(self, frame: Frame) -> list[tuple[Any, ...]]:
+        self.websocket.on_ws_frame(cast("WSTransport", self.picows), cast("WSFrame", frame))
+        return self.client.told
+
+
+def test_the_token_is_forgotten_and_the_kernels_buffer_is_the_only_one() -> None:
+    wire = Wire()
+    assert wire.picows.request.headers == {}
+    assert wire.picows.underlying_transport.high == 0
 
 
 @pytest.mark.parametrize(
-    ("frame", "code"),
+    ("kind", "opcode"),
     [
-        (ClientFrame(b"\x00", WSMsgType.BINARY), 1003),
-        (ClientFrame(b"{}", rsv1=True), 1002),
-        (ClientFrame(b"{}", WSMsgType.CONTINUATION), 1002),
-        (ClientFrame(b"\xff"), 1007),
-        (ClientFrame(b"x" * 65_537), 1009),
+        (WSMsgType.TEXT, Opcode.TEXT),
+        (WSMsgType.CONTINUATION, Opcode.CONTINUATION),
+        (WSMsgType.BINARY, Opcode.BINARY),
+        (WSMsgType.PING, Opcode.PING),
+        (WSMsgType.PONG, Opcode.PONG),
+        (WSMsgType.CLOSE, Opcode.CLOSE),
     ],
 )
-async def test_what_breaks_the_protocol_closes_the_connection_once(frame: ClientFrame, code: int) -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    client.receive(frame)
-    client.receive(frame)
-    await client.say()
-    assert client.transport.close is not None
-    assert client.transport.close[0] == code
-    assert len(gateway.registry) == 0
-    assert client.connection.session.state is SessionState.CLOSED
-    assert gateway.source.calls == []
+def test_each_frame_is_given_on_as_what_it_is(kind: WSMsgType, opcode: Opcode) -> None:
+    assert Wire().receive(Frame(kind, b"abc")) == [("receive", opcode, b"abc", True, False)]
+    assert Wire().receive(Frame(kind, b"abc", fin=False)) == [("receive", opcode, b"abc", False, False)]
 
 
-async def test_a_closed_tab_is_no_cancel() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    client.receive(ClientFrame(msg_type=WSMsgType.CLOSE))
-    assert client.transport.disconnected
-    client.connection.on_ws_disconnected(cast("WSTransport", client.transport))
-    client.connection.on_ws_disconnected(cast("WSTransport", client.transport))
-    assert len(gateway.registry) == 0
-    gateway.clock.turn(8.0)
-    await settle()
-    assert gateway.source.open_calls == 1
-    gateway.call.push("a")
-    gateway.clock.turn(23.0)
-    await settle()
-    assert gateway.source.open_calls == 0
+@pytest.mark.parametrize("bit", ["rsv1", "rsv2", "rsv3"])
+def test_a_reserved_bit_is_told(bit: str) -> None:
+    frame = Frame(WSMsgType.TEXT, b"{}", **{bit: True})
+    assert Wire().receive(frame) == [("receive", Opcode.TEXT, b"{}", True, True)]
 
 
-async def test_a_draining_node_asks_to_reconnect_and_running_answers_go_on() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    await client.say()
-    await settle()
-    client.connection.ask_to_reconnect("leaving", 1234)
-    assert client.frames[-1] == {"type": "reconnect", "reason": "leaving", "after_ms": 1234}
-    await client.say("m2", "m1")
-    assert client.last_code() == "draining"
-    gateway.call.push("goes on")
-    gateway.call.finish()
-    await settle()
-    assert client.text() == "goes on"
+def test_what_the_socket_says_is_given_on() -> None:
+    wire = Wire()
+    wire.websocket.pause_writing()
+    wire.websocket.resume_writing()
+    wire.websocket.on_ws_disconnected(cast("WSTransport", wire.picows))
+    assert wire.client.told == [("block",), ("unblock",), ("disconnected",)]
 
 
-async def test_a_connection_that_has_closed_is_not_asked_anything() -> None:
-    gateway = Gateway()
-    client = gateway.connect()
-    client.connection.close(4009, "replaced")
-    client.connection.on_due(0)
-    gateway.clock.turn(100.0)
-    assert client.transport.pings == 0
-    assert client.transport.close == (4009, "replaced")
+@pytest.mark.parametrize("size", [0, 8_192, 8_193, 1_000_000])
+def test_a_frame_that_picows_would_not_copy_is_sent_from_a_buffer_of_its_own(size: int) -> None:
+    wire, text = Wire(), b"x" * size
+    wire.websocket.send_text(text)
+    expected = ("send", WSMsgType.TEXT, text) if size <= 8_192 else ("send_reuse", WSMsgType.TEXT, text, 14)
+    assert wire.picows.told == [expected]
 
 
-# -- registry ------------------------------------------------------------------------------------------------------------
+def test_control_frames_and_the_end() -> None:
+    wire = Wire()
+    wire.websocket.send_ping()
+    wire.websocket.send_pong(b"abc")
+    wire.websocket.send_close(1001, "r" * 200)
+    wire.websocket.send_close(None, "")
+    wire.websocket.disconnect(flush=False)
+    wire.websocket.disconnect(flush=True)
+    assert wire.picows.told == [
+        ("ping",),
+        ("pong", b"abc"),
+        ("close", 1001, "r" * 120),
+        ("send", WSMsgType.CLOSE, b""),
+        ("disconnect", False),
+        ("disconnect", True),
+    ]
 
 
-async def test_connections_are_counted_by_session_and_removed_once() -> None:
-    gateway = Gateway()
-    clients = [gateway.connect() for _ in range(3)]
-    assert list(gateway.registry) == list(gateway.registry.of(CHANNEL)) == [client.connection for client in clients]
-    gateway.registry.remove(clients[1].connection)
-    gateway.registry.remove(clients[1].connection)
-    assert len(gateway.registry) == 2
-    assert list(gateway.registry.of(Channel("x", "y", "z"))) == []
+def test_where_picows_has_said_why_nothing_more_is_said() -> None:
+    wire = Wire()
+    wire.picows.is_close_frame_sent = True
+    wire.websocket.send_close(1001, "leaving")
+    assert wire.picows.told == []

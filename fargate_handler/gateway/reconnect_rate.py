@@ -15,8 +15,8 @@ _NEW_SECONDS = 60.0
 _AGAIN_MS = (500, 3_000)
 
 
-class Admission:
-    """Admits returning clients at a bounded rate.
+class ReconnectRate:
+    """Lets returning clients in at a bounded rate.
 
     Args:
         now: seconds on a monotonic clock.

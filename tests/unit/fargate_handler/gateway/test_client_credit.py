@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from picows import WSTransport
 
 from stream_core.limits import Limits
 from stream_core.subprotocols import COMPACT, REALTIME, V1
-from tests.unit.fargate_handler.gateway.test_websocket_changing_hands import reading
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Client, Gateway
+from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
+from tests.unit.fargate_handler.gateway.test_client_changing_hands import reading
 from tests.unit.settle import settle
 
 LIMITS = Limits(batch_tokens=1, pause_window_bytes=100, messages_per_second=10_000)
@@ -242,11 +241,11 @@ async def test_a_reader_without_credit_for_too_long_is_let_go() -> None:
 
 async def test_a_socket_that_takes_nothing_costs_no_credit() -> None:
     gateway, client, response_id = await listening(credit=2)
-    client.connection.pause_writing()
+    client.connection.block()
     push(gateway, *"abc")
     client.send("credit", response_id=response_id, n=1)
     assert client.tokens() == []
-    client.connection.resume_writing()
+    client.connection.unblock()
     assert client.heard() == "abc"
     push(gateway, "d")
     assert client.heard() == "abc"
@@ -335,11 +334,11 @@ class Listening:
             self._come_back()
         elif step in ("pause", "resume"):
             self.client.send(step, response_id=self.response_id)
-        elif connection.blocked is (step == "unblock"):
-            (connection.resume_writing if connection.blocked else connection.pause_writing)()
+        elif connection.session.blocked is (step == "unblock"):
+            (connection.unblock if connection.session.blocked else connection.block)()
 
     def _come_back(self) -> None:
-        self.client.connection.on_ws_disconnected(cast("WSTransport", self.client.transport))
+        self.client.connection.disconnected()
         held, has = self.client.transport.of_type("token"), self.has
         self.client = Listener(self.gateway, REALTIME)
         self.client.frames[:0] = held

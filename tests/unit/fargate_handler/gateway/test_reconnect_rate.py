@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.gateway import admission as module
-from fargate_handler.gateway.admission import Admission
+from fargate_handler.gateway import reconnect_rate as module
+from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from stream_core.channel import Channel
 from stream_core.errors import Overloaded
 from stream_core.limits import Limits
@@ -17,12 +17,12 @@ def claims(age: float) -> SessionClaims:
     return SessionClaims(Channel("t", "demo", "s"), expires_at=int(WALL) + 3_600, issued_at=int(WALL - age))
 
 
-def admitted(admission: Admission, clients: int, now: float, age: float = 1_000.0) -> int:
+def admitted(rate: ReconnectRate, clients: int, now: float, age: float = 1_000.0) -> int:
     """How many of so many that come at once are let in."""
     count = 0
     for _ in range(clients):
         try:
-            admission.check(claims(age), WALL, now)
+            rate.check(claims(age), WALL, now)
         except Overloaded:
             continue
         count += 1
@@ -30,20 +30,20 @@ def admitted(admission: Admission, clients: int, now: float, age: float = 1_000.
 
 
 def test_returning_clients_come_in_at_the_rate_and_twice_as_many_at_once() -> None:
-    admission = Admission(Limits(returning_connections_per_second=10), 0.0)
-    assert admitted(admission, 100, now=0.0) == 20
-    assert admitted(admission, 100, now=0.5) == 5
-    assert admitted(admission, 100, now=1.5) == 10
-    assert admitted(admission, 100, now=100.0) == 20
+    rate = ReconnectRate(Limits(returning_connections_per_second=10), 0.0)
+    assert admitted(rate, 100, now=0.0) == 20
+    assert admitted(rate, 100, now=0.5) == 5
+    assert admitted(rate, 100, now=1.5) == 10
+    assert admitted(rate, 100, now=100.0) == 20
 
 
 def test_who_is_refused_is_told_when_to_come_again_and_not_all_at_the_same_time() -> None:
-    admission = Admission(Limits(returning_connections_per_second=1), 0.0)
-    admitted(admission, 2, now=0.0)
+    rate = ReconnectRate(Limits(returning_connections_per_second=1), 0.0)
+    admitted(rate, 2, now=0.0)
     waits = set()
     for _ in range(50):
         with pytest.raises(Overloaded) as refused:
-            admission.check(claims(1_000.0), WALL, 0.0)
+            rate.check(claims(1_000.0), WALL, 0.0)
         assert (refused.value.status, refused.value.code) == (503, "reconnect_storm")
         waits.add(refused.value.to_object()["retry_after_ms"])
     assert len(waits) > 10
@@ -52,19 +52,19 @@ def test_who_is_refused_is_told_when_to_come_again_and_not_all_at_the_same_time(
 
 
 def test_a_storm_of_those_who_return_does_not_keep_new_ones_out() -> None:
-    admission = Admission(Limits(returning_connections_per_second=1), 0.0)
-    assert admitted(admission, 100, now=0.0) == 2
-    assert admitted(admission, 1_000, now=0.0, age=0.0) == 1_000
-    assert admitted(admission, 10, now=0.0, age=NEW) == 10
-    assert admitted(admission, 10, now=0.0, age=NEW + 1) == 0
+    rate = ReconnectRate(Limits(returning_connections_per_second=1), 0.0)
+    assert admitted(rate, 100, now=0.0) == 2
+    assert admitted(rate, 1_000, now=0.0, age=0.0) == 1_000
+    assert admitted(rate, 10, now=0.0, age=NEW) == 10
+    assert admitted(rate, 10, now=0.0, age=NEW + 1) == 0
 
 
 def test_new_ones_use_up_nothing() -> None:
-    admission = Admission(Limits(returning_connections_per_second=10), 0.0)
-    admitted(admission, 1_000, now=0.0, age=0.0)
-    assert admitted(admission, 100, now=0.0) == 20
+    rate = ReconnectRate(Limits(returning_connections_per_second=10), 0.0)
+    admitted(rate, 1_000, now=0.0, age=0.0)
+    assert admitted(rate, 100, now=0.0) == 20
 
 
 def test_a_token_of_a_machine_whose_clock_is_ahead_is_new() -> None:
-    admission = Admission(Limits(returning_connections_per_second=1), 0.0)
-    assert admitted(admission, 10, now=0.0, age=-5.0) == 10
+    rate = ReconnectRate(Limits(returning_connections_per_second=1), 0.0)
+    assert admitted(rate, 10, now=0.0, age=-5.0) == 10

@@ -9,6 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.channel import Channel
+from stream_core.client_session import CLOSE_SECONDS, ClientSession, Opcode
+from stream_core.client_session_outputs import (
+    Command,
+    Disconnect,
+    Ended,
+    MessageRefused,
+    Output,
+    SendClose,
+    SendPing,
+    SendPong,
+    SendText,
+    SetTimer,
+)
+from stream_core.client_session_states import SessionEvent, SessionState
+from stream_core.close_frame import CloseCode
 from stream_core.errors import (
     Conflict,
     EvenflowError,
@@ -19,8 +34,8 @@ from stream_core.errors import (
     RateLimited,
 )
 from stream_core.limits import Limits
-from stream_core.messages import ChatMessageFrame, ResponseAck, ResponseResume
-from stream_core.session import Close, CloseCode, Received, Session, SessionState
+from stream_core.messages import ChatMessageFrame, ClientMessage, ErrorFrame, ResponseAck, ResponseResume
+from stream_core.refusal_frame import refusal_frame
 from stream_core.session_token import SessionClaims
 
 CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000)
@@ -28,8 +43,36 @@ MESSAGE = b'{"type":"chat.message","message_id":"m1","previous_message_id":null,
 ACK = b'{"type":"response.ack","response_id":"rsp_1","index":3}'
 
 
-def new_session(limits: Limits | None = None, *, expires_in: float = 3600.0, now: float = 0.0) -> Session:
-    return Session(CLAIMS, limits or Limits(), expires_in=expires_in, now=now)
+READY = ErrorFrame(type="error", error={"message": "stands for session.ready"})
+
+
+def new_session(limits: Limits | None = None, *, expires_in: float = 3600.0, now: float = 0.0) -> ClientSession:
+    """One that is open."""
+    session = ClientSession(CLAIMS, limits or Limits(), expires_in=expires_in, now=now)
+    session.connected(READY, 0.5, now)
+    return session
+
+
+class Received:
+    """What a session says to do, sorted."""
+
+    def __init__(self, outputs: list[Output]) -> None:
+        self.outputs = outputs
+        self.frames = [output.data for output in outputs if isinstance(output, SendText)]
+        self.pings = sum(isinstance(output, SendPing) for output in outputs)
+        self.refused = next((output.code for output in outputs if isinstance(output, MessageRefused)), "")
+        self.event: ClientMessage | None = next((o.message for o in outputs if isinstance(o, Command)), None)
+        self.close = next((output for output in outputs if isinstance(output, SendClose)), None)
+        self.look_again_in = next((output.seconds for output in outputs if isinstance(output, SetTimer)), None)
+
+
+def receive(session: ClientSession, data: bytes, now: float) -> Received:
+    return Received(session.receive_frame(Opcode.TEXT, data, now))
+
+
+def receive_fragment(session: ClientSession, data: bytes, *, continues: bool, final: bool, now: float) -> Received:
+    kind = Opcode.CONTINUATION if continues else Opcode.TEXT
+    return Received(session.receive_frame(kind, data, now, final=final))
 
 
 def only_frame(received: Received) -> dict[str, Any]:
@@ -47,14 +90,14 @@ def refusal_code(received: Received) -> str:
 
 
 def test_a_message_becomes_an_event() -> None:
-    received = new_session().receive(MESSAGE, 1.0)
+    received = receive(new_session(), MESSAGE, 1.0)
     assert isinstance(received.event, ChatMessageFrame)
     assert received.event.payload.text == "hi"
-    assert (received.frames, received.close) == ((), None)
+    assert (received.frames, received.close) == ([], None)
 
 
 def test_an_acknowledgement_becomes_an_event_and_unknown_fields_are_ignored() -> None:
-    received = new_session().receive(b'{"type":"response.ack","response_id":"r","index":2,"later":{"a":[1]}}', 1.0)
+    received = receive(new_session(), b'{"type":"response.ack","response_id":"r","index":2,"later":{"a":[1]}}', 1.0)
     assert received.event == ResponseAck(type="response.ack", response_id="r", index=2)
 
 
@@ -64,10 +107,10 @@ def test_a_message_in_any_pieces_is_the_message(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(MESSAGE)]
     pieces = [MESSAGE[start:end] for start, end in itertools.pairwise(edges)]
     for number, piece in enumerate(pieces[:-1]):
-        assert session.receive_fragment(piece, continues=number > 0, final=False, now=1.0) == Received()
-    whole = session.receive_fragment(pieces[-1], continues=len(pieces) > 1, final=True, now=1.0)
+        assert receive_fragment(session, piece, continues=number > 0, final=False, now=1.0).outputs == []
+    whole = receive_fragment(session, pieces[-1], continues=len(pieces) > 1, final=True, now=1.0)
     assert isinstance(whole.event, ChatMessageFrame)
-    again = session.receive_fragment(MESSAGE, continues=False, final=True, now=1.0)
+    again = receive_fragment(session, MESSAGE, continues=False, final=True, now=1.0)
     assert isinstance(again.event, ChatMessageFrame), "nothing is left of the first message"
 
 
@@ -75,8 +118,8 @@ def test_a_character_may_be_split_between_fragments() -> None:
     session = new_session()
     body = MESSAGE.replace(b'"hi"', '"流れ"'.encode())
     at = body.index("流".encode()) + 1
-    session.receive_fragment(body[:at], continues=False, final=False, now=1.0)
-    received = session.receive_fragment(body[at:], continues=True, final=True, now=1.0)
+    receive_fragment(session, body[:at], continues=False, final=False, now=1.0)
+    received = receive_fragment(session, body[at:], continues=True, final=True, now=1.0)
     assert isinstance(received.event, ChatMessageFrame)
     assert received.event.payload.text == "流れ"
 
@@ -84,25 +127,25 @@ def test_a_character_may_be_split_between_fragments() -> None:
 def test_a_message_as_large_as_may_be_is_taken_and_one_byte_more_closes_1009() -> None:
     limits = Limits(message_bytes=1000)
     padding = b" " * (1000 - len(MESSAGE))
-    assert new_session(limits).receive(MESSAGE + padding, 1.0).event is not None
+    assert receive(new_session(limits), MESSAGE + padding, 1.0).event is not None
     session = new_session(limits)
-    received = session.receive(MESSAGE + padding + b" ", 1.0)
+    received = receive(session, MESSAGE + padding + b" ", 1.0)
     assert received.event is None
     assert received.close is not None
     assert received.close.code == CloseCode.TOO_LARGE
     assert "1000" in received.close.reason
-    assert session.state is SessionState.CLOSED
+    assert session.state is SessionState.CLOSING
 
 
 def test_fragments_that_add_up_to_too_much_close_1009_before_the_last_one() -> None:
     session = new_session(Limits(message_bytes=1000))
     for number in range(10):
-        received = session.receive_fragment(b"x" * 100, continues=number > 0, final=False, now=1.0)
+        received = receive_fragment(session, b"x" * 100, continues=number > 0, final=False, now=1.0)
         assert received.close is None
-    received = session.receive_fragment(b"x", continues=True, final=False, now=1.0)
+    received = receive_fragment(session, b"x", continues=True, final=False, now=1.0)
     assert received.close is not None
     assert received.close.code == CloseCode.TOO_LARGE
-    assert session.receive_fragment(b"x", continues=True, final=True, now=1.0) == Received()
+    assert receive_fragment(session, b"x", continues=True, final=True, now=1.0).outputs == []
 
 
 @pytest.mark.parametrize(
@@ -120,20 +163,20 @@ def test_fragments_out_of_order_close_1002(frames: list[tuple[bool, bool]]) -> N
     """Each frame: whether it continues a message, and whether it is the message's last."""
     session = new_session()
     for continues, final in frames[:-1]:
-        assert session.receive_fragment(b"{}", continues=continues, final=final, now=1.0).close is None
-    received = session.receive_fragment(b"{}", continues=frames[-1][0], final=frames[-1][1], now=1.0)
+        assert receive_fragment(session, b"{}", continues=continues, final=final, now=1.0).close is None
+    received = receive_fragment(session, b"{}", continues=frames[-1][0], final=frames[-1][1], now=1.0)
     assert received.close is not None
     assert received.close.code == CloseCode.PROTOCOL == 1002
-    assert session.state is SessionState.CLOSED
+    assert session.state is SessionState.CLOSING
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", MESSAGE.replace(b"hi", b"\xc3"), b'"\xed\xa0\x80"'])
 def test_text_that_is_not_utf8_closes_1007(body: bytes) -> None:
     session = new_session()
-    received = session.receive(body, 1.0)
+    received = receive(session, body, 1.0)
     assert received.close is not None
     assert received.close.code == CloseCode.INVALID_TEXT
-    assert session.state is SessionState.CLOSED
+    assert session.state is SessionState.CLOSING
 
 
 @pytest.mark.parametrize(
@@ -159,16 +202,16 @@ def test_text_that_is_not_utf8_closes_1007(body: bytes) -> None:
 )
 def test_a_frame_that_is_not_understood_is_answered_and_the_connection_stays(body: bytes, code: str) -> None:
     session = new_session()
-    received = session.receive(body, 1.0)
+    received = receive(session, body, 1.0)
     assert only_frame(received)["type"] == "error"
     assert refusal_code(received) == code
     assert (received.event, received.close, session.state) == (None, None, SessionState.OPEN)
-    assert session.receive(MESSAGE, 1.0).event is not None
+    assert receive(session, MESSAGE, 1.0).event is not None
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_break_the_machine(body: bytes) -> None:
-    received = new_session().receive(body, 1.0)
+    received = receive(new_session(), body, 1.0)
     assert received.event is not None or received.frames or received.close
 
 
@@ -184,25 +227,25 @@ def test_no_bytes_at_all_break_the_machine(body: bytes) -> None:
     ],
 )
 def test_a_refusal_names_the_message_or_response_that_the_frame_named(body: bytes, named: dict[str, str]) -> None:
-    frame = only_frame(new_session().receive(body, 1.0))
+    frame = only_frame(receive(new_session(), body, 1.0))
     assert {name: frame[name] for name in ("message_id", "response_id") if name in frame} == named
 
 
 def test_a_client_that_keeps_at_it_is_closed_1008() -> None:
     session = new_session()
-    answers = [session.receive(b"nonsense", 1.0) for _ in range(21)]
+    answers = [receive(session, b"nonsense", 1.0) for _ in range(21)]
     assert [answer.close for answer in answers[:20]] == [None] * 20
     last = answers[20]
     assert last.close is not None
     assert last.close.code == CloseCode.POLICY
     assert refusal_code(last) == "invalid_json", "even the last one is told why"
-    assert session.receive(MESSAGE, 1.0) == Received()
+    assert receive(session, MESSAGE, 1.0).outputs == []
 
 
 def test_a_client_that_errs_now_and_then_is_not_closed() -> None:
     session = new_session()
     for second in range(0, 600, 4):
-        assert session.receive(b"nonsense", float(second)).close is None
+        assert receive(session, b"nonsense", float(second)).close is None
 
 
 # -- rate ----------------------------------------------------------------------------------------------------------
@@ -210,18 +253,18 @@ def test_a_client_that_errs_now_and_then_is_not_closed() -> None:
 
 def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later_ones_taken() -> None:
     session = new_session()
-    answers = [session.receive(MESSAGE, 1.0) for _ in range(41)]
+    answers = [receive(session, MESSAGE, 1.0) for _ in range(41)]
     assert all(answer.event is not None for answer in answers[:40])
     frame = only_frame(answers[40])
     assert (frame["type"], frame["message_id"], frame["error"]["code"]) == ("throttle", "m1", "rate_limited")
     assert (answers[40].refused, answers[0].refused) == ("rate_limited", "")
     assert 0 < frame["retry_after_ms"] <= 51
-    assert session.receive(MESSAGE, 1.0 + frame["retry_after_ms"] / 1000).event is not None
+    assert receive(session, MESSAGE, 1.0 + frame["retry_after_ms"] / 1000).event is not None
 
 
 def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
     session = new_session()
-    received = [session.receive(ACK, 1.0) for _ in range(41)][40]
+    received = [receive(session, ACK, 1.0) for _ in range(41)][40]
     frame = only_frame(received)
     assert not received.refused  # no message
     assert (frame["type"], frame["response_id"], frame["error"]["code"]) == ("throttle", "rsp_1", "rate_limited")
@@ -237,9 +280,9 @@ def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
 )
 def test_credit_beyond_the_window_is_refused_before_anything_is_done(body: bytes, param: str) -> None:
     session = new_session(Limits(credit_window=100))
-    assert session.receive(body % 100, 1.0).event is not None
+    assert receive(session, body % 100, 1.0).event is not None
     for credit in (101, 10**40):
-        received = session.receive(body % credit, 1.0)
+        received = receive(session, body % credit, 1.0)
         assert (received.event, received.close, refusal_code(received)) == (None, None, "invalid_field")
         assert only_frame(received)["error"]["param"] == param
 
@@ -247,12 +290,12 @@ def test_credit_beyond_the_window_is_refused_before_anything_is_done(body: bytes
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.49, 0.5, 1.0, 20.0])
 def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
     session = new_session(Limits(messages_per_second=rate))
-    assert session.receive(MESSAGE, 0.0).event is not None
+    assert receive(session, MESSAGE, 0.0).event is not None
 
 
 def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
     session = new_session()
-    closes = [session.receive(ACK, 1.0).close for _ in range(70)]
+    closes = [receive(session, ACK, 1.0).close for _ in range(70)]
     assert next(close for close in closes if close is not None).code == CloseCode.POLICY
 
 
@@ -261,43 +304,144 @@ def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
 
 def test_with_an_expired_token_messages_are_refused_and_everything_else_goes_on() -> None:
     session = new_session(expires_in=100.0, now=50.0)
-    assert session.receive(MESSAGE, 149.9).event is not None
-    refused = session.receive(MESSAGE, 150.0)
+    assert receive(session, MESSAGE, 149.9).event is not None
+    refused = receive(session, MESSAGE, 150.0)
     assert only_frame(refused)["type"] == "error"
     assert only_frame(refused)["message_id"] == "m1"
     assert refusal_code(refused) == "token_expired"
     assert refused.close is None
     resume = b'{"type":"response.resume","response_id":"r","after":-1}'
-    assert isinstance(session.receive(resume, 151.0).event, ResponseResume)
+    assert isinstance(receive(session, resume, 151.0).event, ResponseResume)
 
 
 def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> None:
     session = new_session()
-    session.drain()
-    refused = session.receive(MESSAGE, 1.0)
+    session.drain("leaving", 0)
+    refused = receive(session, MESSAGE, 1.0)
     assert only_frame(refused)["type"] == "system.busy"
     assert refusal_code(refused) == "draining"
     assert only_frame(refused)["retry_after_ms"] > 0
-    assert session.receive(ACK, 1.0).event is not None
-    session.drain()
+    assert receive(session, ACK, 1.0).event is not None
+    session.drain("leaving", 0)
     assert session.state is SessionState.DRAINING
 
 
-def test_a_closed_connection_answers_nothing() -> None:
+# -- the closing handshake -------------------------------------------------------------------------------------------
+
+
+def test_what_the_node_closes_the_client_answers() -> None:
     session = new_session()
-    session.close()
-    assert session.receive(MESSAGE, 1.0) == Received()
-    assert session.receive_fragment(MESSAGE, continues=False, final=True, now=1.0) == Received()
-    session.close()
-    session.drain()
+    assert session.close(1001, "leaving", 5.0) == [
+        SendClose(1001, "leaving"),
+        SetTimer(CLOSE_SECONDS),
+        Ended(SessionEvent.CLOSE),
+    ]
+    assert (session.state, session.over) == (SessionState.CLOSING, True)
+    assert session.receive_frame(Opcode.CLOSE, b"\x03\xe9", 6.0) == [Disconnect(flush=True)]
     assert session.state is SessionState.CLOSED
 
 
-def test_a_violation_closes_with_its_code_and_reason() -> None:
+def test_a_close_frame_that_is_not_answered_is_waited_for_so_long_and_not_longer() -> None:
     session = new_session()
-    received = session.violation(CloseCode.UNSUPPORTED_DATA, "binary")
-    assert received.close == Close(1003, "binary")
-    assert session.state is SessionState.CLOSED
+    session.close(1001, "leaving", 5.0)
+    assert session.timer(6.0) == [SetTimer(CLOSE_SECONDS - 1.0)], "the heartbeat's timer comes too"
+    assert session.close(1001, "again", 7.0) == []
+    assert session.timer(5.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
+    assert session.timer(1000.0) == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [(b"", None), (b"\x03\xe8bye", 1000), (b"\x0f\xa0", 4000), (b"\x03", 1002), (b"\x13\x88", 1002)],
+)
+def test_what_the_client_closes_is_answered_with_its_code(payload: bytes, code: int | None) -> None:
+    session = new_session()
+    assert session.receive_frame(Opcode.CLOSE, payload, 1.0) == [
+        SendClose(code),
+        Disconnect(flush=True),
+        Ended(SessionEvent.CLIENT_CLOSE),
+    ]
+    assert session.receive_frame(Opcode.CLOSE, payload, 1.0) == []
+
+
+def test_a_transport_that_is_gone_ends_the_service_once() -> None:
+    session = new_session()
+    assert session.disconnected() == [Ended(SessionEvent.DISCONNECT)]
+    assert session.disconnected() == []
+    closing = new_session()
+    closing.close(1001, "leaving", 5.0)
+    assert closing.disconnected() == [], "its service had ended"
+    assert closing.state is SessionState.CLOSED
+
+
+@pytest.mark.parametrize("state", [SessionState.CLOSING, SessionState.CLOSED])
+def test_a_connection_that_is_over_says_nothing_whatever_comes(state: SessionState) -> None:
+    session = new_session()
+    session.close(1001, "leaving", 0.0)
+    if state is SessionState.CLOSED:
+        session.disconnected()
+    for kind in (Opcode.TEXT, Opcode.CONTINUATION, Opcode.BINARY, Opcode.PING, Opcode.PONG):
+        assert session.receive_frame(kind, MESSAGE, 1.0) == []
+    assert session.receive_frame(Opcode.TEXT, MESSAGE, 1.0, reserved=True) == []
+    assert session.tell(READY) == []
+    assert session.drain("leaving", 0) == []
+    assert session.connected(READY, 0.5, 1.0) == []
+    assert session.state is state
+
+
+@pytest.mark.parametrize(
+    ("kind", "reserved", "code"), [(Opcode.BINARY, False, 1003), (3, False, 1003), (Opcode.TEXT, True, 1002)]
+)
+def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(kind: int, reserved: bool, code: int) -> None:
+    session = new_session()
+    received = Received(session.receive_frame(kind, b"{}", 1.0, reserved=reserved))
+    assert received.close is not None
+    assert received.close.code == code
+    assert received.close.reason
+    assert received.outputs[-1] == Ended(SessionEvent.VIOLATE)
+    assert session.state is SessionState.CLOSING
+
+
+# -- a client that doesn't read --------------------------------------------------------------------------------------
+
+
+def test_a_ping_is_answered_unless_the_client_does_not_read() -> None:
+    session = new_session()
+    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+    session.block()
+    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == []
+    session.unblock()
+    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+
+
+def test_so_many_frames_wait_for_a_client_and_with_one_more_it_is_let_go() -> None:
+    session = new_session()
+    for _ in range(2):
+        session.block()
+        for _ in range(64):
+            assert len(session.tell(READY)) == 1
+        session.unblock()
+    session.block()
+    for _ in range(64):
+        session.tell(READY)
+    assert session.tell(READY) == [
+        SendClose(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"),
+        Disconnect(flush=False),
+        Ended(SessionEvent.OVERFLOW),
+    ]
+    assert session.tell(READY) == []
+
+
+def test_the_refusal_that_is_one_too_many_is_not_followed_by_a_second_close() -> None:
+    session = new_session(Limits(protocol_errors_per_minute=1))
+    receive(session, b"nonsense", 1.0)
+    session.block()
+    for _ in range(64):
+        session.tell(READY)
+    closes = [
+        output for output in session.receive_frame(Opcode.TEXT, b"nonsense", 1.0) if isinstance(output, SendClose)
+    ]
+    assert [close.code for close in closes] == [CloseCode.TOO_SLOW]
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------
@@ -318,7 +462,7 @@ def test_a_violation_closes_with_its_code_and_reason() -> None:
     ],
 )
 def test_each_error_is_refused_with_the_frame_of_its_kind(error: EvenflowError, kind: str) -> None:
-    frame = json.loads(new_session().refuse(error, message_id="m1"))
+    frame = json.loads(refusal_frame(error, message_id="m1").to_json())
     assert frame["type"] == kind
     assert frame["message_id"] == "m1"
     assert frame["error"] == error.to_object()
@@ -328,7 +472,7 @@ def test_each_error_is_refused_with_the_frame_of_its_kind(error: EvenflowError, 
 
 
 def test_a_refused_operation_names_its_response() -> None:
-    frame = json.loads(new_session().refuse(NotFound("x", code="response_not_found"), response_id="rsp_9"))
+    frame = json.loads(refusal_frame(NotFound("x", code="response_not_found"), response_id="rsp_9").to_json())
     assert frame["response_id"] == "rsp_9"
     assert "message_id" not in frame
 
@@ -336,16 +480,21 @@ def test_a_refused_operation_names_its_response() -> None:
 # -- heartbeat -----------------------------------------------------------------------------------------------------
 
 
+def _timer(outputs: list[Output]) -> float:
+    (seconds,) = [output.seconds for output in outputs if isinstance(output, SetTimer)]
+    return seconds
+
+
 class HeartbeatRun:
     """A connection whose heartbeat is looked at as the clock would: when it asked to, or up to 20 ms later."""
 
     def __init__(self, share: float, late: float, limits: Limits | None = None, *, opened_at: float = 0.0) -> None:
-        self.session = new_session(limits, now=opened_at, expires_in=1e6)
+        self.session = ClientSession(CLAIMS, limits or Limits(), expires_in=1e6, now=opened_at)
         self.late = late
         self.pings: list[float] = []
         self.closed_at: float | None = None
-        self.close: Close | None = None
-        self._look_at = opened_at + self.session.first_heartbeat_in(share, opened_at)
+        self.close: SendClose | None = None
+        self._look_at = opened_at + _timer(self.session.connected(READY, share, opened_at))
 
     def run(self, until: float, answers_after: float | None = None) -> None:
         """Look until then; a client that answers does so so many seconds after each ping."""
@@ -353,17 +502,21 @@ class HeartbeatRun:
         while self.closed_at is None and (now := self._look_at + self.late) <= until:
             for pong in pongs:
                 if pong <= now:
-                    self.session.heard(pong)
+                    self.heard(pong)
             pongs = [pong for pong in pongs if pong > now]
-            beat = self.session.heartbeat(now)
-            if beat.ping:
+            beat = Received(self.session.timer(now))
+            if beat.pings:
                 self.pings.append(now)
                 if answers_after is not None:
                     pongs.append(now + answers_after)
             if beat.close is not None:
                 self.close, self.closed_at = beat.close, now
-            assert self.closed_at is not None or beat.look_again_in > 0, "the same moment would be looked at for ever"
+                return
+            assert beat.look_again_in, "the same moment would be looked at for ever"
             self._look_at = now + beat.look_again_in
+
+    def heard(self, now: float) -> None:
+        self.session.receive_frame(Opcode.PONG, b"", now)
 
 
 @given(st.floats(0, 1), st.floats(0, 0.02), st.floats(0, 400), st.floats(0, 1e6))
@@ -375,7 +528,7 @@ def test_a_client_last_heard_at_t_is_given_up_between_60_and_75_seconds_later(
     while heard_at + 7.0 < opened_at + silent_after:
         heard_at += 7.0
         run.run(heard_at)
-        run.session.heard(heard_at)
+        run.heard(heard_at)
     run.run(opened_at + silent_after)
     run.run(heard_at + 1000.0)
     assert run.closed_at is not None
@@ -415,22 +568,20 @@ def test_pings_come_every_30_seconds_from_a_moment_of_each_connections_own(share
 def test_ten_thousand_connections_ping_spread_over_the_interval() -> None:
     per_slot: dict[int, int] = {}
     for number in range(10_000):
-        first = new_session().first_heartbeat_in(number / 10_000, 0.0)
+        session = ClientSession(CLAIMS, Limits(), expires_in=1.0, now=0.0)
+        first = _timer(session.connected(READY, number / 10_000, 0.0))
         per_slot[int(first)] = per_slot.get(int(first), 0) + 1
     assert max(per_slot.values()) < 1000
     assert len(per_slot) >= 28
 
 
-@pytest.mark.parametrize("call", ["receive", "receive_fragment", "heard"])
-def test_whatever_comes_from_the_client_shows_that_it_lives(call: str) -> None:
+@pytest.mark.parametrize("kind", [Opcode.TEXT, Opcode.PING, Opcode.PONG])
+def test_whatever_comes_from_the_client_shows_that_it_lives(kind: Opcode) -> None:
     session = new_session()
-    session.first_heartbeat_in(0.5, 0.0)
-    match call:
-        case "receive":
-            session.receive(b"nonsense", 50.0)
-        case "receive_fragment":
-            session.receive_fragment(b"{", continues=False, final=False, now=50.0)
-        case _:
-            session.heard(50.0)
-    assert session.heartbeat(109.0).close is None
-    assert session.heartbeat(110.0).close is not None
+    session.receive_frame(kind, b"nonsense", 50.0)
+    assert Received(session.timer(109.0)).close is None
+    assert session.timer(110.0) == [
+        SendClose(CloseCode.HEARTBEAT_LOST, "nothing was heard for 60 s; reconnect and resume"),
+        Disconnect(flush=False),
+        Ended(SessionEvent.LOSE),
+    ]

@@ -8,7 +8,7 @@ from stream_core import metric_catalogue as catalogue
 from stream_core.subprotocols import COMPACT
 from tests.unit.fargate_handler.gateway.browser import Browser
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Client
+from tests.unit.fargate_handler.gateway.client_harness import Client
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL
 from tests.unit.settle import settle
 
@@ -269,7 +269,7 @@ async def test_a_lost_reader_is_given_nothing_more_of_the_old_copy(then: str) ->
     here, reader = await reading()
     copy = await here.b.find(here.response_id)
     if then == "socket drains":
-        reader.connection.pause_writing()
+        reader.connection.block()
     if then == "continue":
         reader.send("response.pause", response_id=here.response_id)
     await here.say("c")
@@ -278,7 +278,7 @@ async def test_a_lost_reader_is_given_nothing_more_of_the_old_copy(then: str) ->
     copy.lose()
     match then:
         case "socket drains":
-            reader.connection.resume_writing()
+            reader.connection.unblock()
         case "continue":
             reader.send("response.continue", response_id=here.response_id)
         case _:

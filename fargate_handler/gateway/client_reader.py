@@ -1,26 +1,42 @@
-"""A cursor of one WebSocket connection over one response. `deliver` is the hot path."""
+"""One client's cursor over one response. `deliver` is the hot path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from fargate_handler.gateway.outbox import send_text
+from fargate_handler.gateway.client_transport import ClientTransport
+from fargate_handler.gateway.connection_registry import OpenConnection
+from fargate_handler.gateway.context import ClientContext
+from stream_core.client_session import ClientSession
 from stream_core.flow_control import FlowEvent, FlowState, ReaderFlow
-from stream_core.limits import Limits
-from stream_core.messages import LagNotice
+from stream_core.messages import LagNotice, ServerMessage
 from stream_core.paced_cursor import Pace, PacedCursor
 from stream_core.response_stream import ResponseStream
 from stream_core.restart_frame import restart_frame
 from stream_core.subprotocols import DeltaEncoder
 from stream_core.terminal_frame import terminal_frame
 
-if TYPE_CHECKING:
-    from fargate_handler.gateway.websocket_connection import WebSocketConnection
+
+class ReadingClient(OpenConnection, Protocol):
+    """A client's connection as its readers see it."""
+
+    context: ClientContext
+    session: ClientSession
+    transport: ClientTransport
+
+    def tell(self, message: ServerMessage) -> None:
+        """Send a frame that is no delta."""
+
+    def leave(self, reader: ClientReader) -> None:
+        """The reader has given everything."""
+
+    def find_again(self, reader: ClientReader) -> None:
+        """The reader's copy of its response goes on no more: resume where it goes on now."""
 
 
-class WebSocketReader(PacedCursor):
-    """Delivers a response to a connection: in its interval when the socket takes it, joined later when not, and nothing
-    while its client pauses or has used up the credit that it granted.
+class ClientReader(PacedCursor):
+    """Delivers a response to a client: in its interval when the transport takes it, joined later
+    when not, and nothing while the client pauses or has used up the credit that it granted.
 
     Args:
         next_index: the first index to deliver.
@@ -33,7 +49,7 @@ class WebSocketReader(PacedCursor):
 
     __slots__ = (
         "_asked_to_pause",
-        "_connection",
+        "_client",
         "_counted",
         "_encoder",
         "_flow",
@@ -41,44 +57,47 @@ class WebSocketReader(PacedCursor):
         "_lost",
         "_measures",
         "_outbox",
+        "_send",
+        "_session",
         "_steady",
-        "_transport",
         "number",
         "stream",
     )
 
     def __init__(
         self,
-        connection: WebSocketConnection,
+        client: ReadingClient,
         stream: ResponseStream,
         next_index: int,
         encoder: DeltaEncoder,
         number: int | None,
-        limits: Limits,
         pace: Pace,
     ) -> None:
+        context = client.context
+        limits = context.limits
         super().__init__(
             stream.log, next_index, limits.frame_characters, credit=pace.credit, most_credit=limits.credit_window
         )
         self.stream = stream
-        self._connection = connection
-        self._transport = connection.transport
+        self._client = client
+        self._session = client.session
+        self._send = client.transport.send_text
         self._encoder = encoder
         self.number = number
         self._flow = ReaderFlow(limits)
-        # The short form of: current, the socket takes more, and no credit is counted.
-        self._flows = not connection.blocked and pace.credit is None
+        # The short form of: current, the transport takes more, and no credit is counted.
+        self._flows = not client.session.blocked and pace.credit is None
         self._asked_to_pause = False
         self._lost = False
-        self._measures = connection.context.measures
-        self._outbox = connection.context.outbox
-        # How many deltas were counted as due. What came before it did is history, and due in no interval.
+        self._measures = context.measures
+        self._outbox = context.outbox
+        # How many deltas were counted as due. What came before it is history, and due in no interval.
         self._counted = stream.log.next_index
         self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
 
     @property
     def holds_model(self) -> bool:
-        """See `Reader.holds_model`."""
+        """Whether it pauses, and the log is the pause window ahead of it."""
         return self._flow.holds_model(self.stream.log.text_bytes)
 
     @property
@@ -87,7 +106,7 @@ class WebSocketReader(PacedCursor):
         return self._flow.state is FlowState.CURRENT
 
     def deliver(self, now: float, jitter: float | None) -> None:
-        """See `Reader.deliver`. A hundred thousand times a second: what is written out here saves calls."""
+        """The log has grown, or ended. A hundred thousand times a second: what is written out saves calls."""
         if not self._flows:
             self._deliver_late(now)
             return
@@ -102,7 +121,7 @@ class WebSocketReader(PacedCursor):
             if index + 1 == head and isinstance(entry, str):
                 self.next_index = head
                 outbox = self._outbox
-                outbox.append((self._transport, self._encoder.delta(entry, index, index)))
+                outbox.append((self._send, self._encoder.delta(entry, index, index)))
                 if len(outbox) == 1:
                     outbox.flush_soon()
             else:
@@ -115,7 +134,7 @@ class WebSocketReader(PacedCursor):
             self._finish()
 
     def block(self) -> None:
-        """The connection's write buffer is above its high-water mark."""
+        """The transport takes no more."""
         self._flows = False
 
     @property
@@ -129,10 +148,10 @@ class WebSocketReader(PacedCursor):
         return self._log.epoch_at(self.next_index - 1)
 
     def lost(self) -> None:
-        """See `Reader.lost`."""
+        """This copy of the response goes on no more."""
         self._flows = False
         self._lost = True
-        self._connection.find_again(self)
+        self._client.find_again(self)
 
     def pause(self, now: float) -> None:
         """Hold the delivery to this reader."""
@@ -145,7 +164,7 @@ class WebSocketReader(PacedCursor):
         self._go_on(now)
 
     def add_credit(self, credit: int, now: float) -> None:
-        """Let so many entries more be delivered; see `PacedCursor.grant`.
+        """Let so many entries more be delivered.
 
         Raises:
             InvalidRequest: that would be more ahead than may be; nothing was changed.
@@ -160,7 +179,7 @@ class WebSocketReader(PacedCursor):
         self.resume(now)
 
     def leave(self) -> None:
-        """The connection is done with this response."""
+        """The client is done with this response."""
         self._end_pause()
         self._measures.delivered.value += self.next_index - self.began_at
         self.stream.detach(self)
@@ -168,7 +187,8 @@ class WebSocketReader(PacedCursor):
     def look(self, now: float) -> FlowEvent | None:
         """Tell the reader that it lags, or say EXCEED when it must go; once a second."""
         flow, log = self._flow, self.stream.log
-        if flow.pause_expired(now):
+        if flow.end_long_pause(now):
+            self._stop_holding()
             return FlowEvent.EXCEED
         lag = flow.measure(now, self.behind, log.text_bytes)
         event = flow.check(lag)
@@ -181,24 +201,24 @@ class WebSocketReader(PacedCursor):
                 behind_ms=int(lag.seconds * 1000),
                 last_index=self.next_index - 1,
             )
-            self._connection.tell(notice)
+            self._client.tell(notice)
         return event
 
     def _give_all(self) -> None:
-        """Give as much as the socket takes, at least one frame."""
+        """Give as much as the transport takes, at least one frame."""
         self._outbox.flush()
         while (taken := self.take()) is not None:
             if isinstance(taken, str):
-                send_text(self._transport, self._encoder.delta(taken, self.first, self.last))
+                self._send(self._encoder.delta(taken, self.first, self.last))
             else:
                 told = restart_frame(self.stream, taken, self.last)
-                send_text(self._transport, self._connection.session.dialect.write(told))
+                self._send(self._session.dialect.write(told))
             self._measures.frames.value += 1
-            if self._connection.blocked:
+            if self._session.blocked:
                 return
 
     def _deliver_late(self, now: float) -> None:
-        """What came in doesn't go out in its own interval: wait for the socket, or catch up if it is ready now."""
+        """What came doesn't go out in its interval: wait for the transport, or catch up if it is ready."""
         self._steady = False
         if self._lost or not self._flow.may_send:
             self._finish_without_credit()
@@ -207,7 +227,7 @@ class WebSocketReader(PacedCursor):
         new = head - max(self._counted, self.next_index)
         self._counted = head
         self._measures.due.whole += new
-        if self._connection.blocked:
+        if self._session.blocked:
             self._measures.due.part += new
         else:
             self._give_all()
@@ -218,14 +238,14 @@ class WebSocketReader(PacedCursor):
             self._fell_behind(now)
             return
         self._flow.caught_up()
-        self._flows = not self._connection.blocked and self.credit is None
+        self._flows = not self._session.blocked and self.credit is None
         if self._log.closed:
             self._finish()
 
     def _fell_behind(self, now: float) -> None:
         self._steady = self._flows = False
         self._flow.fell_behind(now, self._log.text_bytes)
-        self._connection.context.registry.slow.add(self._connection)
+        self._client.context.registry.slow.add(self._client)
 
     def _hold(self, now: float) -> None:
         # What is ahead of a reader that grants credit counts from where it stands: it may stop again with each grant.
@@ -234,7 +254,7 @@ class WebSocketReader(PacedCursor):
             self._flows = False
             self.stream.paused_readers += 1
             self.stream.hold_or_release()
-            self._connection.context.registry.slow.add(self._connection)
+            self._client.context.registry.slow.add(self._client)
 
     def _go_on(self, now: float) -> None:
         if self.starved:
@@ -250,10 +270,13 @@ class WebSocketReader(PacedCursor):
     def _end_pause(self) -> bool:
         if not self._flow.resume():
             return False
-        self.stream.paused_readers -= 1
-        self.stream.hold_or_release()
+        self._stop_holding()
         return True
 
+    def _stop_holding(self) -> None:
+        self.stream.paused_readers -= 1
+        self.stream.hold_or_release()
+
     def _finish(self) -> None:
-        self._connection.tell(terminal_frame(self.stream))
-        self._connection.leave(self)
+        self._client.tell(terminal_frame(self.stream))
+        self._client.leave(self)

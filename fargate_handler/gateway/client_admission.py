@@ -1,0 +1,44 @@
+"""Whether a client may come in, the same on every transport."""
+
+from __future__ import annotations
+
+from fargate_handler.gateway.client_connection import ClientConnection
+from fargate_handler.gateway.context import GatewayContext
+from stream_core.client_session import ClientSession
+from stream_core.close_frame import CloseCode
+from stream_core.dialect import Dialect
+from stream_core.errors import Overloaded
+from stream_core.metric_catalogue import CONNECTIONS_REFUSED
+from stream_core.session_token import SessionClaims
+
+
+def admit_client(
+    context: GatewayContext, claims: SessionClaims, dialect: Dialect, *, replaces: bool, asked_at: float
+) -> ClientConnection:
+    """Let a client in whose transport is about to be ready.
+
+    Args:
+        claims: what its token says, which was verified.
+        dialect: how the client's frames are written.
+        replaces: whether the session's other connections are closed for it.
+        asked_at: when it asked, on the monotonic clock.
+
+    Raises:
+        Overloaded: the node is leaving or full, or too many clients come back at once.
+        RateLimited: the session has as many connections as it may.
+    """
+    now = context.wall_time()
+    try:
+        if context.orchestrator.draining:
+            raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
+        context.registry.check(claims.channel, replaces)
+        context.reconnects.check(claims, now, asked_at)
+    except Overloaded:
+        context.metrics.counter(CONNECTIONS_REFUSED).value += 1
+        raise
+    if replaces:
+        for older in context.registry.of(claims.channel):
+            older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")
+    expires_in = claims.expires_at - now
+    session = ClientSession(claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect)
+    return ClientConnection(context, session, asked_at)

@@ -1,0 +1,202 @@
+"""What a client may ask for: each kind of its messages, done with the orchestrator and its readers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
+from fargate_handler.gateway.client_readers import ClientReaders, start_frame
+from fargate_handler.gateway.resumption import Resumption, resume
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from stream_core import metric_catalogue as catalogue
+from stream_core.close_frame import CloseCode
+from stream_core.errors import EvenflowError, InvalidRequest, NotFound
+from stream_core.http_contract import internal_error
+from stream_core.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    ResponseAck,
+    ResponseCancel,
+    ResponseContinue,
+    ResponseCredit,
+    ResponsePause,
+    ResponseResume,
+)
+from stream_core.paced_cursor import Pace
+from stream_core.refusal_frame import ids_of, refusal_frame
+from stream_core.response_stream import ResponseStream
+from stream_core.resume_point import ResumePoint, resume_point
+
+_logger = logging.getLogger(__name__)
+
+
+class CommandingClient(ReadingClient, Protocol):
+    """A client's connection as its commands see it."""
+
+    readers: ClientReaders
+
+
+def act(client: CommandingClient, message: ClientMessage) -> None:
+    """Do what the client asks for, or begin to: what may have to ask the store or another task is
+    done in the background. What fails is refused with a frame that names it.
+    """
+    now = client.context.monotonic()
+    try:
+        match message:
+            case ChatMessageFrame():
+                _in_background(client, _submit(client, message), message)
+            case ResponseResume():
+                _resume(client, message, now)
+            case ResponsePause():
+                _reader(client, message.response_id).pause(now)
+            case ResponseContinue():
+                _reader(client, message.response_id).resume(now)
+            case ResponseCredit():
+                _add_credit(client, message, now)
+            case ResponseCancel():
+                _in_background(client, _cancel(client, message), message)
+            case ResponseAck():
+                _acknowledge(client, message)
+    except EvenflowError as error:
+        _refuse(client, error, message)
+
+
+def find_again(client: CommandingClient, reader: ClientReader) -> None:
+    """The reader's copy of its response goes on no more: resume where it goes on now."""
+    if client.readers.get(reader.stream.response_id) is not reader:
+        return
+    message = ResponseResume(
+        type="response.resume",
+        response_id=reader.stream.response_id,
+        after=reader.next_index - 1,
+        epoch=reader.epoch,
+    )
+    client.context.background.run(_find_again(client, message))
+
+
+async def _find_again(client: CommandingClient, message: ResponseResume) -> None:
+    try:
+        await _find_and_resume(client, message, client.context.monotonic(), keeps_pace=True)
+    except Exception as error:
+        if not isinstance(error, EvenflowError):
+            _logger.exception("response %s could not be resumed where it goes on", message.response_id)
+        client.close(CloseCode.GOING_AWAY, "a response has changed hands; connect again and resume it")
+
+
+# -- in the background ----------------------------------------------------------------------------
+
+
+def _in_background(client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
+    client.context.background.run(_answered(client, work, message))
+
+
+async def _answered(client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
+    """Refuse `message` when the work fails."""
+    try:
+        await work
+    except EvenflowError as error:
+        _refuse(client, error, message)
+    except Exception:
+        _logger.exception("a frame could not be acted upon")
+        _refuse(client, internal_error(), message)
+
+
+def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
+    client.tell(refusal_frame(error, *ids_of(message)))
+
+
+# -- asking and reading ---------------------------------------------------------------------------
+
+
+async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
+    context, readers = client.context, client.readers
+    event = IngestEvent.of_chat(client.session.claims, message)
+    stream, duplicate = await context.orchestrator.submit(event)
+    if client.session.over:
+        return  # the client left while its message was accepted: the answer waits for it
+    reader = readers.get(stream.response_id)
+    if reader is not None:
+        client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
+    else:
+        readers.read(client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate)
+
+
+def _resume(client: CommandingClient, message: ResponseResume, now: float) -> None:
+    stream = client.context.orchestrator.responses.here(message.response_id, client.channel)
+    point = resume_point(stream.log, message.after, message.epoch) if stream is not None else None
+    if stream is None or point is None:
+        _in_background(client, _find_and_resume(client, message, now), message)
+    else:
+        _resume_at(client, Resumption(stream, point), now, Pace(credit=message.credit))
+
+
+async def _find_and_resume(
+    client: CommandingClient, message: ResponseResume, now: float, *, keeps_pace: bool = False
+) -> None:
+    found = await resume(
+        client.context, message.response_id, client.channel, message.after, message.epoch, param="after"
+    )
+    if not client.session.over:
+        earlier = client.readers.get(found.stream.response_id)
+        asked = earlier.pace if keeps_pace and earlier is not None else Pace(credit=message.credit)
+        _resume_at(client, found, now, asked)
+
+
+def _resume_at(client: CommandingClient, found: Resumption, now: float, pace: Pace) -> None:
+    context, readers = client.context, client.readers
+    earlier = readers.get(found.stream.response_id)
+    if earlier is not None:
+        readers.leave(earlier)
+    readers.read(client, found.stream, found.point, pace, duplicate=True)
+    resumed = context.monotonic() - now
+    context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
+
+
+async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
+    orchestrator = client.context.orchestrator
+    await orchestrator.cancel(await orchestrator.find(message.response_id, client.channel))
+    reader = client.readers.get(message.response_id)
+    if reader is not None:
+        # Who pauses, or grants no more, and then cancels wants to hear the end.
+        reader.let_go(client.context.monotonic())
+
+
+# -- about what is read ---------------------------------------------------------------------------
+
+
+def _add_credit(client: CommandingClient, message: ResponseCredit, now: float) -> None:
+    if message.response_id not in client.readers and _stream(client, message.response_id).log.closed:
+        return  # it crossed the end on its way
+    _reader(client, message.response_id).add_credit(message.n, now)
+
+
+def _acknowledge(client: CommandingClient, message: ResponseAck) -> None:
+    reader = client.readers.get(message.response_id)
+    stream = reader.stream if reader is not None else _stream(client, message.response_id)
+    client.context.measures.acknowledged.value += _acknowledged(stream, message.index)
+
+
+def _acknowledged(stream: ResponseStream, index: int) -> int:
+    """The client has everything up to `index`; returns how many deltas that adds."""
+    last_index = stream.log.next_index - 1
+    if index <= last_index:
+        return stream.acknowledge(index)
+    if stream.epoch > 1 or stream.via != "owner":
+        return 0  # what it had from an earlier owner is not all on record
+    raise InvalidRequest(
+        f"`index` is {index}, but the response's last index is {last_index}", code="invalid_field", param="index"
+    )
+
+
+def _stream(client: CommandingClient, response_id: str) -> ResponseStream:
+    return client.context.orchestrator.responses.get(response_id, client.channel)
+
+
+def _reader(client: CommandingClient, response_id: str) -> ClientReader:
+    reader = client.readers.get(response_id)
+    if reader is None:
+        _stream(client, response_id)
+        raise NotFound("this connection doesn't read that response; resume it first", code="response_not_found")
+    return reader

@@ -1,0 +1,189 @@
+"""One client's connection: its session, its commands and its readers, over any transport."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from fargate_handler.gateway import client_commands
+from fargate_handler.gateway.client_reader import ClientReader
+from fargate_handler.gateway.client_readers import ClientReaders
+from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
+from fargate_handler.gateway.context import ClientContext
+from stream_core import metric_catalogue as catalogue
+from stream_core.channel import Channel
+from stream_core.client_session import ClientSession
+from stream_core.client_session_outputs import (
+    Command,
+    Disconnect,
+    Ended,
+    MessageRefused,
+    Output,
+    SendClose,
+    SendPing,
+    SendPong,
+    SendText,
+    SetTimer,
+)
+from stream_core.client_session_states import SessionEvent
+from stream_core.messages import ResponseSummary, ServerMessage, SessionLimits, SessionReady
+from stream_core.session_init import iso_time
+
+
+class ClientConnection:
+    """Feeds the session with what comes, and does what it says.
+
+    Its transport calls `connected`, `receive`, `block`, `unblock` and `disconnected`.
+
+    Args:
+        asked_at: when the client asked to come in, on the monotonic clock.
+    """
+
+    __slots__ = ("_asked_at", "context", "readers", "session", "transport")
+
+    def __init__(self, context: ClientContext, session: ClientSession, asked_at: float) -> None:
+        self.context = context
+        self.session = session
+        self.transport: ClientTransport = NO_TRANSPORT
+        self.readers = ClientReaders()
+        self._asked_at = asked_at
+
+    # -- what its transport calls ---------------------------------------------------------------
+
+    def connected(self, transport: ClientTransport) -> None:
+        """The transport is ready: register, greet, and begin the heartbeat."""
+        context = self.context
+        self.transport = transport
+        context.registry.add(self)
+        now = context.monotonic()
+        self._do(self.session.connected(_ready_frame(context, self.session), random.random(), now))
+        setup = now - self._asked_at + context.clock.lateness
+        context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
+
+    def receive(self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False) -> None:
+        """A frame of the client came; `opcode` is one of `stream_core.client_session.Opcode`."""
+        now = self.context.monotonic()
+        self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
+
+    def block(self) -> None:
+        """The transport takes no more: what is still written to it, it has to keep."""
+        self.session.block()
+        self.readers.block()
+
+    def unblock(self) -> None:
+        """There is room again: what was missed goes out, joined."""
+        self.session.unblock()
+        self.readers.catch_up(self.context.monotonic())
+
+    def disconnected(self) -> None:
+        """The transport is gone. That is no cancel: responses go on for their grace period."""
+        self._do(self.session.disconnected())
+        # The two refer to each other, and would wait for the garbage collector.
+        self.transport = NO_TRANSPORT
+
+    # -- what the node calls --------------------------------------------------------------------
+
+    @property
+    def channel(self) -> Channel:
+        """Whose connection it is."""
+        return self.session.claims.channel
+
+    @property
+    def reading(self) -> bool:
+        """Whether a response is being delivered to it."""
+        return bool(self.readers)
+
+    def on_due(self, _slot: int) -> None:
+        """A timer of its session is up."""
+        self._do(self.session.timer(self.context.monotonic()))
+
+    def look_at_readers(self, now: float) -> None:
+        """Tell readers that lag, and let those go that lag too far."""
+        self.readers.look(self, now)
+
+    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
+        """The node is leaving: take no more messages, and tell the client when to come elsewhere."""
+        self._do(self.session.drain(reason, after_ms))
+
+    def close(self, code: int, reason: str) -> None:
+        """Send a close frame and let the client answer it; closing twice is the same."""
+        self._do(self.session.close(code, reason, self.context.monotonic()))
+
+    # -- what its readers and commands call -----------------------------------------------------
+
+    def tell(self, message: ServerMessage) -> None:
+        """Send a frame that is no delta; a connection that is over ignores it."""
+        self._do(self.session.tell(message))
+
+    def leave(self, reader: ClientReader) -> None:
+        """The reader has given everything."""
+        self.readers.leave(reader)
+
+    def find_again(self, reader: ClientReader) -> None:
+        """The reader's copy of its response goes on no more: resume where it goes on now."""
+        client_commands.find_again(self, reader)
+
+    # -- what its session says ------------------------------------------------------------------
+
+    def _do(self, outputs: Iterable[Output]) -> None:
+        context, transport = self.context, self.transport
+        for output in outputs:
+            match output:
+                case SendText(data):
+                    context.outbox.flush()
+                    transport.send_text(data)
+                    context.measures.frames.value += 1
+                case Command(message):
+                    client_commands.act(self, message)
+                case SendPing():
+                    transport.send_ping()
+                case SendPong(payload):
+                    transport.send_pong(payload)
+                case SetTimer(seconds):
+                    context.clock.put_after(self, seconds)
+                case SendClose(code, reason):
+                    context.outbox.flush()
+                    transport.send_close(code, reason)
+                case Disconnect(flush):
+                    transport.disconnect(flush=flush)
+                case MessageRefused() | Ended():
+                    self._note(output)
+
+    def _note(self, output: MessageRefused | Ended) -> None:
+        if isinstance(output, MessageRefused):
+            self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(output.code)
+            return
+        if output.event is SessionEvent.LOSE:
+            dead = self.context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE)
+            dead.part += 1
+            dead.whole += 1  # at the end of the minute only those that still live are counted
+        self.context.registry.remove(self)
+        self.readers.leave_all()
+
+
+def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady:
+    """`session.ready`: the limits, and what this task holds of the session."""
+    orchestrator, limits, claims = context.orchestrator, context.limits, session.claims
+    return SessionReady(
+        type="session.ready",
+        session_id=claims.channel.session,
+        protocol=session.dialect.name,
+        expires_at=iso_time(claims.expires_at),
+        last_message_id=orchestrator.last_message_id(claims.channel),
+        limits=SessionLimits(
+            message_bytes=limits.message_bytes,
+            messages_in_flight=limits.messages_in_flight_per_session,
+            batch_window_ms=limits.batch_window_ms,
+            heartbeat_seconds=limits.heartbeat_seconds,
+            pong_timeout_seconds=limits.pong_timeout_seconds,
+        ),
+        responses=[
+            ResponseSummary(
+                response_id=stream.response_id,
+                message_id=stream.message_id,
+                status=stream.state,
+                next_index=stream.log.next_index,
+            )
+            for stream in orchestrator.responses.of(claims.channel)
+        ],
+    )

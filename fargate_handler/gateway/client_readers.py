@@ -1,0 +1,107 @@
+"""What one client reads: a reader for each response that is delivered to it."""
+
+from __future__ import annotations
+
+from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
+from stream_core.close_frame import CloseCode
+from stream_core.errors import RateLimited
+from stream_core.flow_control import FlowEvent
+from stream_core.messages import ResponseStart
+from stream_core.paced_cursor import Pace
+from stream_core.response_stream import ResponseStream
+from stream_core.restart_frame import restart_frame
+from stream_core.resume_point import EVERYTHING, ResumePoint
+
+
+class ClientReaders(dict[str, ClientReader]):
+    """The readers of one client, by the id of the response that they deliver.
+
+    It doesn't know its client: what refers to itself would wait for the garbage collector.
+    """
+
+    __slots__ = ("_numbered",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbered = 0
+
+    def read(
+        self, client: ReadingClient, stream: ResponseStream, point: ResumePoint, pace: Pace, *, duplicate: bool
+    ) -> None:
+        """Deliver a response to the client from `point` on, after the frame that says so.
+
+        Raises:
+            RateLimited: the response has as many readers as it may.
+        """
+        if len(stream.readers) >= client.context.limits.readers_per_response:
+            raise RateLimited(
+                "this response has as many readers as it may; close one and resume",
+                code="response_readers",
+                retry_after_ms=1000,
+            )
+        dialect, channel = client.session.dialect, client.channel
+        encoder = dialect.encoder(channel.session, stream.response_id, self._numbered)
+        number = self._numbered if dialect.numbers_responses else None
+        self._numbered += 1
+        client.tell(start_frame(stream, point.next_index, number, duplicate=duplicate))
+        if point.restarted is not None:
+            client.tell(restart_frame(stream, point.restarted, EVERYTHING))
+        if client.session.over:
+            return  # that frame was the one too many for a client that doesn't read
+        reader = ClientReader(client, stream, point.next_index, encoder, number, pace)
+        self[stream.response_id] = reader
+        if pace.paused:
+            reader.pause(client.context.monotonic())
+        stream.attach(reader)
+
+    def leave(self, reader: ClientReader) -> None:
+        """The reader has given everything, or is replaced."""
+        if self.get(reader.stream.response_id) is reader:
+            del self[reader.stream.response_id]
+        reader.leave()
+
+    def leave_all(self) -> None:
+        """The client is gone."""
+        for reader in tuple(self.values()):
+            self.leave(reader)
+
+    def block(self) -> None:
+        """The transport takes no more."""
+        for reader in self.values():
+            reader.block()
+
+    def catch_up(self, now: float) -> None:
+        """The transport takes more again: give what was missed, joined."""
+        for reader in tuple(self.values()):
+            reader.deliver(now, None)
+
+    def look(self, client: ReadingClient, now: float) -> None:
+        """Tell readers that lag, and let the client go if one lags too far."""
+        measures = client.context.measures
+        for reader in tuple(self.values()):
+            event = reader.look(now)
+            if event is FlowEvent.LAG:
+                measures.lagging.value += 1
+            elif event is FlowEvent.EXCEED:
+                measures.too_slow.value += 1
+                held = f"resume {reader.stream.response_id} after {reader.next_index - 1}"
+                client.close(CloseCode.TOO_SLOW, f"too slow; {held}")
+                return
+        if all(reader.current for reader in self.values()):
+            client.context.registry.slow.discard(client)
+
+
+def start_frame(stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool) -> ResponseStart:
+    """`chat.response.start`; `number` stands for the response's id in the compact subprotocol."""
+    return ResponseStart(
+        type="chat.response.start",
+        session_id=stream.channel.session,
+        response_id=stream.response_id,
+        message_id=stream.message_id,
+        status=stream.state,
+        next_index=next_index,
+        duplicate=duplicate,
+        stream=number,
+        epoch=stream.log.epoch_at(next_index - 1),
+        via=stream.via,
+    )

@@ -1,0 +1,128 @@
+"""A client's connection, and everything behind it, in the test's hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from fargate_handler.background import Background
+from fargate_handler.gateway.client_connection import ClientConnection
+from fargate_handler.gateway.connection_registry import ConnectionRegistry
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.delivery_measures import DeliveryMeasures
+from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.reconnect_rate import ReconnectRate
+from stream_core.agents import Agents, built_in_agents
+from stream_core.allowed_origins import AllowedOrigins
+from stream_core.channel import Channel
+from stream_core.client_session import ClientSession, Opcode
+from stream_core.dialect import CompactDialect, Dialect
+from stream_core.limits import Limits
+from stream_core.realtime import RealtimeDialect
+from stream_core.response_stream import ResponseStream
+from stream_core.session_token import SessionClaims, SessionTokens
+from stream_core.subprotocols import V1
+from stream_core.tenant_keys import TenantKeys
+from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
+from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
+
+CHANNEL = Channel("public", "demo", "ses_1")
+_DIALECTS = {dialect.name: dialect for dialect in (Dialect(), CompactDialect(), RealtimeDialect())}
+
+
+class Gateway:
+    """Everything behind a connection, in the test's hand."""
+
+    def __init__(self, limits: Limits | None = None, task: Task | None = None) -> None:
+        self.task = task = task or Task.alone(limits)
+        self.limits, self.clock, self.source = task.limits, task.clock, task.source
+        self.orchestrator, self.metrics = task.orchestrator, task.metrics
+        self.registry = ConnectionRegistry(self.limits)
+        measures = DeliveryMeasures(self.metrics)
+        self.context = GatewayContext(
+            limits=self.limits,
+            clock=self.clock.delivery,
+            metrics=self.metrics,
+            measures=measures,
+            outbox=Outbox(lambda flush: flush(), measures),
+            orchestrator=self.orchestrator,
+            registry=self.registry,
+            reconnects=ReconnectRate(self.limits, self.clock.now),
+            background=Background(),
+            tokens=SessionTokens({"k": b"secret--" * 4}),
+            tenant_keys=TenantKeys({}),
+            monotonic=self.clock.monotonic,
+            wall_time=self.clock.monotonic,
+            http_url=None,
+            ws_url=None,
+            http_port=8080,
+            ws_port=8081,
+            allowed_origins=AllowedOrigins(),
+            node_id="node",
+            cookie_secure=False,
+            models=("demo",),
+            agents=Agents(built_in_agents(demo=True)),
+        )
+
+    def connect(self, protocol: str = V1) -> Client:
+        return Client(self, protocol)
+
+    def stream(self, client: Client) -> ResponseStream:
+        """The session's only response."""
+        return self.orchestrator.responses.of(client.connection.channel)[0]
+
+    @property
+    def call(self) -> SourceCall:
+        return self.source.calls[-1]
+
+
+class Client:
+    """One connection and its transport."""
+
+    channel = CHANNEL
+
+    def __init__(self, gateway: Gateway, protocol: str = V1) -> None:
+        self.gateway = gateway
+        self.transport = RecordingTransport()
+        now = gateway.clock.now
+        claims = SessionClaims(self.channel, expires_at=2_000_000_000, issued_at=0)
+        session = ClientSession(claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol])
+        self.connection = ClientConnection(gateway.context, session, now)
+        self.connection.connected(self.transport)
+
+    @property
+    def frames(self) -> list[Any]:
+        return self.transport.frames
+
+    def receive(self, payload: bytes = b"", kind: Opcode = Opcode.TEXT, *, reserved: bool = False) -> None:
+        self.connection.receive(kind, payload, reserved=reserved)
+
+    def send(self, kind: str, **fields: object) -> None:
+        self.receive(json.dumps({"type": kind, **fields}).encode())
+
+    async def say(self, message_id: str = "m1", previous: str | None = None) -> None:
+        self.send("chat.message", message_id=message_id, previous_message_id=previous, payload={"text": "hi"})
+        await asyncio.sleep(0)  # accepting a message is a task of its own
+
+    def text(self) -> str:
+        """What the user sees, and whether every index came once is checked on the way."""
+        following, text = 0, ""
+        for frame in self.frames:
+            if isinstance(frame, list):
+                index, delta, first = frame[1], frame[2], frame[3] if len(frame) == 4 else frame[1]
+            elif frame["type"] == "chat.response.delta":
+                index, delta, first = frame["index"], frame["delta"], frame.get("from", frame["index"])
+            elif frame["type"] == "chat.response.restarted":
+                index, delta, first = frame["index"], "", frame["index"]
+                text = ""
+            else:
+                continue
+            assert first == following
+            following, text = index + 1, text + delta
+        return text
+
+    def last_code(self) -> str:
+        code: str = self.frames[-1]["error"]["code"]
+        return code
