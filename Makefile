@@ -29,7 +29,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html ## unit and integration tests (no browser needed)
-	$(PY) -m pytest tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
+	$(PY) -m pytest tests/unit tests/integration tests/chaos --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
 	$(PY) -m pytest $(STOCK_CLIENTS)

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 import aiohttp
 import pytest
 
-from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.deployment import SIGNING_KEYS, Deployment
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, threaded_dynamodb_emulator
 from tests.integration.server_process import ServerProcess
 
 Serve = Callable[..., ServerProcess]
@@ -73,10 +73,11 @@ def emulated_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulat
 
 
 @pytest.fixture(scope="session")
-def emulated_dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBEmulator]:
-    """The tables' server, quick enough for many tasks."""
-    with dynamodb_emulator(tmp_path_factory.mktemp("dynamodb") / "dynamodb.log") as running:
+def emulated_dynamodb() -> Iterator[DynamoDBEmulator]:
+    """The tables' server. A request that DynamoDB would refuse fails the run."""
+    with threaded_dynamodb_emulator() as running:
         yield running
+        assert running.refused == []
 
 
 def _deployment(aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: Serve) -> Deployment:

@@ -15,14 +15,13 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
 from stream_core.response_store import Chunk, ResponseHead
-from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import Deployment
-from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.server_process import ROOT, ServerProcess, free_port
 from tests.integration.transports import (
     AT_HANDLERS,
@@ -50,13 +49,13 @@ async def model() -> AsyncIterator[CountingModel]:
 
 
 @pytest.fixture
-async def slow_line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def slow_line(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
     """One task's way to the tables, on which a write can be held. It is closed before the task is stopped."""
-    async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
+    async with dynamodb_emulator() as proxy:
         yield proxy
 
 
-def _on(deployment: Deployment, line: FaultyDynamoDB) -> Deployment:
+def _on(deployment: Deployment, line: DynamoDBEmulator) -> Deployment:
     return replace(deployment, environment={**deployment.environment, **line.environment})
 
 
@@ -83,7 +82,7 @@ async def _taken_over(tasks: Sequence[ServerProcess], responses: int = 1) -> Non
 
 
 async def test_a_killed_owner_is_missed_by_nobody(
-    deployment: Deployment, slow_line: FaultyDynamoDB, opened: OpenSession
+    deployment: Deployment, slow_line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     owner = await _on(deployment, slow_line).handler()
     others = await deployment.handlers(2)
@@ -204,7 +203,7 @@ async def _reader_of_two_owners(
 async def test_what_a_stale_owner_writes_is_read_by_nobody(
     deployment: Deployment,
     emulated_dynamodb: DynamoDBEmulator,
-    slow_line: FaultyDynamoDB,
+    slow_line: DynamoDBEmulator,
     model: CountingModel,
     opened: OpenSession,
 ) -> None:
