@@ -1,4 +1,6 @@
-"""The store of the chaos harness: DynamoDB emulated in a process of its own, `python -m tests.chaos.store PORT PREFIX`.
+"""The store of the chaos harness: DynamoDB emulated in a process of its own.
+
+    python -m tests.chaos.store PORT PREFIX
 
 POST /admin/throttle {"share": 0.3}   so many requests are refused, or done in part
 POST /admin/reset    {}               whoever asks has its connection reset

@@ -1,17 +1,18 @@
 """DynamoDB in this process: ministack's tables behind a port of our own, with faults on command.
 
-It refuses what DynamoDB refuses: ministack most of it, `dynamodb_request_rules` the rest. All emulators of a process
-have the same tables, so that some tasks can reach them by a line of their own that is slow or cut.
+It refuses what DynamoDB refuses: ministack most of it, `dynamodb_request_rules` the rest. All
+emulators of a process have the same tables, so that some tasks can reach them by a line of their
+own that is slow or cut.
 
-    async with dynamodb_emulator() as dynamodb:          # or threaded_dynamodb_emulator(), without a loop
+    async with dynamodb_emulator() as dynamodb:
         tables = dynamodb.create_tables("test")
-        environment = dynamodb.environment               # for the process that should call it
+        environment = dynamodb.environment     # for the process that should call it
         dynamodb.inject(Fault.THROTTLED, "BatchWriteItem", share=0.3)
         ...
         await dynamodb.refuse_connections()
         ...
-        await dynamodb.heal()                            # no fault any more, the port open again
-        assert dynamodb.refused == []                    # what DynamoDB itself would not have taken
+        await dynamodb.heal()                  # no fault any more, the port open again
+        assert dynamodb.refused == []          # what DynamoDB itself would not have taken
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class DynamoDBEmulator:
         self.refused: list[str] = []
         """What DynamoDB would not have taken, and why."""
         self.eventual_reads = 0
-        """Reads of a table without ConsistentRead: DynamoDB may answer them with the past, ministack never does."""
+        """Reads of a table without ConsistentRead, which DynamoDB may answer with the past."""
         self.application = web.Application(client_max_size=_LARGEST_BODY)
         self.application.router.add_post("/", self._answer)
         self._dice = random.Random(seed)
@@ -79,7 +80,7 @@ class DynamoDBEmulator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for a process that should call this DynamoDB; its calls of other services go where they went."""
+        """Variables for a process that should call this DynamoDB, but no other service here."""
         return {"AWS_ENDPOINT_URL_DYNAMODB": self.endpoint, **CREDENTIALS}
 
     def asynchronous_client(self, sdk: AioSession) -> Any:
@@ -101,7 +102,7 @@ class DynamoDBEmulator:
             assert status == 200, answer
         return names
 
-    # -- commands ------------------------------------------------------------------------------------------------
+    # -- commands -------------------------------------------------------------------------
 
     def inject(
         self,
@@ -112,7 +113,7 @@ class DynamoDBEmulator:
         times: int | None = None,
         seconds: float = 0.0,
     ) -> Injection:
-        """Put a fault in force, for these operations or for all; the first that strikes a request counts."""
+        """Put a fault in force, for these operations or for all. The first that strikes counts."""
         injection = Injection(fault, frozenset(operations), wording.encode(), share, times, seconds)
         self._injections.append(injection)
         return injection
@@ -149,7 +150,7 @@ class DynamoDBEmulator:
         self._held.clear()
         await self.accept_connections()
 
-    # -- its life ------------------------------------------------------------------------------------------------
+    # -- its life -------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Serve."""
@@ -161,7 +162,7 @@ class DynamoDBEmulator:
         await self.refuse_connections()
         await self._runner.cleanup()
 
-    # -- requests ------------------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request) -> web.Response:
         body = await request.read()
@@ -200,8 +201,8 @@ class DynamoDBEmulator:
         eventual = not request.get("ConsistentRead") and "IndexName" not in request
         if operation in {"GetItem", "Query"} and eventual:
             self.eventual_reads += 1
-        # Of a transaction that was done ministack remembers another spelling of its numbers, and takes the same one for
-        # another one.
+        # Ministack remembers a transaction with its numbers spelled anew, and takes the same one
+        # for another.
         if (token := request.get("ClientRequestToken")) and self._transactions.get(token) == body:
             return _plain(200, b"{}")
         status, answer = _ministack(operation, body)

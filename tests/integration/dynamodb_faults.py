@@ -12,11 +12,11 @@ class Fault(Enum):
     """What happens to a request instead of its answer, or before it."""
 
     THROTTLED = auto()
-    """HTTP 400: ProvisionedThroughputExceededException, or a transaction cancelled for ThrottlingError. Nothing was
-    done.
+    """HTTP 400: ProvisionedThroughputExceededException, or a transaction that is cancelled for
+    ThrottlingError. Nothing was done.
     """
     UNPROCESSED = auto()
-    """BatchWriteItem: about half of the writes, at least one, are handed back as UnprocessedItems."""
+    """BatchWriteItem hands back about half of the writes, at least one, as UnprocessedItems."""
     INTERNAL_ERROR = auto()
     """HTTP 500 InternalServerError; nothing was done."""
     BARE_503 = auto()
@@ -31,8 +31,8 @@ class Fault(Enum):
 
 @dataclass
 class Injection:
-    """A fault in force: for these operations (all when empty) whose request has `wording` in it, this share of them, at
-    most `times` of them.
+    """A fault in force: for these operations (all when empty) whose request has `wording` in it,
+    this share of them, at most `times` of them.
     """
 
     fault: Fault
@@ -54,8 +54,8 @@ class Injection:
 
 @dataclass
 class HeldRequest:
-    """The next request of an operation that has `wording` in it, held before it is done. Await `reached`, then set
-    `released`.
+    """The next request of an operation that has `wording` in it, held before it is done. Await
+    `reached`, then set `released`.
     """
 
     operation: str

@@ -1,6 +1,6 @@
 """What ministack takes and DynamoDB refuses, before it looks at any item.
 
-Each rule is a sentence of DynamoDB's developer guide or of its API reference. A request is what the SDK sends,
+Each rule is of DynamoDB's developer guide or its API reference. A request is what the SDK sends,
 `{"TableName": …}`; a breach is a sentence.
 """
 
@@ -27,7 +27,7 @@ _ACTIONS = {"Put": "Item", "Update": "UpdateExpression", "Delete": "Key", "Condi
 
 
 def breaches(operation: str, request: Request) -> list[str]:
-    """Why DynamoDB would refuse `request` although ministack would not; empty where it would not."""
+    """Why DynamoDB would refuse `request`, though ministack may not; empty where it would not."""
     match operation:
         case "BatchWriteItem":
             found = _batch_write_item(request)

@@ -156,7 +156,7 @@ REFUSED = [
     # The maximum length of any expression string is 4 KB; IN takes up to 100 values
     ("update_item", update("SET " + ", ".join(f"attribute{n} = :a" for n in range(400)), ":a"), "size"),
     ("delete_item", among(101), "up to 100"),
-    # You must specify the partition key as an equality condition; the sort key has one condition, of few operators
+    # The partition key has an equality condition; the sort key has one condition, of few operators
     ("query", query("#p = :p AND response_id > :r"), "response_id"),
     ("query", query("response_id = :r AND epoch = :p"), "epoch"),
     ("query", query("response_id = :r AND #p > :p AND #p < :p"), "one condition per key"),
@@ -196,7 +196,7 @@ def test_what_it_refuses(call: Call, emulator: DynamoDBEmulator, operation: str,
     assert len(emulator.refused) == 1
 
 
-def test_a_write_is_done_if_its_condition_holds_and_a_failure_shows_the_item_that_stood_in_the_way(call: Call) -> None:
+def test_a_write_is_done_if_its_condition_holds_and_else_shows_what_stood_in_the_way(call: Call) -> None:
     response_id = new_name("response")
     first = key(response_id=response_id) | {"owner": {"S": "a"}}
     only_new = {"ConditionExpression": "attribute_not_exists(response_id)"}
