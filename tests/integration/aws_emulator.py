@@ -27,6 +27,9 @@ CREDENTIALS = {
 }
 """Variables of a process whose calls no emulator checks the signature of."""
 
+SIGNED_BY = {"region_name": REGION, "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+"""The same for a client of the SDK."""
+
 _START_SECONDS = 30.0
 
 
@@ -46,13 +49,7 @@ class AwsEmulator:
 
     def client(self, service: str) -> Any:
         """A boto3 client of it."""
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
+        return boto3.client(service, endpoint_url=self.endpoint, **SIGNED_BY)
 
     def create_tables(self, prefix: str) -> TableNames:
         """The three tables, empty, named after `prefix`."""

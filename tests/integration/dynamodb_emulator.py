@@ -29,13 +29,15 @@ from contextlib import asynccontextmanager, contextmanager
 from threading import Lock, Thread
 from typing import Any
 
+import boto3
 from aiobotocore.session import AioSession
 from aiohttp import web
+from botocore.config import Config
 from ministack.services.dynamodb import handle_request
 
 from stream_aws.dynamodb import client_config
 from stream_aws.tables import TableNames
-from tests.integration.aws_emulator import CREDENTIALS, REGION, table_names, table_requests
+from tests.integration.aws_emulator import CREDENTIALS, SIGNED_BY, table_names, table_requests
 from tests.integration.dynamodb_faults import Fault, HeldRequest, Injection
 from tests.integration.dynamodb_request_rules import breaches
 from tests.integration.server_process import free_port
@@ -85,14 +87,13 @@ class DynamoDBEmulator:
 
     def asynchronous_client(self, sdk: AioSession) -> Any:
         """A client of it as the handler makes one; for `async with`."""
-        return sdk.create_client(
-            "dynamodb",
-            config=client_config(connections=32),
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
+        config = client_config(connections=32)
+        return sdk.create_client("dynamodb", config=config, endpoint_url=self.endpoint, **SIGNED_BY)
+
+    def client(self) -> Any:
+        """A blocking client of it, which checks nothing itself. Not in the emulator's own loop."""
+        config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
+        return boto3.client("dynamodb", config=config, endpoint_url=self.endpoint, **SIGNED_BY)
 
     def create_tables(self, prefix: str) -> TableNames:
         """The three tables, empty, named after `prefix`."""

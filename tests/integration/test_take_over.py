@@ -254,7 +254,7 @@ async def _stored(
     deployment: Deployment, dynamodb: DynamoDBEmulator, response_id: str
 ) -> tuple[ResponseHead, list[Chunk]]:
     """What stands in the table, whether or not it counts."""
-    client = dynamodb.client("dynamodb")
+    client = dynamodb.client()
     answer: Any = await asyncio.to_thread(
         client.query,
         TableName=deployment.tables.responses,

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from stream_aws.dynamodb import cancellation_reasons, error_code
-from tests.integration.aws_emulator import REGION
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, threaded_dynamodb_emulator
 from tests.integration.stores.stores import new_name
 
@@ -32,15 +29,8 @@ def emulator() -> Iterator[DynamoDBEmulator]:
 
 @pytest.fixture
 def call(emulator: DynamoDBEmulator) -> Iterator[Call]:
-    """Makes a call of the SDK, whose own checks are off, on the table of responses."""
-    client = boto3.client(
-        "dynamodb",
-        endpoint_url=emulator.endpoint,
-        region_name=REGION,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(parameter_validation=False, retries={"total_max_attempts": 1}),
-    )
+    """Makes a call of the SDK on the table of responses."""
+    client = emulator.client()
 
     def call(operation: str, **request: Any) -> dict[str, Any]:
         table = {} if operation.startswith(("batch", "transact")) else {"TableName": TABLE}
