@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from moto.dynamodb.exceptions import MockValidationException
-from moto.dynamodb.parsing.expressions import UpdateExpressionParser
+from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
 
 Request = Mapping[str, Any]
 
