@@ -39,7 +39,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; WORKERS=)
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
 	$(PY) -m pytest $(STOCK_CLIENTS)
