@@ -42,7 +42,7 @@ test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration te
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
-	$(PY) -m pytest $(STOCK_CLIENTS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(STOCK_CLIENTS)
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
 	$(PY) -m pytest tests/infrastructure
