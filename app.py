@@ -8,7 +8,7 @@ import sys
 import aws_cdk as cdk
 
 from infra.application import build_application
-from infra.constructs.web_client import PageNotBuiltError
+from infra.constructs.edge.web_client import PageNotBuiltError
 from infra.environments import UnknownEnvironmentError, environment
 from infra.function_package import FunctionPackageError
 

@@ -162,9 +162,12 @@ def _signals(leave: Leave) -> Iterator[None]:
         yield
     finally:
         # A signal that comes while the process ends would otherwise kill it: its exit status would be wrong.
+        # Between the two calls as well.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def _raise_file_limit(connections: int) -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
 from fargate_handler.gateway.http_answers import VIA_HEADER
-from fargate_handler.token_sources.sse_decoder import SseDecoder
+from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.messages import ResponseDelta
 from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.response_state import ResponseState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from infra.constructs.token_source import TokenSource
+from infra.constructs.inference.token_source import TokenSource
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack

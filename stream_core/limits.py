@@ -141,7 +141,7 @@ class Limits(BaseModel):
         110,
         0,
         3_600,
-        "what is still running is handed over to another task, or ended with an error where there is none",
+        "what is still running is left to another task, or the next start; with store=memory it ends with an error",
     )
 
     def of(self, _tenant: str) -> Limits:

@@ -171,8 +171,10 @@ POLL_COUNT = Metric(
 )
 FIRST_TOKEN = Metric("model.first_token_ms", _D, "ms", "from accepting the message to its first delta")
 TOKEN_GAP = Metric("model.token_gap_ms", _D, "ms", "mean gap between two tokens of a response, as the model gave them")
-QUEUE_WAIT = Metric("queue.wait_ms", _D, "ms", "from accepting a message to a worker taking it (watch p95, p99, p99.9)")
-QUEUE_DEPTH = Metric("queue.depth", _G, "messages", "accepted messages that no worker has taken")
+QUEUE_WAIT = Metric(
+    "queue.wait_ms", _D, "ms", "from accepting a message to the begin of its generation (watch p95, p99, p99.9)"
+)
+QUEUE_DEPTH = Metric("queue.depth", _G, "messages", "accepted messages whose generation has not begun")
 QUEUE_REFUSED = Metric("queue.refused", _C, "messages", "messages answered with system.busy or 429 queue_full")
 MESSAGES_REFUSED = Metric(
     "messages.refused",

@@ -129,6 +129,8 @@ class ResponseLog:
 
     def epoch_at(self, index: int) -> int:
         """The epoch of the owner that wrote the entry at `index` (or would write it)."""
+        if not self._owners:
+            return 1
         return next((epoch for first, epoch in reversed(self._owners) if first <= index), 1)
 
     def first_index_after(self, epoch: int) -> int | None:

@@ -23,7 +23,7 @@ class ResponseState(StrEnum):
 class ResponseEvent(StrEnum):
     """What happens to a response."""
 
-    START = "start"  # a worker took it from the queue
+    START = "start"  # it was taken from the queue
     RESTART = "restart"  # the attempt failed, the next one begins
     COMPLETE = "complete"  # the model has finished, or a fallback answer stands in
     FAIL = "fail"  # no attempt is left

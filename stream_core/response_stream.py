@@ -1,4 +1,4 @@
-"""One response while it is generated and held: tokens in, deltas into the log, cursors moved on the delivery clock."""
+"""One response while it is generated and kept in memory: tokens in, deltas into the log, cursors moved on the delivery clock."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class ResponseStream:
         "error",
         "finish_reason",
         "first_delta_at",
-        "held",
         "log",
         "message_id",
         "on_urgent",
+        "paused",
         "paused_readers",
         "polls",
         "readers",
@@ -110,7 +110,7 @@ class ResponseStream:
         self.readers: list[Reader] = []
         self.paused_readers = 0
         """How many of them pause; they keep this number themselves, and call `hold_or_release`."""
-        self.held = False
+        self.paused = False
         """Whether the model should wait."""
         self.attempt = 1
         self.tokens = 0
@@ -194,10 +194,10 @@ class ResponseStream:
         if full:
             raise ResponseFull
 
-    # -- what the worker does ------------------------------------------------------------------------------------
+    # -- what the generation does --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """A worker took it from the queue."""
+        """It was taken from the queue."""
         self._fire(ResponseEvent.START)
 
     def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
@@ -336,7 +336,7 @@ class ResponseStream:
 
     def hold_or_release(self) -> None:
         """See whether the model should wait: every reader pauses, and it is the pause window ahead of each of them."""
-        self.held = self.paused_readers > 0 and all(reader.holds_model for reader in self.readers)
+        self.paused = self.paused_readers > 0 and all(reader.holds_model for reader in self.readers)
 
     def _deliver(self, text: str) -> None:
         clock = self._clock

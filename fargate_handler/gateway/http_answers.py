@@ -29,7 +29,7 @@ from stream_core.session_token import SessionClaims
 
 _logger = logging.getLogger(__name__)
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def json_answer(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
@@ -44,7 +44,7 @@ def error_answer(error: EvenflowError) -> web.Response:
 
 
 @web.middleware
-async def errors_in_shape(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
     """Every error, ours or aiohttp's, leaves in the contract's shape."""
     try:
         return await handler(request)

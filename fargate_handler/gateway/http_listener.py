@@ -14,7 +14,7 @@ from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import PATHS as DOCUMENTS
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
-from fargate_handler.gateway.http_answers import Handler, errors_in_shape, expectation, json_answer
+from fargate_handler.gateway.http_answers import RequestHandler, errors_in_shape, expectation, json_answer
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
@@ -116,7 +116,7 @@ class HttpListener:
         ]
 
     @web.middleware
-    async def _within_bounds(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _within_bounds(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         if self._answering >= self._context.limits.requests_per_node and request.path not in _NOT_FOR_CLIENTS:
             raise Overloaded(
                 "this node answers as many requests as it may; nothing was accepted, ask again",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.http_answers import Handler
+from fargate_handler.gateway.http_answers import RequestHandler
 from stream_core.allowed_origins import AllowedOrigins
 
 
@@ -20,7 +20,7 @@ class OtherOrigins:
         self._besides = besides
 
     @web.middleware
-    async def preflights(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def preflights(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         """Answers the browser's question, also for a path that there isn't: the call itself is told so, and can be read."""
         asked_method = request.headers.get("Access-Control-Request-Method")
         headers = self._allowed.preflight_headers(request.method, request.headers.get("Origin"), asked_method)

@@ -1,1 +1,1 @@
-"""From an accepted message to a finished response: admission, fair bounded queue, workers with deadlines."""
+"""From an accepted message to a finished response: admission, fair bounded queue, generations with deadlines."""

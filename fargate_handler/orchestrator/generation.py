@@ -1,4 +1,4 @@
-"""The worker of one response: attempts, deadlines, fallback, cancellation. It ends by closing the response, always."""
+"""Generates one response: attempts, deadlines, fallback, cancellation. It ends by closing the response, always."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Generation:
         return self._abandoned
 
     def start(self, background: Background) -> None:
-        """A worker is free: begin. `background` is whose tasks they are."""
+        """There is a place: begin. `background` is whose tasks they are."""
         self.started_at = self._monotonic()
         self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()

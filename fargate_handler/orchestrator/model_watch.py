@@ -8,7 +8,7 @@ from stream_core.response_stream import ResponseStream
 
 
 class ModelWatch:
-    """Looks now and then whether tokens or other signs of life have come meanwhile. While the model is held, no time passes.
+    """Looks now and then whether tokens or other signs of life have come meanwhile. While the model is paused, no time passes.
 
     Args:
         now: seconds; the response has so long in all from here, however many attempts it takes.
@@ -33,8 +33,8 @@ class ModelWatch:
 
     def look(self, now: float) -> UpstreamTimeout | None:
         """The deadline that has passed, if one has."""
-        if self._stream.held:
-            # A held model owes nothing; its readers are bounded by the pause limit.
+        if self._stream.paused:
+            # A paused model owes nothing; its readers are bounded by the pause limit.
             self._finish_by += now - self._looked_at
             self._heard_at += now - self._looked_at
         self._looked_at = now

@@ -15,9 +15,9 @@ class ReplacingSink:
         self._begun = False
 
     @property
-    def held(self) -> bool:
-        """See `TokenSink.held`."""
-        return self._stream.held
+    def paused(self) -> bool:
+        """See `TokenSink.paused`."""
+        return self._stream.paused
 
     def push(self, token: str) -> None:
         """See `TokenSink.push`.

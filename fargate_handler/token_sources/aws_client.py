@@ -15,8 +15,8 @@ from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.parsers import ResponseParserError
 
-from fargate_handler.token_sources.abort_connection import abort_connection
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, failure_of, unreadable_event
+from fargate_handler.token_sources.model_connection import abort_connection
 from fargate_handler.token_sources.operator_log import OperatorLog
 from stream_core.errors import EvenflowError
 
@@ -43,7 +43,7 @@ class AwsClient:
         self._config = AioConfig(
             max_pool_connections=most_calls,
             connect_timeout=10,
-            read_timeout=None,  # deadlines are the worker's, and so are retries
+            read_timeout=None,  # deadlines are the orchestrator's, and so are retries
             retries={"total_max_attempts": 1},
             warm_up_loader_caches=True,  # in a thread: the service's description is a megabyte of JSON
         )

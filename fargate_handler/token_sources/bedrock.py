@@ -6,7 +6,7 @@ from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.bedrock_answer_tool import AnswerTool
 from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
-from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
 _CHECK = (
@@ -48,7 +48,7 @@ class BedrockModel:
                     sink.alive()
                 else:
                     reply.take(told)
-                await while_held(sink)
+                await while_paused(sink)
         return reply.finish()
 
     async def close(self) -> None:

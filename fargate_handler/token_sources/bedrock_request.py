@@ -7,11 +7,10 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.alternating_turns import alternating_turns
 from fargate_handler.token_sources.bedrock_content import check_turn, content_blocks
 from fargate_handler.token_sources.bedrock_parameters import check_passed, models_own, wanted_schema
+from fargate_handler.token_sources.conversation_forms import alternating_turns, system_texts
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from fargate_handler.token_sources.system_texts import system_texts
 from stream_core.conversation import ToolCall, Turn
 from stream_core.errors import ModelRefused, UnsupportedByModel
 

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from fargate_handler.channel_options import handler_options
+from fargate_handler.grpc_options import handler_options
 from fargate_handler.inference_errors import error_of
 from fargate_handler.inference_messages import finish_of, message_of
 from fargate_handler.llm_v1 import inference_pb2 as wire
 from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
-from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.operator_log import OperatorLog
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.worker_addresses import resolve
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
 _DESCRIBE_SECONDS = 1.0
-# The orchestrator ends a call in time, with a clock that stands still as often as the model is held, and pings find a machine
+# The orchestrator ends a call in time, with a clock that stands still as often as the model is paused, and pings find a machine
 # that is gone. This is for a call that both have missed.
 _LONGEST_HELD_SECONDS = 6 * 3600.0
 
@@ -106,7 +106,7 @@ class GrpcWorkers:
         try:
             async for event in call:
                 answer.take(event)
-                await while_held(answer.sink)
+                await while_paused(answer.sink)
             return answer.finish()
         finally:
             call.cancel()  # which is what stops the model; of a call that has ended, nothing

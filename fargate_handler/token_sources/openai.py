@@ -10,14 +10,12 @@ from typing import Any
 import aiohttp
 import orjson
 
-from fargate_handler.token_sources.abort_connection import abort_connection
-from fargate_handler.token_sources.caller_headers import caller_headers
-from fargate_handler.token_sources.holding import while_held
+from fargate_handler.token_sources.conversation_forms import openai_message, streamed_parameters
+from fargate_handler.token_sources.model_connection import abort_connection, caller_headers, while_paused
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
-from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from fargate_handler.token_sources.sse_decoder import SseDecoder
+from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.conversation import Turn
 from stream_core.errors import UpstreamFailed
 
@@ -51,7 +49,7 @@ class OpenAIModel:
         headers = {"Accept": "text/event-stream"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Deadlines are the worker's; the number of generations bounds the number of connections.
+        # Deadlines are the orchestrator's; the number of generations bounds the number of connections.
         self._http = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
@@ -123,7 +121,7 @@ async def _relay(content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: Toke
             answer.take(data)
         if decoder.comments != comments:
             sink.alive()
-        await while_held(sink)
+        await while_paused(sink)
     return answer.finish()
 
 

@@ -106,7 +106,7 @@ class TokenSink(Protocol):
         """The model gave a sign of life that is no text: it reasons, or its server says that it still works."""
 
     @property
-    def held(self) -> bool:
+    def paused(self) -> bool:
         """Whether the source should stop reading its model for now (every reader pauses)."""
 
 

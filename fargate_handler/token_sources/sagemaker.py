@@ -7,16 +7,18 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.alternating_turns import alternating_turns
 from fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
 from fargate_handler.token_sources.aws_failures import unreadable_event
-from fargate_handler.token_sources.holding import while_held
-from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
+from fargate_handler.token_sources.conversation_forms import (
+    alternating_turns,
+    openai_message,
+    streamed_parameters,
+    system_texts,
+)
+from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
-from fargate_handler.token_sources.openai_messages import openai_message, streamed_parameters
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from fargate_handler.token_sources.sse_decoder import SseDecoder
-from fargate_handler.token_sources.system_texts import system_texts
+from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from stream_core.conversation import Turn
 
 _CHECK = (
@@ -65,7 +67,7 @@ class SageMakerModel:
                 if not given:
                     # A comment, an empty line, or a piece of a chunk.
                     sink.alive()
-                await while_held(sink)
+                await while_paused(sink)
         return reply.finish()
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ class TokenBuffer:
     """The `TokenSink` of one stream.
 
     Args:
-        most_tokens: with so many waiting, the model is held; also the most that `take` returns.
+        most_tokens: with so many waiting, the model is paused; also the most that `take` returns.
         most_characters: with so many waiting, the model must stop: it gives all at once, and an answer is no longer than that.
         monotonic: seconds.
     """
@@ -38,8 +38,8 @@ class TokenBuffer:
         return len(self._waiting)
 
     @property
-    def held(self) -> bool:
-        """See `TokenSink.held`."""
+    def paused(self) -> bool:
+        """See `TokenSink.paused`."""
         return len(self._waiting) >= self._most_tokens
 
     def push(self, token: str) -> None:

@@ -9,8 +9,8 @@ from contextlib import suppress
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from fargate_handler.channel_options import worker_options
 from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.grpc_options import worker_options
 from fargate_handler.llm_v1 import inference_pb2
 from fargate_handler.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
 from fargate_handler.settings import ConfigurationError, HandlerSettings

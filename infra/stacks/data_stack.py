@@ -5,12 +5,10 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.access_log_bucket import access_log_bucket
-from infra.constructs.data_key import data_key
-from infra.constructs.dead_letter_queue import dead_letter_queue
-from infra.constructs.key_secrets import KeySecrets
-from infra.constructs.request_bucket import RequestsArn, request_bucket
-from infra.constructs.tables import Tables
+from infra.constructs.data.buckets import RequestsArn, access_log_bucket, request_bucket
+from infra.constructs.data.dead_letter_queue import dead_letter_queue
+from infra.constructs.data.keys import KeySecrets, data_key
+from infra.constructs.data.tables import Tables
 from infra.settings import EnvironmentSettings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.edge import Edge
+from infra.constructs.edge.edge import Edge
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.functions_stack import FunctionsStack

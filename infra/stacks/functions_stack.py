@@ -5,9 +5,9 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.key_rotation import KeyRotation
-from infra.constructs.session_api import SessionApi
-from infra.constructs.session_functions import PollResponse, SessionInit
+from infra.constructs.functions.key_rotation import KeyRotation
+from infra.constructs.functions.session_api import SessionApi
+from infra.constructs.functions.session_functions import PollResponse, SessionInit
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.bedrock_access import BedrockAccess
-from infra.constructs.sagemaker_endpoint import SageMakerEndpoint
+from infra.constructs.inference.bedrock_access import BedrockAccess
+from infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
 from infra.settings import EnvironmentSettings
 from infra.stacks.network_stack import NetworkStack
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.network import Network
+from infra.constructs.network.network import Network
 from infra.settings import EnvironmentSettings
 
 

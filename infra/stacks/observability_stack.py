@@ -6,13 +6,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from infra.constructs.alarm_topics import AlarmTopics
-from infra.constructs.aws_widgets import aws_rows
-from infra.constructs.catalogue_alarms import CatalogueAlarms
-from infra.constructs.catalogue_widgets import catalogue_rows
-from infra.constructs.dashboard import dashboard
-from infra.constructs.service_alarms import ServiceAlarms
-from infra.constructs.users_hurting_alarm import users_hurting_alarm
+from infra.constructs.observability.aws_widgets import aws_rows
+from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
+from infra.constructs.observability.dashboard import catalogue_rows, dashboard
+from infra.constructs.observability.runbook_alarm import AlarmTopics
+from infra.constructs.observability.service_alarms import ServiceAlarms
 from infra.settings import EnvironmentSettings
 
 

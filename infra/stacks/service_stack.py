@@ -5,14 +5,12 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.handler_scaling import HandlerScaling
-from infra.constructs.handler_service import HandlerCluster, HandlerService
-from infra.constructs.handler_task import handler_task
-from infra.constructs.handler_task_role import handler_task_role
-from infra.constructs.load_balancer import LoadBalancer
-from infra.constructs.security_groups import SecurityGroups
-from infra.constructs.token_source import TokenSource
-from infra.constructs.workers import Workers
+from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.network.security_groups import SecurityGroups
+from infra.constructs.service.handler_service import HandlerCluster, HandlerScaling, HandlerService
+from infra.constructs.service.handler_task import handler_task, handler_task_role
+from infra.constructs.service.load_balancer import LoadBalancer
+from infra.constructs.service.workers import Workers
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.network_stack import NetworkStack

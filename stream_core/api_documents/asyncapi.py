@@ -1,4 +1,4 @@
-"""The AsyncAPI document: what `websocket_channels` lists, written as AsyncAPI 3.0 wants it."""
+"""The AsyncAPI document: what `websocket_endpoints` lists, written as AsyncAPI 3.0 wants it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from stream_core.api_documents.client_limits import client_limits
 from stream_core.api_documents.component_schemas import Model, component_schemas, first_line, frame_name, reference
-from stream_core.api_documents.websocket_channels import CHANNELS, Channel
+from stream_core.api_documents.websocket_endpoints import WEBSOCKETS, WebSocketEndpoint
 from stream_core.limits import Limits
 
 _SECURITY_SCHEMES = {
@@ -45,10 +45,10 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
                 "security": [{"$ref": f"#/components/securitySchemes/{name}"} for name in _SECURITY_SCHEMES],
             }
         },
-        "channels": {channel.name: _channel(channel) for channel in CHANNELS},
-        "operations": dict(part for channel in CHANNELS for part in _operations(channel).items()),
+        "channels": {endpoint.name: _channel(endpoint) for endpoint in WEBSOCKETS},
+        "operations": dict(part for endpoint in WEBSOCKETS for part in _operations(endpoint).items()),
         "components": {
-            "messages": {model.__name__: _message(model) for channel in CHANNELS for model in _models(channel)},
+            "messages": {model.__name__: _message(model) for endpoint in WEBSOCKETS for model in _models(endpoint)},
             "schemas": _schemas(),
             "securitySchemes": _SECURITY_SCHEMES,
         },
@@ -56,50 +56,50 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _models(channel: Channel) -> tuple[Model, ...]:
-    sent = (model for subprotocol in channel.subprotocols for model in subprotocol.sent)
-    return tuple(dict.fromkeys((*channel.received, *sent)))
+def _models(endpoint: WebSocketEndpoint) -> tuple[Model, ...]:
+    sent = (model for subprotocol in endpoint.subprotocols for model in subprotocol.sent)
+    return tuple(dict.fromkeys((*endpoint.received, *sent)))
 
 
 @cache
 def _schemas() -> dict[str, Any]:
-    received = [model for channel in CHANNELS for model in channel.received]
-    sent = [model for channel in CHANNELS for model in _models(channel) if model not in channel.received]
+    received = [model for endpoint in WEBSOCKETS for model in endpoint.received]
+    sent = [model for endpoint in WEBSOCKETS for model in _models(endpoint) if model not in endpoint.received]
     schemas: dict[str, Any] = _tuples_of_draft_7(component_schemas(received, sent))
     return schemas
 
 
-def _channel(channel: Channel) -> dict[str, Any]:
-    query = {name: {"type": "string", "description": meaning} for name, meaning in channel.query.items()}
+def _channel(endpoint: WebSocketEndpoint) -> dict[str, Any]:
+    query = {name: {"type": "string", "description": meaning} for name, meaning in endpoint.query.items()}
     return {
-        "address": channel.path,
-        "description": channel.meaning,
+        "address": endpoint.path,
+        "description": endpoint.meaning,
         "messages": {
-            frame_name(model): {"$ref": f"#/components/messages/{model.__name__}"} for model in _models(channel)
+            frame_name(model): {"$ref": f"#/components/messages/{model.__name__}"} for model in _models(endpoint)
         },
         "bindings": {"ws": {"method": "GET", "query": {"type": "object", "properties": query}}},
-        "x-subprotocols": [subprotocol.name for subprotocol in channel.subprotocols],
+        "x-subprotocols": [subprotocol.name for subprotocol in endpoint.subprotocols],
         "x-close-codes": {
             str(code): {"meaning": reason.meaning, "client_does": reason.client_does}
-            for code, reason in channel.close_codes.items()
+            for code, reason in endpoint.close_codes.items()
         },
     }
 
 
-def _operations(channel: Channel) -> dict[str, Any]:
+def _operations(endpoint: WebSocketEndpoint) -> dict[str, Any]:
     """From the server's side: it receives what clients send."""
-    receives = {f"{channel.name}.receive": _operation(channel, "receive", "What clients send.", channel.received)}
+    receives = {f"{endpoint.name}.receive": _operation(endpoint, "receive", "What clients send.", endpoint.received)}
     sends = {
-        f"{channel.name}.{subprotocol.operation}": _operation(
-            channel, "send", f"What the server sends in `{subprotocol.name}`.", subprotocol.sent
+        f"{endpoint.name}.{subprotocol.operation}": _operation(
+            endpoint, "send", f"What the server sends in `{subprotocol.name}`.", subprotocol.sent
         )
-        for subprotocol in channel.subprotocols
+        for subprotocol in endpoint.subprotocols
     }
     return receives | sends
 
 
-def _operation(channel: Channel, action: str, summary: str, models: tuple[Model, ...]) -> dict[str, Any]:
-    there = f"#/channels/{channel.name}"
+def _operation(endpoint: WebSocketEndpoint, action: str, summary: str, models: tuple[Model, ...]) -> dict[str, Any]:
+    there = f"#/channels/{endpoint.name}"
     return {
         "action": action,
         "channel": {"$ref": there},

@@ -57,6 +57,8 @@ class AppendedText:
 
     def _stands_until(self) -> int:
         """Up to where what comes next stands. Where less stands than was passed, goes over to the marker that says so."""
+        if not self._log.restarts:
+            return sys.maxsize
         at = self.cursor.next_index
         ahead = [(marker, kept) for marker, kept in self._log.restarts if marker >= at]
         replacing = [marker for marker, kept in ahead if kept < at]

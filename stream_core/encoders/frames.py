@@ -74,7 +74,7 @@ class FrameEncoder:
         return frame.to_json()
 
     def _end(self) -> bytes:
-        if self.ended or not self.cursor.at_end:
+        if self._stream.log.state is None or self.ended or self.cursor.behind:
             return b""
         self.ended = True
         frame = terminal_frame(self._stream)
@@ -118,9 +118,10 @@ class EventEncoder:
         """What is new, as events; empty when there is nothing."""
         frames, parts, size = self._frames, list[bytes](), 0
         while size < self._most and (frame := frames.take()):
-            parts.append(b"event: %b\nid: %b\ndata: %b\n\n" % (frames.kind.encode(), self._id(), frame))
-            size += len(parts[-1])
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            event = self._event(frame)
+            parts.append(event)
+            size += len(event)
+        return b"".join(parts)
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
         """Read another copy of the response from now on."""
@@ -130,9 +131,16 @@ class EventEncoder:
         """Nothing: an EventSource comes back, and is told."""
         return self._frames.failure(error)
 
-    def _id(self) -> bytes:
+    def _event(self, frame: bytes) -> bytes:
+        frames = self._frames
+        if frames.kind is _DELTA and frames.epoch == 1:
+            # Nearly every event: written out, it takes half the time.
+            return b"event: chat.response.delta\nid: %d\ndata: %b\n\n" % (frames.last, frame)
+        return b"event: %b\nid: %b\ndata: %b\n\n" % (frames.kind.encode(), self._id().encode(), frame)
+
+    def _id(self) -> str:
         """Empty before any entry: an EventSource then resumes from the beginning."""
         frames = self._frames
         if frames.last == EVERYTHING and not frames.ended:
-            return b""
-        return event_id(frames.last, frames.epoch, end=frames.ended).encode()
+            return ""
+        return event_id(frames.last, frames.epoch, end=frames.ended)

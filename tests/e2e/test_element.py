@@ -15,6 +15,14 @@ from tests.integration.server_process import ROOT, ServerProcess
 OpenPage = Callable[[str], Page]
 _SCRIPTED = (Path(__file__).parent / "scripted_client.js").read_text("utf-8")
 _AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
+_AT_REST = """async () => {
+  const roots = (root) =>
+    [root, ...[...root.querySelectorAll('*')].flatMap((it) => (it.shadowRoot ? roots(it.shadowRoot) : []))];
+  const transient = () =>
+    roots(document).flatMap((it) => it.getAnimations()).filter((it) => it.effect.getComputedTiming().endTime < Infinity);
+  for (let moving = transient(); moving.length > 0; moving = transient())
+    await Promise.allSettled(moving.map((it) => it.finished));
+}"""
 _HOSTILE = """<script>window.hacked = 1</script>
 <img src=x onerror="window.hacked = 2"><svg onload="window.hacked = 3">
 
@@ -71,7 +79,8 @@ def wait_for(page: Page, state: str) -> None:
 
 
 def serious(page: Page) -> list[str]:
-    """What axe finds serious or critical, in the page and in the element's shadow."""
+    """What axe finds serious or critical, in the page and in the element's shadow, once colours have stopped fading."""
+    page.evaluate(_AT_REST)
     page.evaluate(_AXE.read_text("utf-8"))
     found = page.evaluate("async () => (await axe.run(document)).violations")
     return [

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from infra.constructs import request_bucket
-from infra.constructs import tables as declared
+from infra.constructs.data import buckets as request_bucket
+from infra.constructs.data import tables as declared
 from stream_aws import s3_large_texts
 from stream_aws import tables as written
 from stream_aws.redrive import NAMES

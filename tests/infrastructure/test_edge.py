@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.web_client import MODULE_PATHS
+from infra.constructs.edge.web_client import MODULE_PATHS
 from stream_core.page_policy import page_policy
 from tests.infrastructure.synthesis import ROOT, Synthesis
 

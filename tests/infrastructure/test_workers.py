@@ -12,7 +12,7 @@ import pytest
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.worker_addresses import split_address
 from infra.announce import announcement
-from infra.constructs.token_source import TokenSource
+from infra.constructs.inference.token_source import TokenSource
 from infra.costs import HOURS_PER_MONTH, Traffic, costs
 from infra.quotas import quotas
 from infra.settings import WorkerServiceSettings

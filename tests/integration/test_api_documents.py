@@ -20,7 +20,7 @@ from fargate_handler.gateway.http_listener import HttpListener
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.http_operations import OPERATIONS
 from stream_core.api_documents.openapi import openapi_document
-from stream_core.api_documents.websocket_channels import CLOSE_CODES
+from stream_core.api_documents.websocket_endpoints import CLOSE_CODES
 from stream_core.error_body import ErrorType
 from stream_core.limits import Limits
 from stream_core.session import CloseCode

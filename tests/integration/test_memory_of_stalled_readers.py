@@ -16,7 +16,7 @@ import pytest
 from stream_core.limits import Limits
 from stream_core.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.raw_websocket import RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.server_process import ServerProcess

@@ -9,9 +9,14 @@ from fargate_handler.gateway.event_stream import Deadline, EventStream, TimedOut
 from fargate_handler.gateway.http_answers import error_answer
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from fargate_handler.gateway.openai.models_endpoint import check_model
-from fargate_handler.gateway.openai.request_body import read_body
-from fargate_handler.gateway.openai.sender import sender_of
-from fargate_handler.gateway.openai.submission import IDEMPOTENCY_KEY, checked_key, leave_response, submit_request
+from fargate_handler.gateway.openai.submission import (
+    IDEMPOTENCY_KEY,
+    checked_key,
+    leave_response,
+    read_body,
+    sender_of,
+    submit_request,
+)
 from fargate_handler.gateway.openai.whole_completion import WholeCompletion
 from fargate_handler.gateway.resumption import resume
 from stream_core.encoders.completion_chunks import ChunkEncoder

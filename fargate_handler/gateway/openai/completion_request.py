@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fargate_handler.gateway.openai.message_turn import turn_of
-from fargate_handler.gateway.openai.passed_json import check_json
-from fargate_handler.gateway.openai.tool_parameters import check_calls_answered, tool_options
+from fargate_handler.gateway.openai.request_messages import check_calls_answered, check_json, tool_options, turn_of
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.completion_bodies import COMPLETION_REQUEST, CompletionRequest

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.openai.sender import sender_of
+from fargate_handler.gateway.openai.submission import sender_of
 from stream_core.errors import NotFound
 
 _OWNER = "evenflow"

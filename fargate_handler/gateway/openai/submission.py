@@ -1,23 +1,93 @@
-"""A request as a message of a session of its own, so that all that messages have works for it."""
+"""A request on its way in: whose it is, its body, and the message of a session of its own that it becomes.
+
+So all that messages have works for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import secrets
+from typing import NamedTuple
+
+from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.openai.sender import Sender
+from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
-from stream_core.errors import Conflict, Gone, InvalidRequest
+from stream_core.channel import Channel
+from stream_core.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
+from stream_core.http_contract import body_too_large
+from stream_core.limits import Limits
 from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
 from stream_core.message_terms import MessageTerms
 from stream_core.response_stream import ResponseStream
+from stream_core.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _LONGEST_KEY = 255
+
+
+class Sender(NamedTuple):
+    """A tenant; with its own key, unless the request came with a `session`'s token, which may name a user."""
+
+    tenant: str
+    session: Channel | None = None
+    user: str = ""
+
+
+def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
+    """Who sent a request with this `Authorization` header.
+
+    Where no tenant has a key, everybody is the open tenant: OpenAI's clients always send a key. Where this task doesn't know
+    the tenants' keys, a session's token is needed.
+
+    Raises:
+        AuthenticationFailed: tenants have keys, and this is none of them; or a session's token has expired.
+    """
+    given = bearer(authorization)
+    tenant = context.tenant_keys.tenant_of(given)
+    if tenant is not None:
+        return Sender(tenant)
+    try:
+        claims = context.tokens.verify(given, context.wall_time())
+        return Sender(claims.channel.tenant, claims.channel, claims.user)
+    except AuthenticationFailed as refused:
+        if refused.code == "token_expired":
+            raise
+    if context.tenant_keys.open_to_all:
+        return Sender(OPEN_TENANT)
+    raise AuthenticationFailed(
+        "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; nothing was generated",
+        code="invalid_api_key",
+    )
+
+
+async def read_body(request: web.Request, limits: Limits, reading: Reading) -> bytearray:
+    """The whole body. It isn't kept with the request, which lives as long as its answer.
+
+    Raises:
+        TooLarge: it is longer than a request may be.
+        Overloaded: the node has no room for it.
+        HTTPRequestTimeout: it came too slowly.
+    """
+    if (request.content_length or 0) > limits.request_bytes:
+        raise body_too_large()
+    body = bytearray()
+    try:
+        # What has come counts: who announces much and sends nothing takes nobody's room, and not for ever.
+        async with asyncio.timeout(limits.pong_timeout_seconds):
+            while chunk := await request.content.readany():
+                reading.grow_to(len(body) + len(chunk))
+                body.extend(chunk)
+                if len(body) > limits.request_bytes:
+                    raise body_too_large()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    reading.grow_to(memory_of(body))
+    return body
 
 
 async def submit_request(

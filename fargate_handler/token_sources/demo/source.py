@@ -89,7 +89,7 @@ class _Playback:
         sink = self._sink
         if self._stopped:
             return
-        if sink.held:
+        if sink.paused:
             self._at = slot + _HELD_SLOTS
         try:
             while self._at < slot + 1:

@@ -36,7 +36,7 @@ async def test_a_sink_that_wants_no_more_hangs_up(service: Service, model: Model
 
 
 async def cancelled(source: TokenSource, model: ModelServer, sink: RecordingSink, question: str = "x") -> float:
-    """Cancel a call after its first token (or when it is held, or silent); the milliseconds until the server saw it."""
+    """Cancel a call after its first token (or when it is paused, or silent); the milliseconds until the server saw it."""
     call = asyncio.ensure_future(source.generate(asks(question), sink))
     await model.until_open(1)
     await asyncio.sleep(0.1)
@@ -55,7 +55,7 @@ async def best_of(tries: int, once: Callable[[], Awaitable[float]]) -> float:
     return min([await once() for _ in range(tries)])
 
 
-@pytest.mark.parametrize("how", ["while it speaks", "before the head", "in silence", "while it is held"])
+@pytest.mark.parametrize("how", ["while it speaks", "before the head", "in silence", "while it is paused"])
 async def test_cancellation_is_seen_by_the_server(
     service: Service, model: ModelServer, opened: Opened, how: str
 ) -> None:
@@ -66,13 +66,13 @@ async def test_cancellation_is_seen_by_the_server(
             "while it speaks": sends(*begin * 1000, gap=0.02, headers=service.headers),
             "before the head": Reply(then="silence before the head"),
             "in silence": sends(*begin, then="silence", headers=service.headers),
-            "while it is held": sends(*service.begin(["x" * 1000] * 10) * 3000, headers=service.headers),
+            "while it is paused": sends(*service.begin(["x" * 1000] * 10) * 3000, headers=service.headers),
         }[how]
     )
 
     async def once() -> float:
         sink = RecordingSink()
-        sink.held = how == "while it is held"
+        sink.paused = how == "while it is paused"
         return await cancelled(source, model, sink)
 
     assert await best_of(5, once) < _CANCEL_MS
@@ -99,7 +99,7 @@ class HeldFromItsFirstToken(RecordingSink):
         """See `RecordingSink`."""
         super().push(token)
         if len(self.tokens) == 1:
-            self.held = True
+            self.paused = True
 
 
 async def taken_when_still(sink: RecordingSink) -> int:
@@ -122,6 +122,6 @@ async def test_a_held_sink_holds_the_server_back_and_loses_nothing(
     call = asyncio.ensure_future(opened(service).generate(asks("a question"), sink))
     assert await taken_when_still(sink) < 100
     assert model.open == 1, "20 MB are in no socket's buffer: the server waits"
-    sink.held = False
+    sink.paused = False
     assert await call == FINISH
     assert sink.tokens == texts

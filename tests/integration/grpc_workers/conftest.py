@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 import grpc
 import pytest
 
-from fargate_handler.channel_options import worker_options
+from fargate_handler.grpc_options import worker_options
 from fargate_handler.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
 from fargate_handler.token_sources.grpc_worker import GrpcWorkers
 from fargate_handler.token_sources.port import TokenSource

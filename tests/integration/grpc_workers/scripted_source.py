@@ -65,9 +65,9 @@ def says(*tokens: str, finish: ModelFinish = FINISH) -> Behaviour:
 async def goes_on(_: ModelRequest, sink: TokenSink) -> ModelFinish:
     """Give tokens without end, as fast as the sink takes them."""
     while True:
-        if not sink.held:
+        if not sink.paused:
             sink.push("word ")
-        await asyncio.sleep(0 if not sink.held else 0.005)
+        await asyncio.sleep(0 if not sink.paused else 0.005)
 
 
 def fails(error: Exception, *tokens: str) -> Behaviour:

@@ -121,14 +121,14 @@ async def test_a_defect_of_the_model_is_in_the_workers_log_alone(
     assert "a secret" in caplog.text
 
 
-@pytest.mark.parametrize("how", ["while it speaks", "in silence", "while it is held"])
+@pytest.mark.parametrize("how", ["while it speaks", "in silence", "while it is paused"])
 async def test_cancelling_stops_the_model(serving: Serving, opened: Opened, how: str) -> None:
     model = ScriptedSource(is_silent if how == "in silence" else goes_on)
     source = opened([(await serving(model)).address])
     taken = []
     for _ in range(5):
         sink = RecordingSink()
-        sink.held = how == "while it is held"
+        sink.paused = how == "while it is paused"
         call = asyncio.ensure_future(source.generate(_QUESTION, sink))
         await model.until_running(1)
         await asyncio.sleep(0.2)
@@ -172,10 +172,10 @@ async def test_a_deadline_ends_the_call_on_both_sides(
 async def test_an_answer_that_is_held_for_longer_than_one_pause_is_not_ended(serving: Serving, opened: Opened) -> None:
     model, sink = ScriptedSource(says("one ", "two")), RecordingSink()
     source = opened([(await serving(model)).address], **_SHORT)
-    sink.held = True
+    sink.paused = True
     call = asyncio.ensure_future(source.generate(_QUESTION, sink))
     await asyncio.sleep(3 * sum(_SHORT.values()))
-    sink.held = False
+    sink.paused = False
     assert await call == FINISH
     assert sink.text == "one two"
 
@@ -186,7 +186,7 @@ async def test_a_sink_that_is_held_holds_the_model_at_a_bounded_number_of_tokens
     model, sink = ScriptedSource(goes_on), RecordingSink()
     worker = await serving(model, worker_buffer_tokens=50, worker_window_bytes=1024)
     source = opened([worker.address], worker_window_bytes=1024)
-    sink.held = True
+    sink.paused = True
     call = asyncio.ensure_future(source.generate(_QUESTION, sink))
     await model.until_running(1)
     await _until_still(worker)
@@ -194,7 +194,7 @@ async def test_a_sink_that_is_held_holds_the_model_at_a_bounded_number_of_tokens
     assert still.tokens_waiting == 50
     # 'word ' is 7 bytes in a message: the windows of both sides, and what one read and one write had in hand.
     assert still.tokens_taken - len(sink.tokens) <= 50 + 2 * 50 + 2 * 1024 / 7
-    sink.held = False
+    sink.paused = False
     await _until(lambda: len(sink.tokens) > 5 * still.tokens_taken)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
@@ -206,9 +206,9 @@ async def test_held_streams_leave_the_connection_to_the_others(serving: Serving,
     model = ScriptedSource(goes_on)
     worker = await serving(model)
     source = opened([worker.address])
-    held = RecordingSink()
-    held.held = True
-    calls = [asyncio.ensure_future(source.generate(_QUESTION, held)) for _ in range(200)]
+    pausing = RecordingSink()
+    pausing.paused = True
+    calls = [asyncio.ensure_future(source.generate(_QUESTION, pausing)) for _ in range(200)]
     await model.until_running(200)
     await _until_still(worker)
     texts = [f"{number} " for number in range(10_000)]

@@ -236,7 +236,7 @@ def test_nothing_is_lost_or_given_twice_whatever_comes_between(
         assert visitor.held.indexes == list(range(stream.log.next_index))
         assert visitor.held.text == stream.log.text
     assert stream.readers == []
-    assert (stream.paused_readers, stream.held) == (0, False)
+    assert (stream.paused_readers, stream.paused) == (0, False)
 
 
 @given(
@@ -435,20 +435,20 @@ def test_the_model_is_held_only_while_every_reader_holds_it() -> None:
     stream = new_stream(clock)
     first, second = reading(stream, clock), reading(stream, clock)
     first.holds_model = second.holds_model = True
-    assert not stream.held, "nobody pauses"
+    assert not stream.paused, "nobody pauses"
     first.pause()
     second.pause()
-    assert stream.held
+    assert stream.paused
     second.holds_model = False
     second.resume()
-    assert not stream.held
+    assert not stream.paused
     second.leave()
-    assert stream.held
+    assert stream.paused
     third = reading(stream, clock)
-    assert not stream.held, "someone else reads"
+    assert not stream.paused, "someone else reads"
     third.leave()
     first.leave()
-    assert not stream.held, "nobody reads, nobody pauses"
+    assert not stream.paused, "nobody reads, nobody pauses"
 
 
 def test_the_model_is_held_when_the_log_grows_past_the_pause_window() -> None:
@@ -457,11 +457,11 @@ def test_the_model_is_held_when_the_log_grows_past_the_pause_window() -> None:
     reader = reading(stream, clock)
     reader.pause()
     stream.push("a")
-    assert not stream.held
+    assert not stream.paused
     reader.holds_model = True
     stream.push("b")
     clock.turn_slots(10)
-    assert stream.held
+    assert stream.paused
 
 
 @given(st.lists(st.integers(-1, 50), max_size=20))

@@ -47,15 +47,17 @@ class Calls:
     """The HTTP side of a gateway.
 
     Args:
-        leave: counted, not done.
+        routes: besides those of the gateway.
     """
 
-    def __init__(self, context: GatewayContext, channel: Channel) -> None:
+    def __init__(self, context: GatewayContext, channel: Channel, *routes: web.RouteDef) -> None:
         self.left = 0
+        """How often it was asked to leave."""
         self._context = context
         listener = HttpListener(context, Path("no page here"), self._leave)
         app = listener._runner.app
         assert isinstance(app, web.Application)
+        app.add_routes(routes)
         app.freeze()
         self._app = app
         token, _ = context.tokens.issue(channel, context.wall_time(), 3_600)

@@ -177,18 +177,18 @@ async def test_a_cancel_is_answered_without_credit() -> None:
 async def test_without_credit_the_model_is_held_once_it_is_the_window_ahead() -> None:
     gateway, client, response_id = await listening(credit=1)
     push(gateway, "x" * 30)
-    assert not gateway.call.sink.held
+    assert not gateway.call.sink.paused
     push(gateway, "x" * 30, "x" * 30, "x" * 30)
-    assert not gateway.call.sink.held, "it is 90 bytes ahead"
+    assert not gateway.call.sink.paused, "it is 90 bytes ahead"
     push(gateway, "x" * 30)
-    assert gateway.call.sink.held
+    assert gateway.call.sink.paused
     # A grant lets the model go on only as far as the reader has come.
     client.send("credit", response_id=response_id, n=1)
-    assert not gateway.call.sink.held
+    assert not gateway.call.sink.paused
     push(gateway, "x" * 30)
-    assert gateway.call.sink.held
+    assert gateway.call.sink.paused
     client.send("credit", response_id=response_id, n=100)
-    assert not gateway.call.sink.held
+    assert not gateway.call.sink.paused
     assert client.heard() == "x" * 180
 
 
@@ -197,7 +197,7 @@ async def test_another_reader_without_a_pace_keeps_the_model_going() -> None:
     other = gateway.connect(V1)
     other.send("response.resume", response_id=response_id, after=-1)
     push(gateway, *["x" * 30] * 10)
-    assert not gateway.call.sink.held
+    assert not gateway.call.sink.paused
     assert other.text() == "x" * 300
     assert client.tokens() == []
 

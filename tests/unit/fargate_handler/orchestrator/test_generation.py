@@ -512,11 +512,11 @@ async def test_a_held_model_owes_nothing() -> None:
     call.push("a")
     bench.reader.holds_model = True
     bench.reader.pause()
-    assert call.sink.held
+    assert call.sink.paused
     await bench.pass_time(200.0)
     assert call.closed == 0
     bench.reader.resume()
-    assert not call.sink.held
+    assert not call.sink.paused
     await bench.pass_time(50.0)
     assert call.closed == 0
     await bench.pass_time(14.0)

@@ -8,7 +8,7 @@ class RecordingSink:
 
     def __init__(self, refuses_after: int | None = None) -> None:
         self.tokens: list[str] = []
-        self.held = False
+        self.paused = False
         self.signs_of_life = 0
         self._refuses_after = refuses_after
 

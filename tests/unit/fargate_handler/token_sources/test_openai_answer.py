@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.json_lines_decoder import JsonLinesDecoder
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish
-from fargate_handler.token_sources.sse_decoder import SseDecoder
+from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
 from stream_core.marked_text import AnswerPart, CallPart
 from stream_core.marked_text_reader import MarkedTextReader

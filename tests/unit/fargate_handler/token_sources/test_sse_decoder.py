@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.sse_decoder import SseDecoder
+from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.errors import UpstreamFailed
 
 MIB = 1_048_576

@@ -38,13 +38,13 @@ async def test_who_takes_is_woken_by_the_end() -> None:
 
 async def test_the_model_is_held_while_as_many_wait_as_may() -> None:
     buffer = TokenBuffer(3, 1000)
-    held = []
+    paused = []
     for token in "abcd":
         buffer.push(token)
-        held.append(buffer.held)
-    assert held == [False, False, True, True]
+        paused.append(buffer.paused)
+    assert paused == [False, False, True, True]
     assert await buffer.take() == ["a", "b", "c"]
-    assert (buffer.held, len(buffer), buffer.taken) == (False, 1, 4)
+    assert (buffer.paused, len(buffer), buffer.taken) == (False, 1, 4)
 
 
 async def test_a_model_that_gives_all_at_once_is_stopped_at_the_longest_answer() -> None:
@@ -81,4 +81,4 @@ async def test_signs_of_life_are_told_at_most_once_a_second_and_tokens_at_once()
 async def test_a_sign_of_life_is_no_token() -> None:
     buffer = TokenBuffer(1, 1000, lambda: 100.0)
     buffer.alive()
-    assert (len(buffer), buffer.taken, buffer.held) == (0, 0, False)
+    assert (len(buffer), buffer.taken, buffer.paused) == (0, 0, False)

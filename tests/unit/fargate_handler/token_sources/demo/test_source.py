@@ -20,7 +20,7 @@ class Sink:
     def __init__(self, clock: HandTurnedClock, most: int = 1_000_000) -> None:
         self.tokens: list[str] = []
         self.at: list[float] = []
-        self.held = False
+        self.paused = False
         self._clock = clock
         self._most = most
 
@@ -150,14 +150,14 @@ async def test_after_a_cancel_no_token_comes_any_more() -> None:
     assert played.task.cancelled()
 
 
-async def test_while_held_it_waits_and_then_goes_on_where_it_was() -> None:
+async def test_while_paused_it_waits_and_then_goes_on_where_it_was() -> None:
     played = Played("#demo tokens=50 gap_ms=50")
     await played.play(1.0)
-    played.sink.held = True
+    played.sink.paused = True
     given_before = len(played.sink.tokens)
     await played.play(100.0)
     assert len(played.sink.tokens) == given_before
-    played.sink.held = False
+    played.sink.paused = False
     await played.play(0.2)
     assert given_before < len(played.sink.tokens) <= given_before + 5, "nothing is made up for in a rush"
     await played.play()

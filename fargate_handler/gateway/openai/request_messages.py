@@ -1,0 +1,220 @@
+"""The messages of a request as turns of the conversation, and what it says of tools: its own, and the calls among them.
+
+What goes to the model as it came must be JSON there too: Python reads more than that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import orjson
+
+from stream_core.completion_bodies import ROLES, CompletionRequest, ContentPart, OfferedTool, RequestMessage
+from stream_core.conversation import ToolCall, Turn, text_of_parts
+from stream_core.errors import InvalidRequest
+
+# Of answers, and nothing that a model is told: clients send back the message that they were given.
+_OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})
+_PLAIN = {"type", "text"}
+_WITHOUT_TOOLS = (None, "none", "auto")
+
+
+def turn_of(message: RequestMessage, where: str) -> Turn:
+    """One message.
+
+    Args:
+        where: its place in the request, with a dot at its end.
+
+    Raises:
+        InvalidRequest: its role is none, it says nothing, or its calls make no sense.
+    """
+    if message.role not in ROLES:
+        raise InvalidRequest(
+            f"{where}role must be one of {', '.join(ROLES)}; nothing was generated",
+            code="unsupported_value",
+            param=f"{where}role",
+        )
+    check_call_fields(message, where)
+    calls, extra = made_calls(message), _extra(message, where)
+    if message.tool_calls and not calls:
+        extra["tool_calls"] = [call.model_dump(exclude_unset=True) for call in message.tool_calls]
+        check_json(extra["tool_calls"], f"{where}tool_calls")
+    text, parts = _content(message, f"{where}content")
+    return Turn(ROLES[message.role], text, calls, message.tool_call_id or "", parts, extra)
+
+
+def _extra(message: RequestMessage, where: str) -> dict[str, Any]:
+    given = (message.model_extra or {}).items()
+    extra = {name: value for name, value in given if value is not None and name not in _OF_ANSWERS}
+    for name, value in extra.items():
+        check_json(value, f"{where}{name}")
+    return extra
+
+
+def _content(message: RequestMessage, where: str) -> tuple[str, tuple[dict[str, Any], ...]]:
+    """The text, and the parts where they are more than that."""
+    content = message.content
+    if isinstance(content, str):
+        return content, ()
+    if not content:
+        # An assistant may have called, refused or spoken instead.
+        if message.role == "assistant" and (message.tool_calls or message.model_extra):
+            return "", ()
+        raise InvalidRequest(f"{where} must be text; nothing was generated", code="invalid_field", param=where)
+    parts = tuple(_part(part, f"{where}.{place}") for place, part in enumerate(content))
+    text = text_of_parts(parts)
+    return text, () if all(part["type"] == "text" and part.keys() == _PLAIN for part in parts) else parts
+
+
+def _part(part: ContentPart, where: str) -> dict[str, Any]:
+    if part.type == "text" and part.text is None:
+        raise InvalidRequest(
+            f"{where}.text must be there in a part of type text; nothing was generated",
+            code="invalid_field",
+            param=f"{where}.text",
+        )
+    given = part.model_dump(exclude_unset=True)
+    check_json(given, where)
+    return given
+
+
+def tool_options(request: CompletionRequest) -> dict[str, Any]:
+    """`ModelOptions` of a request; none where it has no tools.
+
+    Raises:
+        InvalidRequest: one of the tools is none, or the choice isn't one of them.
+    """
+    tools = [_tool(tool, f"tools.{place}.") for place, tool in enumerate(request.tools or [])]
+    choice = request.tool_choice
+    if not tools:
+        if choice not in _WITHOUT_TOOLS:
+            raise _wrong("tool_choice is only for a request with tools", "tool_choice")
+        return {}
+    names = {tool["function"]["name"] for tool in tools if tool["type"] == "function"}
+    _check_choice(choice, names)
+    return {"tools": tuple(tools), "tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
+
+
+def check_call_fields(message: RequestMessage, where: str) -> None:
+    """Whether a message has calls, or the id of one, where it can have them.
+
+    Args:
+        where: the message's place in the request, with a dot at its end.
+
+    Raises:
+        InvalidRequest: it doesn't.
+    """
+    if message.tool_calls and message.role != "assistant":
+        raise _wrong(f"{where}tool_calls is only for messages of the role assistant", f"{where}tool_calls")
+    if (message.tool_call_id is None) is (message.role == "tool"):
+        raise _wrong(
+            f"{where}tool_call_id is for messages of the role tool, each of which needs it", f"{where}tool_call_id"
+        )
+    for place, call in enumerate(message.tool_calls or []):
+        if call.type == "function" and call.function is None:
+            missing = f"{where}tool_calls.{place}.function"
+            raise _wrong(f"{missing} must be there in a call of type function", missing)
+
+
+def made_calls(message: RequestMessage) -> tuple[ToolCall, ...]:
+    """The calls of an assistant's message; none where one of them is of another type than `function`.
+
+    What else a call has is what clients add to an answer's calls, and send back.
+    """
+    calls = message.tool_calls or []
+    if any(call.type != "function" for call in calls):
+        return ()
+    return tuple(
+        ToolCall(call.id, call.function.name, call.function.arguments) for call in calls if call.function is not None
+    )
+
+
+def check_calls_answered(messages: list[RequestMessage]) -> None:
+    """Whether each call of the conversation is answered by a tool's message behind it, and each of those answers one.
+
+    Raises:
+        InvalidRequest: one isn't.
+    """
+    called, unanswered = "", set[str]()
+    for place, message in enumerate(messages):
+        if message.role == "tool":
+            if message.tool_call_id not in unanswered:
+                raise _wrong(
+                    f"messages.{place}.tool_call_id must be a call of the assistant's message before, not answered yet",
+                    f"messages.{place}.tool_call_id",
+                )
+            unanswered.remove(message.tool_call_id)
+            continue
+        _check_none_left(unanswered, called)
+        if message.tool_calls:
+            called = f"messages.{place}.tool_calls"
+            unanswered = {call.id for call in message.tool_calls}
+            if len(unanswered) < len(message.tool_calls):
+                raise _wrong(f"{called} must have different ids", called)
+    _check_none_left(unanswered, called)
+
+
+def _check_none_left(unanswered: set[str], called: str) -> None:
+    if unanswered:
+        missing = ", ".join(sorted(unanswered))[:100]
+        raise _wrong(
+            f"{called} must be followed by messages of the role tool that answer each of them; missing: {missing}",
+            called,
+        )
+
+
+def _tool(tool: OfferedTool, where: str) -> dict[str, Any]:
+    if tool.type == "function" and tool.function is None:
+        raise _wrong(f"{where}function must be there in a tool of type function", f"{where}function")
+    given = tool.model_dump(exclude_unset=True)
+    check_json(given, where.removesuffix("."))
+    return given
+
+
+def _check_choice(choice: object, names: set[str]) -> None:
+    match choice:
+        case None | str():
+            pass
+        case {"type": "function", "function": {"name": str(name)}}:
+            if name not in names:
+                raise _wrong(f"tool_choice names {name[:64]!r}, which is none of the tools", "tool_choice")
+        case {"type": str(kind)} if kind != "function":
+            check_json(choice, "tool_choice")
+        case _:
+            raise _wrong('tool_choice must be a text, or {"type": "function", "function": {"name": …}}', "tool_choice")
+
+
+def _wrong(what: str, param: str) -> InvalidRequest:
+    return InvalidRequest(f"{what}; nothing was generated", code="invalid_field", param=param)
+
+
+def check_json(value: object, where: str) -> None:
+    """Whether a value that was read can be written again.
+
+    Args:
+        where: its place in the request.
+
+    Raises:
+        InvalidRequest: it has a number that JSON can't have, or is nested too deep.
+    """
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        writable = False
+    else:
+        writable = _is_finite(value)
+    if not writable:
+        raise InvalidRequest(
+            f"{where[:100]} has a number that JSON can't have, or is nested too deep; nothing was generated",
+            code="invalid_field",
+            param=where[:100],
+        )
+
+
+def _is_finite(value: object) -> bool:
+    # Written, such a number would be null.
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_finite, inner))

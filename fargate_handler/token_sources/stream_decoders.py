@@ -1,0 +1,69 @@
+"""Events and lines out of a byte stream that may be split anywhere."""
+
+from __future__ import annotations
+
+from stream_core.errors import UpstreamFailed
+
+_MOST_BYTES = 1_048_576
+
+
+class SseDecoder:
+    """Server-sent events: collects lines until one is whole. Only `data` matters here, and that the server says anything."""
+
+    __slots__ = ("_data", "_rest", "_size", "comments")
+
+    def __init__(self) -> None:
+        self.comments = 0
+        """How many there were: servers send them to say that they still work."""
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that `chunk` completes, several `data:` lines joined by a newline.
+
+        Raises:
+            UpstreamFailed: an event grows beyond 1 MiB.
+        """
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        if self._size + len(self._rest) > _MOST_BYTES:
+            raise UpstreamFailed(
+                "the model's server sent an event without end; it was hung up on", code="upstream_failed"
+            )
+        events = []
+        for raw in lines:
+            line = raw[:-1] if raw.endswith(b"\r") else raw
+            if line.startswith(b"data:"):
+                self._size += len(line)
+                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif line.startswith(b":"):
+                self.comments += 1
+            elif not line and self._data:
+                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                self._data = []
+                self._size = 0
+        return events
+
+
+class JsonLinesDecoder:
+    """JSON lines: collects bytes until a line is whole. Empty lines say nothing."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes.
+
+        Raises:
+            UpstreamFailed: a line grows beyond 1 MiB.
+        """
+        lines = (self._rest + chunk).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > _MOST_BYTES:
+            raise UpstreamFailed(
+                "the model's server sent a line without end; it was hung up on", code="upstream_failed"
+            )
+        return [line for line in lines if line.strip()]

@@ -1,0 +1,77 @@
+"""Buckets: who called, and requests that are too large for an item of the ledger."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.retention import removal_policy
+from infra.settings import EnvironmentSettings
+
+
+def access_log_bucket(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> s3.Bucket:
+    """A bucket that AWS's log deliveries write to; entries go when log groups would drop them."""
+    return s3.Bucket(
+        scope,
+        construct_id,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        encryption=s3.BucketEncryption.S3_MANAGED,  # the load balancer can't write with a key of ours
+        enforce_ssl=True,
+        # CloudFront's standard logs are written with an ACL.
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_PREFERRED,
+        lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(settings.log_retention_days))],
+        removal_policy=removal_policy(settings),
+        auto_delete_objects=not settings.data.keep,
+    )
+
+
+REQUEST_PREFIX = "requests/"  # stream_aws writes below it
+# The least that S3 knows. The ledger forgets a message after a day too.
+_KEPT = Duration.days(1)
+
+
+def request_bucket(
+    scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None, access_logs: s3.IBucket
+) -> s3.Bucket:
+    """A private bucket that forgets everything after a day."""
+    return s3.Bucket(
+        scope,
+        construct_id,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+        encryption_key=key,
+        bucket_key_enabled=True if key else None,  # else each object would be a call of KMS
+        enforce_ssl=True,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        lifecycle_rules=[
+            s3.LifecycleRule(expiration=_KEPT, abort_incomplete_multipart_upload_after=_KEPT),
+        ],
+        server_access_logs_bucket=access_logs,
+        server_access_logs_prefix="requests/",
+        removal_policy=removal_policy(settings),
+        auto_delete_objects=not settings.data.keep,
+    )
+
+
+class RequestsArn(NamedTuple):
+    """The bucket's ARN for another stack: the export's name, and its value there."""
+
+    export: str
+    arn: str
+
+
+def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
+    """Write and read what stands below the prefix; listing and deleting are nobody's: objects go by themselves."""
+    below = f"/{REQUEST_PREFIX}*"
+    role.add_to_policy(iam.PolicyStatement(actions=["s3:GetObject", "s3:PutObject"], resources=[bucket.arn + below]))
+    acknowledge(
+        role,
+        f"IAM5[Resource::{bucket.export}{below}]",
+        "each request is an object of its own, named after its response; the prefix is the bound",
+    )

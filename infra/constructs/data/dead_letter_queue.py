@@ -1,0 +1,35 @@
+"""Where messages wait for a person that no task could answer."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.retention import removal_policy
+from infra.settings import EnvironmentSettings
+
+
+def dead_letter_queue(
+    scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+) -> sqs.Queue:
+    """Encrypted, over TLS only, for as long as SQS keeps a message. A letter has names in it, never a message's text."""
+    queue = sqs.Queue(
+        scope,
+        construct_id,
+        queue_name=dead_letter_queue_name(settings),
+        encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+        encryption_master_key=key,
+        enforce_ssl=True,
+        retention_period=Duration.days(14),
+        removal_policy=removal_policy(settings),
+    )
+    acknowledge(queue, "SQS3", "it is the queue of dead letters itself; what cannot be read from it waits there")
+    return queue
+
+
+def dead_letter_queue_name(settings: EnvironmentSettings) -> str:
+    """By it alarms and graphs find the queue, and `stream_aws.redrive` too."""
+    return f"{settings.prefix}-dead-letters"

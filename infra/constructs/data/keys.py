@@ -1,0 +1,91 @@
+"""The key that encrypts an environment's data, and the secrets: signing keys, tenants' keys."""
+
+from __future__ import annotations
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.retention import removal_policy
+from infra.settings import EnvironmentSettings
+
+
+def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> kms.Key:
+    """A key that AWS turns over every year."""
+    return kms.Key(
+        scope,
+        construct_id,
+        alias=f"alias/{settings.prefix}-data",
+        enable_key_rotation=True,
+        removal_policy=removal_policy(settings),
+    )
+
+
+def allow_use_of(key: kms.IKey | None, role: iam.IRole, *further_services: str) -> None:
+    """Let a role use the key, but only through the services that hold what it encrypts: tables and secrets, and others where
+    they are named.
+    """
+    if key is None:
+        return
+    region = Stack.of(role).region
+    role.add_to_principal_policy(
+        iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+            resources=[key.key_arn],
+            conditions={
+                "StringEquals": {
+                    "kms:ViaService": [
+                        f"{service}.{region}.amazonaws.com"
+                        for service in ("dynamodb", "secretsmanager", *further_services)
+                    ]
+                }
+            },
+        )
+    )
+
+
+class KeySecrets(Construct):
+    """Signing keys `{"<kid>": "<secret>"}`, the first signs; tenant keys `{"<tenant>": "<key>"}`.
+
+    A tenant that has a key needs it, and one that has none is unknown, except `public`: without a key that tenant is open to
+    anybody. So the key that is made here is `public`'s own, unless the environment is meant to be open.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._key = key
+        self.signing_keys = self._secret(
+            "SigningKeys", "signing-keys", "Keys that sign session tokens; the first one signs", "k1"
+        )
+        self.tenant_keys = self._secret(
+            "TenantKeys", "tenant-keys", "Keys with which tenants open sessions", _first_tenant(settings)
+        )
+        # Which function turns the signing keys over is said where that function is: the stacks would need each other.
+        acknowledge(self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions")
+        acknowledge(self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told")
+
+    def _secret(self, construct_id: str, name: str, description: str, first: str) -> secretsmanager.Secret:
+        return secretsmanager.Secret(
+            self,
+            construct_id,
+            secret_name=f"{self._settings.prefix}-{name}",
+            description=description,
+            encryption_key=self._key,
+            generate_secret_string=secretsmanager.SecretStringGenerator(
+                secret_string_template="{}",  # noqa: S106 - what Secrets Manager puts the generated key into
+                generate_string_key=first,
+                password_length=64,
+                exclude_punctuation=True,
+            ),
+            removal_policy=removal_policy(self._settings),
+        )
+
+
+def _first_tenant(settings: EnvironmentSettings) -> str:
+    return "demo" if settings.open_tenant else "public"

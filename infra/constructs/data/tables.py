@@ -1,0 +1,74 @@
+"""The three DynamoDB tables, and statements that allow their use."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.retention import removal_policy
+from infra.settings import EnvironmentSettings
+
+TTL_ATTRIBUTE = "expires_at"  # epoch seconds; stream_aws writes it
+# The heads that have no ending, by who owns them: what a lost task leaves to the others.
+UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
+
+
+class Tables(Construct):
+    """On demand, so that a quiet environment costs nothing. Items expire by themselves; readers filter those that are late."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._key = key
+        self.sessions = self._table("Sessions", "channel", None)
+        self.ledger = self._table("Ledger", "channel", "message_id")
+        self.responses = self._table("Responses", "response_id", "position")
+        self.responses.add_global_secondary_index(
+            index_name=UNFINISHED_INDEX,
+            partition_key=_string(UNFINISHED_KEY),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+
+    def _table(self, name: str, partition: str, sort: str | None) -> dynamodb.Table:
+        data = self._settings.data
+        table = dynamodb.Table(
+            self,
+            name,
+            table_name=f"{self._settings.prefix}-{name.lower()}",
+            partition_key=_string(partition),
+            sort_key=_string(sort) if sort else None,
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute=TTL_ATTRIBUTE,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else dynamodb.TableEncryption.AWS_MANAGED,
+            encryption_key=self._key,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=data.point_in_time_recovery
+            ),
+            deletion_protection=data.keep,
+            removal_policy=removal_policy(self._settings),
+        )
+        if not data.point_in_time_recovery:
+            acknowledge(
+                table, "DDB3", "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost"
+            )
+        return table
+
+
+def allow_on_table(table: dynamodb.ITable, *actions: str) -> iam.PolicyStatement:
+    """Of a table alone, where `Table.grant` would allow the same on all of its indexes."""
+    return iam.PolicyStatement(actions=list(actions), resources=[table.table_arn])
+
+
+def allow_query_of_unfinished(tables: Tables) -> iam.PolicyStatement:
+    """Of the one index."""
+    index = f"{tables.responses.table_arn}/index/{UNFINISHED_INDEX}"
+    return iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index])
+
+
+def _string(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

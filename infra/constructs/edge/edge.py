@@ -1,0 +1,162 @@
+"""The CloudFront distribution: the one address of an environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_cloudfront as cloudfront
+from aws_cdk import aws_cloudfront_origins as origins
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.acknowledge import acknowledge, acknowledge_warning
+from infra.constructs.edge.headers import module_headers, security_headers
+from infra.constructs.edge.web_client import MODULE_PATHS, WebClient
+from infra.constructs.service.load_balancer import HTTP_PATHS, WEBSOCKET_PATHS
+from infra.settings import EnvironmentSettings
+
+_VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
+# All that CloudFront may keep. Without a time of our own it repeats an error answer to GET for 10 s, to everybody and whatever
+# `Cache-Control` says: one handshake refused by a full task would be everyone's.
+_ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
+# The path patterns are tried in this order. CloudFront chooses by path alone, not by method.
+_BALANCER_PATHS = WEBSOCKET_PATHS + HTTP_PATHS
+
+
+class Edge(Construct):
+    """Routes, headers and certificates."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        load_balancer: elbv2.IApplicationLoadBalancer,
+        http_api: apigateway.HttpApi,
+        access_logs: s3.IBucket,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
+        web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
+        page = origins.S3BucketOrigin.with_origin_access_control(
+            web_client.bucket,
+            # Who may list is told 404 of what is not there, others 403.
+            origin_access_levels=[cloudfront.AccessLevel.READ, cloudfront.AccessLevel.LIST],
+        )
+        edge = settings.edge
+        self.distribution = cloudfront.Distribution(
+            self,
+            "Distribution",
+            comment=settings.prefix,
+            default_root_object="index.html",
+            default_behavior=self._file(page, security_headers(self, "SecurityHeaders", settings)),
+            additional_behaviors={
+                **dict.fromkeys(MODULE_PATHS, self._file(page, module_headers(self, "ModuleHeaders", settings))),
+                **self._behaviors(load_balancer, http_api),
+            },
+            error_responses=[cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0)) for code in _ERRORS],
+            domain_names=[edge.domain_name] if edge.domain_name else None,
+            certificate=self._certificate(),
+            # CloudFront's own certificate decides for itself.
+            minimum_protocol_version=cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021 if edge.certificate_arn else None,
+            price_class=cloudfront.PriceClass[edge.price_class],
+            http_version=cloudfront.HttpVersion.HTTP2_AND_3,
+            web_acl_id=edge.web_acl_arn,
+            enable_logging=True,
+            log_bucket=access_logs,
+            log_file_prefix="cloudfront/",
+            log_includes_cookies=False,
+        )
+        web_client.deploy(self.distribution)
+        self._acknowledge()
+
+    def _file(self, page: cloudfront.IOrigin, headers: cloudfront.ResponseHeadersPolicy) -> cloudfront.BehaviorOptions:
+        return cloudfront.BehaviorOptions(
+            origin=page,
+            viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.REDIRECT_TO_HTTPS,
+            allowed_methods=cloudfront.AllowedMethods.ALLOW_GET_HEAD,
+            cache_policy=cloudfront.CachePolicy.CACHING_OPTIMIZED,
+            compress=True,
+            response_headers_policy=headers,
+        )
+
+    def _behaviors(
+        self, load_balancer: elbv2.IApplicationLoadBalancer, http_api: apigateway.HttpApi
+    ) -> dict[str, cloudfront.BehaviorOptions]:
+        balancer = self._live(self._balancer_origin(load_balancer), cloudfront.OriginRequestPolicy.ALL_VIEWER)
+        # An HTTP API knows itself by its own Host only; the viewer's comes in a header of ours.
+        api_origin = self._api_origin(http_api)
+        without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
+        return {
+            **dict.fromkeys(_BALANCER_PATHS, balancer),
+            "/session": self._live(api_origin, without_host, [self._viewer_host()]),
+            "/chat/message/*": self._live(api_origin, without_host),
+        }
+
+    def _live(
+        self,
+        origin: cloudfront.IOrigin,
+        forwarded: cloudfront.IOriginRequestPolicy,
+        functions: list[cloudfront.FunctionAssociation] | None = None,
+    ) -> cloudfront.BehaviorOptions:
+        """What must come through as it is: not cached, not compressed, not held back."""
+        return cloudfront.BehaviorOptions(
+            origin=origin,
+            viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,
+            allowed_methods=cloudfront.AllowedMethods.ALLOW_ALL,
+            cache_policy=cloudfront.CachePolicy.CACHING_DISABLED,
+            origin_request_policy=forwarded,
+            compress=False,
+            function_associations=functions,
+        )
+
+    def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:
+        return origins.VpcOrigin.with_application_load_balancer(
+            load_balancer,
+            vpc_origin_name=self._settings.prefix,
+            protocol_policy=cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # it stays inside AWS's network
+            read_timeout=self._read_timeout,
+            keepalive_timeout=Duration.seconds(60),
+        )
+
+    def _api_origin(self, http_api: apigateway.HttpApi) -> cloudfront.IOrigin:
+        return origins.HttpOrigin(
+            f"{http_api.api_id}.execute-api.{Stack.of(self).region}.amazonaws.com",
+            protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY,
+            origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2],
+            read_timeout=self._read_timeout,
+            keepalive_timeout=Duration.seconds(60),
+        )
+
+    def _viewer_host(self) -> cloudfront.FunctionAssociation:
+        function = cloudfront.Function(
+            self,
+            "ViewerHost",
+            function_name=f"{self._settings.prefix}-viewer-host",
+            runtime=cloudfront.FunctionRuntime.JS_2_0,
+            code=cloudfront.FunctionCode.from_inline(_VIEWER_HOST.read_text("utf-8")),
+        )
+        return cloudfront.FunctionAssociation(function=function, event_type=cloudfront.FunctionEventType.VIEWER_REQUEST)
+
+    def _certificate(self) -> acm.ICertificate | None:
+        arn = self._settings.edge.certificate_arn
+        return acm.Certificate.from_certificate_arn(self, "Certificate", arn) if arn else None
+
+    def _acknowledge(self) -> None:
+        edge = self._settings.edge
+        acknowledge_warning(
+            self.distribution,
+            "aws-cloudfront-origins:listBucketSecurityRisk",
+            "the root has an object of its own and no query reaches the bucket: nobody is given the list",
+        )
+        acknowledge(self.distribution, "CFR1", "readers may be anywhere")
+        if edge.web_acl_arn is None:
+            acknowledge(self.distribution, "CFR2", "a web ACL is a setting: an organisation brings its own")
+        if edge.certificate_arn is None:
+            acknowledge(self.distribution, "CFR4", "without a domain of one's own CloudFront's certificate decides")

@@ -1,0 +1,90 @@
+"""The built page on S3; CloudFront alone may read it."""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_cloudfront as cloudfront
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_deployment as deployment
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.retention import log_group
+from infra.settings import EnvironmentSettings
+
+MODULE_PATHS = ("/client.js", "/evenflow-chat.js")
+"""What pages of any origin load."""
+_PAGE = Path(__file__).resolve().parents[3] / "web" / "dist"
+
+
+class PageNotBuiltError(Exception):
+    """The page must be there before it can be deployed."""
+
+
+class WebClient(Construct):
+    """The bucket. What it holds can be built again at any time, so it goes with its stack."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, access_logs: s3.IBucket
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            server_access_logs_bucket=access_logs,
+            server_access_logs_prefix="web-client/",
+            removal_policy=RemovalPolicy.DESTROY,
+            auto_delete_objects=True,
+        )
+
+    def deploy(self, distribution: cloudfront.Distribution) -> None:
+        """Copy the page there and make CloudFront forget the last one.
+
+        Raises:
+            PageNotBuiltError: web/dist is empty.
+        """
+        if not (_PAGE / "index.html").is_file():
+            raise PageNotBuiltError("web/dist/index.html is missing: `make web/dist/index.html` builds it")
+        logs = log_group(self, "CopierLogs", f"/evenflow/{self._settings.name}/page-copier", self._settings)
+        role = iam.Role(self, "CopierRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        logs.grant_write(role)
+        deployment.BucketDeployment(
+            self,
+            "Copier",
+            sources=[deployment.Source.asset(str(_PAGE))],
+            destination_bucket=self.bucket,
+            distribution=distribution,
+            distribution_paths=["/*"],
+            # Browsers ask whether it is still the same (ETag): a new page never runs with old assets.
+            cache_control=[deployment.CacheControl.no_cache()],
+            role=role,
+            log_group=logs,
+        )
+        self._acknowledge(role)
+
+    def _acknowledge(self, role: iam.Role) -> None:
+        stack = Stack.of(self)
+        bucket = stack.get_logical_id(typing.cast("s3.CfnBucket", self.bucket.node.default_child))
+        staging = f"cdk-hnb659fds-assets-<AWS::AccountId>-{stack.region}"
+        for finding in (
+            *(f"Action::s3:{action}*" for action in ("GetObject", "GetBucket", "List", "DeleteObject", "Abort")),
+            f"Resource::<{bucket}.Arn>/*",
+            f"Resource::arn:<AWS::Partition>:s3:::{staging}/*",
+            "Resource::*",
+        ):
+            acknowledge(
+                role,
+                f"IAM5[{finding}]",
+                "CDK's function that copies the page writes this bucket, reads the staging one",
+            )
+        for child in stack.node.children:
+            if child.node.id.startswith("Custom::CDKBucketDeployment"):
+                acknowledge(child, "L1", "the function that copies the page is CDK's, and so is its run time")

@@ -1,0 +1,74 @@
+"""One Lambda function of functions/."""
+
+from __future__ import annotations
+
+from aws_cdk import AssetHashType, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra import function_package
+from infra.acknowledge import acknowledge
+from infra.constructs.metrics import METRIC_NAMESPACE
+from infra.constructs.retention import log_group
+from infra.settings import EnvironmentSettings
+
+
+class PythonFunction(Construct):
+    """A function on Graviton with its own role, log group and tracing.
+
+    Args:
+        name: the folder in functions/; its module `handler` has the function `handler`.
+        concurrency: how many of it run at once at most, reserved for it; None: what the account has left.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        description: str,
+        settings: EnvironmentSettings,
+        timeout_seconds: int,
+        concurrency: int | None,
+        environment: dict[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        public_name = name.replace("_", "-")
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        logs = log_group(self, "Logs", f"/evenflow/{settings.name}/{public_name}", settings)
+        logs.grant_write(self.role)
+        package = function_package.build(name)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=f"{settings.prefix}-{public_name}",
+            description=description,
+            runtime=lambda_.Runtime.PYTHON_3_12,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=f"functions.{name}.handler.handler",
+            code=lambda_.Code.from_asset(
+                str(package.folder), asset_hash=package.input_hash, asset_hash_type=AssetHashType.CUSTOM
+            ),
+            role=self.role,
+            log_group=logs,
+            logging_format=lambda_.LoggingFormat.JSON,
+            memory_size=settings.functions.memory_mib,
+            timeout=Duration.seconds(timeout_seconds),
+            reserved_concurrent_executions=concurrency,
+            tracing=lambda_.Tracing.ACTIVE,
+            environment={
+                "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
+                "POWERTOOLS_SERVICE_NAME": name,
+                "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
+                "POWERTOOLS_LOG_LEVEL": "INFO",
+                **environment,
+            },
+        )
+        acknowledge(self.role, "IAM5[Resource::*]", "xray:PutTraceSegments and PutTelemetryRecords have no resources")
+        acknowledge(
+            self.function,
+            "L1",
+            "3.12 is what requirements/functions.txt is locked for; it has support until October 2028",
+        )

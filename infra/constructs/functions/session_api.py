@@ -1,0 +1,102 @@
+"""The HTTP API in front of the functions."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.retention import log_group
+from infra.settings import EnvironmentSettings
+
+_SESSION_PATH = "/session"
+_ACCESS_LOG = {
+    name: f"$context.{name}"
+    for name in (
+        "requestId",
+        "requestTime",
+        "httpMethod",
+        "routeKey",
+        "status",
+        "protocol",
+        "responseLength",
+        "responseLatency",
+        "integrationErrorMessage",
+    )
+}
+
+
+class SessionApi(Construct):
+    """Two routes, of any method, and a default: the functions answer 404 and 405 in the contract's shape, which the API can't.
+    More calls than the throttle allows are answered 429; what session_init answers has a throttle of its own. Addresses of
+    callers and tokens are not logged.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        session_init: lambda_.IFunction,
+        poll_response: lambda_.IFunction,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.http_api = apigateway.HttpApi(
+            self,
+            "Api",
+            api_name=settings.prefix,
+            description="Sessions and long-polls",
+            create_default_stage=False,
+            default_integration=integrations.HttpLambdaIntegration("NoRoute", session_init),
+        )
+        routes = [
+            route
+            for path, name, function in (
+                (_SESSION_PATH, "SessionInit", session_init),
+                ("/chat/message/{response_id}", "PollResponse", poll_response),
+            )
+            for route in self.http_api.add_routes(
+                path=path,
+                methods=[apigateway.HttpMethod.ANY],
+                integration=integrations.HttpLambdaIntegration(name, function),
+            )
+        ]
+        acknowledge(
+            self.http_api, "APIG4", "the functions check tenant keys and session tokens themselves, as the handler does"
+        )
+        stage = apigateway.HttpStage(
+            self,
+            "Stage",
+            http_api=self.http_api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=apigateway.ThrottleSettings(
+                rate_limit=settings.functions.throttle_rate, burst_limit=settings.functions.throttle_burst
+            ),
+        )
+        # A throttle can only be set for a route that there is.
+        stage.node.add_dependency(*routes, self.http_api.node.find_child("DefaultRoute"))
+        resource = stage.node.default_child
+        assert isinstance(resource, apigateway.CfnStage)  # noqa: S101 - what the L2 is made of
+        self._throttle_sessions(resource, settings)
+        self._log_access(resource, settings)
+
+    def _throttle_sessions(self, stage: apigateway.CfnStage, settings: EnvironmentSettings) -> None:
+        throttle = {
+            "ThrottlingRateLimit": settings.functions.session_rate,
+            "ThrottlingBurstLimit": settings.functions.session_burst,
+        }
+        stage.route_settings = {f"ANY {_SESSION_PATH}": throttle, "$default": throttle}
+
+    def _log_access(self, stage: apigateway.CfnStage, settings: EnvironmentSettings) -> None:
+        # The prefix keeps it out of the resource policy that all other log deliveries of an account share.
+        destination = log_group(self, "AccessLog", f"/aws/vendedlogs/evenflow/{settings.name}/http-api", settings)
+        # The L2 takes log settings from TypeScript only.
+        stage.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=destination.log_group_arn, format=json.dumps(_ACCESS_LOG)
+        )

@@ -1,0 +1,90 @@
+"""The functions behind the HTTP API: session initialisation and long-polls."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.constructs.data.keys import KeySecrets, allow_use_of
+from infra.constructs.data.tables import Tables, allow_on_table
+from infra.constructs.functions.python_function import PythonFunction
+from infra.constructs.variables import limit_variables, origin_variables, session_agent_variables
+from infra.settings import EnvironmentSettings
+
+
+class SessionInit(PythonFunction):
+    """POST /session."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        tables: Tables,
+        secrets: KeySecrets,
+        key: kms.IKey | None,
+    ) -> None:
+        reserved = settings.functions.reserved_concurrency
+        super().__init__(
+            scope,
+            construct_id,
+            name="session_init",
+            description="Opens a session: checks the tenant's key, signs a token",
+            settings=settings,
+            timeout_seconds=settings.functions.session_init_timeout_seconds,
+            concurrency=reserved.session_init if reserved else None,
+            environment={
+                **limit_variables(settings.limits, "session_token_ttl_seconds"),
+                **origin_variables(settings),
+                **session_agent_variables(settings),
+                "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
+                "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
+                "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
+            },
+        )
+        self.role.add_to_policy(allow_on_table(tables.sessions, "dynamodb:UpdateItem"))
+        _may_read(self.role, secrets.signing_keys.secret_arn, secrets.tenant_keys.secret_arn)
+        allow_use_of(key, self.role)
+
+
+class PollResponse(PythonFunction):
+    """GET /chat/message/{response_id}."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        tables: Tables,
+        secrets: KeySecrets,
+        key: kms.IKey | None,
+    ) -> None:
+        reserved = settings.functions.reserved_concurrency
+        super().__init__(
+            scope,
+            construct_id,
+            name="poll_response",
+            description="Answers a long-poll from the response buffer",
+            settings=settings,
+            timeout_seconds=settings.functions.poll_response_timeout_seconds,
+            concurrency=reserved.poll_response if reserved else None,
+            environment={
+                **limit_variables(settings.limits, "poll_timeout_max_ms"),
+                **origin_variables(settings),
+                "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
+                "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+            },
+        )
+        # Not of the index: a poll knows which response it wants.
+        self.role.add_to_policy(
+            allow_on_table(tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
+        )
+        _may_read(self.role, secrets.signing_keys.secret_arn)
+        allow_use_of(key, self.role)
+
+
+def _may_read(role: iam.Role, *secret_arns: str) -> None:
+    role.add_to_policy(iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=list(secret_arns)))

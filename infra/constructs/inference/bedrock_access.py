@@ -1,0 +1,60 @@
+"""The one Bedrock model that the handlers may call."""
+
+from __future__ import annotations
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_bedrock as bedrock
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.constructs.inference.token_source import TokenSource
+from infra.settings import EnvironmentSettings
+
+# ConverseStream is authorized by this action alone.
+_ACTION = "bedrock:InvokeModelWithResponseStream"
+
+
+class BedrockAccess(Construct):
+    """An inference profile of the environment's own, so that its cost and its metrics are told apart, over a cross-region one.
+
+    Who opens an account's access to the model (Bedrock's model access; some models need a form filled in once) is a person.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+        super().__init__(scope, construct_id)
+        model, stack = settings.inference.bedrock, Stack.of(self)
+        profile = bedrock.CfnApplicationInferenceProfile(
+            self,
+            "Profile",
+            inference_profile_name=settings.prefix,
+            model_source=bedrock.CfnApplicationInferenceProfile.InferenceProfileModelSourceProperty(
+                copy_from=stack.format_arn(
+                    service="bedrock", resource="inference-profile", resource_name=model.inference_profile
+                )
+            ),
+        )
+        profile_arn = profile.attr_inference_profile_arn
+        self.token_source = TokenSource(
+            kind="bedrock",
+            name=profile_arn,
+            statements=[
+                iam.PolicyStatement(sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]),
+                iam.PolicyStatement(
+                    sid="ModelThroughProfile",
+                    actions=[_ACTION],
+                    resources=[_model_arn(stack, region, model.foundation_model) for region in model.regions],
+                    conditions={"StringEquals": {"bedrock:InferenceProfileArn": profile_arn}},
+                ),
+            ],
+        )
+
+
+def _model_arn(stack: Stack, region: str, model: str) -> str:
+    return stack.format_arn(
+        service="bedrock",
+        region=region,
+        account="",
+        resource="foundation-model",
+        resource_name=model,
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )

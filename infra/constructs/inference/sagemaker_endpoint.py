@@ -1,0 +1,130 @@
+"""A SageMaker endpoint on GPUs: vLLM in AWS's LMI container, streaming, scaled by the streams it carries."""
+
+from __future__ import annotations
+
+from aws_cdk import Stack
+from aws_cdk import aws_applicationautoscaling as scaling
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from infra.constructs.inference.sagemaker_model import model_container, model_role
+from infra.constructs.inference.token_source import TokenSource
+from infra.settings import EnvironmentSettings, RegionSettings, SageMakerSettings
+
+VARIANT = "main"
+# The API's reference asks for the first one to stream, AWS's own managed policies grant both.
+_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+_SCALE_OUT_SECONDS, _SCALE_IN_SECONDS = 60, 900  # an instance takes minutes to load its model: let it go late
+
+
+def endpoint_name(settings: EnvironmentSettings) -> str:
+    """What the handlers call."""
+    return f"{settings.prefix}-model"
+
+
+class SageMakerEndpoint(Construct):
+    """The endpoint and what may call it.
+
+    Requests and answers are not captured. There is no KMS key: these instances keep the model on local disks, which are
+    encrypted in hardware, and by the API's reference KmsKeyId does not apply to those.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
+        super().__init__(scope, construct_id)
+        model = settings.inference.sagemaker
+        config = sagemaker.CfnEndpointConfig(
+            self, "Config", production_variants=[_variant(model, self._model(settings, vpc).attr_model_name)]
+        )
+        endpoint = sagemaker.CfnEndpoint(
+            self,
+            "Endpoint",
+            endpoint_name=endpoint_name(settings),
+            endpoint_config_name=config.attr_endpoint_config_name,
+            retain_all_variant_properties=True,  # a new configuration keeps the instances that the autoscaling added
+        )
+        self._scale(model, endpoint)
+        arn = Stack.of(self).format_arn(service="sagemaker", resource="endpoint", resource_name=endpoint_name(settings))
+        self.token_source = TokenSource(
+            kind="sagemaker",
+            name=endpoint_name(settings),
+            statements=[iam.PolicyStatement(sid="Endpoint", actions=list(_ACTIONS), resources=[arn])],
+        )
+
+    def _model(self, settings: EnvironmentSettings, vpc: ec2.IVpc) -> sagemaker.CfnModel:
+        model = settings.inference.sagemaker
+        from_bucket = model.model_bucket_and_prefix is not None
+        role = model_role(self, "Role", settings=settings, endpoint_name=endpoint_name(settings))
+        return sagemaker.CfnModel(
+            self,
+            "Model",
+            execution_role_arn=role.role_arn,
+            primary_container=model_container(Stack.of(self), model),
+            # Weights from S3 are put in place by SageMaker, by way of the VPC; the container needs no network then.
+            enable_network_isolation=from_bucket,
+            vpc_config=self._vpc_config(vpc, settings.region) if from_bucket else None,
+        )
+
+    def _vpc_config(self, vpc: ec2.IVpc, region: RegionSettings) -> sagemaker.CfnModel.VpcConfigProperty:
+        group = ec2.SecurityGroup(
+            self, "SecurityGroup", vpc=vpc, description="Model instances: reach S3 alone", allow_all_outbound=False
+        )
+        group.add_egress_rule(ec2.Peer.prefix_list(region.s3), ec2.Port.tcp(443), "Weights")
+        return sagemaker.CfnModel.VpcConfigProperty(
+            security_group_ids=[group.security_group_id], subnets=[subnet.subnet_id for subnet in vpc.isolated_subnets]
+        )
+
+    def _scale(self, model: SageMakerSettings, endpoint: sagemaker.CfnEndpoint) -> None:
+        # Without a role: Application Auto Scaling uses its service-linked one.
+        target = scaling.CfnScalableTarget(
+            self,
+            "ScalableTarget",
+            service_namespace="sagemaker",
+            scalable_dimension="sagemaker:variant:DesiredInstanceCount",
+            resource_id=f"endpoint/{endpoint.endpoint_name}/variant/{VARIANT}",
+            min_capacity=model.instances_min,
+            max_capacity=model.instances_max,
+        )
+        target.node.add_dependency(endpoint)
+        scaling.CfnScalingPolicy(
+            self,
+            "StreamsPerInstance",
+            policy_name="streams-per-instance",
+            policy_type="TargetTrackingScaling",
+            scaling_target_id=target.ref,
+            target_tracking_scaling_policy_configuration=scaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty(
+                target_value=model.requests_per_instance,
+                # Counts a stream until its last token, every ten seconds; invocations a minute would not see its length.
+                predefined_metric_specification=scaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
+                    predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution"
+                ),
+                scale_out_cooldown=_SCALE_OUT_SECONDS,
+                scale_in_cooldown=_SCALE_IN_SECONDS,
+            ),
+        )
+
+
+def _variant(model: SageMakerSettings, model_name: str) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+    return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
+        variant_name=VARIANT,
+        model_name=model_name,
+        instance_type=model.instance_type,
+        initial_instance_count=model.instances_min,
+        initial_variant_weight=1,
+        inference_ami_version=model.host_image,
+        model_data_download_timeout_in_seconds=model.start_seconds,
+        container_startup_health_check_timeout_in_seconds=model.start_seconds,
+        routing_config=_routing(model),
+    )
+
+
+def _routing(model: SageMakerSettings) -> sagemaker.CfnEndpointConfig.RoutingConfigProperty:
+    if not model.prefix_routing_bytes:
+        return sagemaker.CfnEndpointConfig.RoutingConfigProperty(routing_strategy="LEAST_OUTSTANDING_REQUESTS")
+    return sagemaker.CfnEndpointConfig.RoutingConfigProperty(
+        routing_strategy="PREFIX_AWARE",
+        prefix_aware_routing_config=sagemaker.CfnEndpointConfig.PrefixAwareRoutingConfigProperty(
+            prefix_length=model.prefix_routing_bytes, concurrency_threshold=model.requests_per_instance
+        ),
+    )

@@ -1,0 +1,55 @@
+"""Our metrics in CloudWatch, as the publishers name them, and how far a rate has fallen."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import Metric
+
+METRIC_NAMESPACE = "Evenflow"
+MINUTE = Duration.minutes(1)
+
+
+def evenflow_metric(
+    metric: Metric,
+    settings: EnvironmentSettings,
+    statistic: str,
+    *,
+    period: Duration = MINUTE,
+    label: str | None = None,
+) -> cloudwatch.Metric:
+    """A row of the catalogue over all tasks of an environment.
+
+    No unit: CloudWatch then takes what was published, and AWS advises it, for a wrong one leaves an alarm without data.
+    Every publisher gives a metric one unit only.
+    """
+    return cloudwatch.Metric(
+        namespace=METRIC_NAMESPACE,
+        metric_name=metric.name,
+        dimensions_map={"Environment": settings.name},
+        statistic=statistic,
+        period=period,
+        label=label,
+    )
+
+
+def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE) -> cloudwatch.MathExpression:
+    """The percent by which a rate, summed over all tasks, is below that of the period before; 0 where it was quiet then.
+
+    Each task publishes its rate once a minute, so that the sum over a longer period is so many times the rate.
+    DIFF has no value at the first datapoint. Where it was quiet the divisor is 1: what CloudWatch makes of a division by
+    zero, even in the branch that IF does not take, nobody promises; without a value the alarm would go off in every idle hour.
+    """
+    quiet = settings.alarms.quiet_frames_per_second * period.to_minutes()
+    current = evenflow_metric(metric, settings, "Sum", period=period)
+    previous = cloudwatch.MathExpression(
+        expression="current-DIFF(current)", using_metrics={"current": current}, period=period
+    )
+    return cloudwatch.MathExpression(
+        expression=f"IF(previous>{quiet:g}, 100*(previous-current)/IF(previous>{quiet:g}, previous, 1), 0)",
+        using_metrics={"previous": previous, "current": current},
+        period=period,
+        label="percent lost since the period before",
+    )

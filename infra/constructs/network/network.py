@@ -1,0 +1,108 @@
+"""The VPC: isolated subnets, no NAT; AWS is reached through endpoints."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.network.security_groups import SecurityGroups
+from infra.constructs.retention import log_group
+from infra.settings import EnvironmentSettings
+
+_Service = ec2.InterfaceVpcEndpointAwsService
+_ALWAYS = {
+    "EcrApi": _Service.ECR,
+    "EcrDocker": _Service.ECR_DOCKER,
+    "Logs": _Service.CLOUDWATCH_LOGS,
+    "Metrics": _Service.CLOUDWATCH_MONITORING,
+    "Secrets": _Service.SECRETS_MANAGER,
+    "Ecs": _Service.ECS,  # a task asks for its own status, to learn that it is leaving
+    "DeadLetters": _Service.SQS,
+}
+_MODELS = {
+    "demo": {},
+    "bedrock": {"Model": _Service.BEDROCK_RUNTIME},
+    "sagemaker": {"Model": _Service.SAGEMAKER_RUNTIME},
+}
+
+
+class VpcEndpoints(Construct):
+    """Gateway endpoints (free) for DynamoDB and S3, interface endpoints (paid by the hour and zone) for the rest."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.Vpc,
+        settings: EnvironmentSettings,
+        security_groups: SecurityGroups,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
+        vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        subnets = vpc.isolated_subnets[: settings.network.endpoint_zones]
+        for name, service in interface_services(settings).items():
+            ec2.InterfaceVpcEndpoint(
+                self,
+                name,
+                vpc=vpc,
+                service=service,
+                subnets=ec2.SubnetSelection(subnets=subnets),
+                security_groups=[security_groups.endpoints],
+                open=False,
+            )
+
+
+def interface_services(settings: EnvironmentSettings) -> dict[str, ec2.InterfaceVpcEndpointAwsService]:
+    """The services that an environment's tasks call through an interface endpoint, by construct id."""
+    return {**_ALWAYS, **_MODELS[settings.inference.kind]}
+
+
+class Network(Construct):
+    """The VPC with its endpoints and security groups."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+        super().__init__(scope, construct_id)
+        network = settings.network
+        zones = settings.region.zone_ids[: network.zones]
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            vpc_name=settings.prefix,
+            ip_addresses=ec2.IpAddresses.cidr(network.cidr),
+            availability_zones=list(zones),
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20)
+            ],
+        )
+        self._name_zones_by_id()
+        self._attach_internet_gateway()
+        self.security_groups = SecurityGroups(self, "SecurityGroups", vpc=self.vpc, region=settings.region)
+        VpcEndpoints(self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups)
+        if network.flow_logs:
+            self._log_flows(settings)
+        else:
+            acknowledge(self.vpc, "VPC7", "flow logs are a setting: on in prod, where they are worth their price")
+
+    def _name_zones_by_id(self) -> None:
+        # The L2 writes what it is told into the property of the letters, which mean another zone in each account.
+        for subnet in self.vpc.isolated_subnets:
+            resource = subnet.node.default_child
+            assert isinstance(resource, ec2.CfnSubnet)  # noqa: S101 - what the L2 is made of
+            resource.availability_zone_id = subnet.availability_zone
+            resource.availability_zone = None
+
+    def _attach_internet_gateway(self) -> None:
+        # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to it.
+        gateway = ec2.CfnInternetGateway(self, "InternetGateway")
+        ec2.CfnVPCGatewayAttachment(
+            self, "InternetGatewayAttachment", vpc_id=self.vpc.vpc_id, internet_gateway_id=gateway.ref
+        )
+
+    def _log_flows(self, settings: EnvironmentSettings) -> None:
+        destination: logs.ILogGroup = log_group(self, "FlowLogs", f"/evenflow/{settings.name}/vpc-flows", settings)
+        self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(destination))

@@ -1,0 +1,150 @@
+"""Graphs of what AWS measures itself: load balancer, tasks, tables, dead letters, functions, model."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+
+from infra.constructs.data.dead_letter_queue import dead_letter_queue_name
+from infra.constructs.inference.sagemaker_endpoint import VARIANT, endpoint_name
+from infra.constructs.metrics import MINUTE
+from infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
+from infra.constructs.service.workers import worker_service_name
+from infra.settings import EnvironmentSettings
+
+_TABLES = ("sessions", "ledger", "responses")
+_FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys")
+
+
+def aws_rows(
+    settings: EnvironmentSettings,
+    *,
+    load_balancer: elbv2.IApplicationLoadBalancer,
+    target_groups: list[elbv2.IApplicationTargetGroup],
+    http_api_id: str,
+) -> list[tuple[str, list[cloudwatch.IWidget]]]:
+    """(title of the row, its graphs)."""
+    rows = [
+        ("Load balancer and tasks", _balancer(load_balancer, target_groups) + _tasks(settings) + _workers(settings)),
+        ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
+        ("Tables and dead letters", _tables(settings) + _dead_letters(settings)),
+    ]
+    return [*rows, ("Model endpoint", _endpoint(settings))] if settings.inference.kind == "sagemaker" else rows
+
+
+def _balancer(
+    load_balancer: elbv2.IApplicationLoadBalancer, target_groups: list[elbv2.IApplicationTargetGroup]
+) -> list[cloudwatch.IWidget]:
+    metrics = load_balancer.metrics
+    errors = [
+        metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, label="by handlers"),
+        metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, label="by the load balancer"),
+    ]
+    healthy = [group.metrics.healthy_host_count(statistic="Minimum") for group in target_groups]
+    unhealthy = [group.metrics.unhealthy_host_count(statistic="Maximum") for group in target_groups]
+    return [
+        _graph("Requests and connections", [metrics.request_count(), metrics.new_connection_count()]),
+        _graph("Answers 5xx", errors),
+        _graph("Tasks as the load balancer sees them", healthy + unhealthy),
+    ]
+
+
+def _tasks(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    return [_graph("CPU and memory of the handlers, %", _used(settings, f"{settings.prefix}-handler"))]
+
+
+def _workers(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    if settings.workers is None:
+        return []
+    service = worker_service_name(settings)
+    dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
+    running = _metric("AWS/ECS", "CPUUtilization", dimensions, cloudwatch.Stats.SAMPLE_COUNT, "running")
+    return [_graph("CPU and memory of the workers, %", _used(settings, service)), _graph("Workers", [running])]
+
+
+def _used(settings: EnvironmentSettings, service: str) -> list[cloudwatch.Metric]:
+    dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
+    return [
+        _metric("AWS/ECS", name, dimensions, statistic, f"{what} {statistic}")
+        for name, what in (("CPUUtilization", "CPU"), ("MemoryUtilization", "memory"))
+        for statistic in ("Average", "Maximum")
+    ]
+
+
+def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    return [
+        _graph(
+            title,
+            [
+                _metric("AWS/Lambda", name, {"FunctionName": f"{settings.prefix}-{function}"}, statistic, function)
+                for function in _FUNCTIONS
+            ],
+        )
+        for title, name, statistic in (
+            ("Function errors", "Errors", "Sum"),
+            ("Function throttles", "Throttles", "Sum"),
+            ("Function run time, p99 ms", "Duration", "p99"),
+            ("Functions running at once", "ConcurrentExecutions", "Maximum"),
+        )
+    ]
+
+
+def _api(http_api_id: str) -> list[cloudwatch.IWidget]:
+    dimensions = {"ApiId": http_api_id}
+    answers = [_metric("AWS/ApiGateway", name, dimensions, "Sum", name) for name in ("Count", "4xx", "5xx")]
+    return [_graph("HTTP API", answers)]
+
+
+def _tables(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    return [
+        _graph(
+            title,
+            [
+                _metric("AWS/DynamoDB", name, {"TableName": f"{settings.prefix}-{table}"}, "Sum", table)
+                for table in _TABLES
+            ],
+        )
+        for title, name in (
+            ("Write units a minute", "ConsumedWriteCapacityUnits"),
+            ("Read units a minute", "ConsumedReadCapacityUnits"),
+            ("Throttled writes", "WriteThrottleEvents"),
+            ("Throttled reads", "ReadThrottleEvents"),
+        )
+    ]
+
+
+def _dead_letters(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    dimensions = {"QueueName": dead_letter_queue_name(settings)}
+    waiting = [
+        _metric("AWS/SQS", f"ApproximateNumberOfMessages{suffix}", dimensions, "Maximum", label)
+        for suffix, label in (("Visible", "waiting"), ("NotVisible", "being looked at"))
+    ]
+    return [_graph("Dead letters", waiting)]
+
+
+def _endpoint(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+    dimensions = {"EndpointName": endpoint_name(settings), "VariantName": VARIANT}
+    return [
+        _graph(title, [_metric(namespace, name, dimensions, statistic, statistic)])
+        for title, namespace, name, statistic in (
+            ("Requests at once per instance", "AWS/SageMaker", "ConcurrentRequestsPerModel", "Maximum"),
+            ("Endpoint answers 5xx", "AWS/SageMaker", "Invocation5XXErrors", "Sum"),
+            ("GPU, % of each added up", "/aws/sagemaker/Endpoints", "GPUUtilization", "Average"),
+            ("GPU memory, % of each added up", "/aws/sagemaker/Endpoints", "GPUMemoryUtilization", "Average"),
+        )
+    ]
+
+
+def _metric(namespace: str, name: str, dimensions: dict[str, str], statistic: str, label: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=namespace,
+        metric_name=name,
+        dimensions_map=dimensions,
+        statistic=statistic,
+        period=MINUTE,
+        label=label,
+    )
+
+
+def _graph(title: str, metrics: list[cloudwatch.Metric]) -> cloudwatch.IWidget:
+    return cloudwatch.GraphWidget(title=title, width=GRAPH_WIDTH, height=GRAPH_HEIGHT, left=metrics, period=MINUTE)

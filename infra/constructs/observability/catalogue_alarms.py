@@ -1,0 +1,108 @@
+"""The alarms of the metric catalogue, and the one that says that users are hurting."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from constructs import Construct
+
+from infra.constructs.metrics import evenflow_metric, sudden_drop
+from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import CATALOGUE, Alarm, Metric
+
+# A drop that takes several minutes never halves a minute: it is looked for a second time at this distance.
+_SLOWER = Duration.minutes(5)
+
+
+class CatalogueAlarms(Construct):
+    """One alarm for each row that has one, and a five-minute copy of those on a sudden drop."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, topics: AlarmTopics
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings, self._topics = settings, topics
+        self.alarms = [alarm for metric in CATALOGUE if metric.alarm for alarm in self._of(metric, metric.alarm)]
+
+    def _of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
+        if not alarm.sudden_drop:
+            return [self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))]
+        return [
+            # Tasks publish one after the other. An evaluation in between sees some of them missing, which looks like a drop for a
+            # moment: so it is recorded, and the copy wakes somebody.
+            self._alarm(
+                metric,
+                alarm,
+                sudden_drop(metric, self._settings),
+                within="one minute",
+                urgency=Urgency.WORKING_HOURS,
+            ),
+            self._alarm(
+                metric,
+                alarm,
+                sudden_drop(metric, self._settings, _SLOWER),
+                copy="-5-minutes",
+                within="five minutes",
+            ),
+        ]
+
+    def _alarm(
+        self,
+        metric: Metric,
+        alarm: Alarm,
+        watched: cloudwatch.IMetric,
+        *,
+        copy: str = "",
+        within: str = "",
+        urgency: Urgency | None = None,
+    ) -> RunbookAlarm:
+        return RunbookAlarm(
+            self,
+            metric.name + copy,
+            settings=self._settings,
+            topics=self._topics,
+            metric=watched,
+            meaning=_meaning(metric, alarm) + (f" within {within}" if within else ""),
+            threshold=alarm.above,
+            datapoints=alarm.datapoints,
+            periods=alarm.minutes,
+            silence=alarm.silence,
+            silence_is_bad=alarm.silence_is_bad,
+            urgency=urgency or (Urgency.FELT if alarm.felt_by_readers else Urgency.PAGE),
+            runbook=metric.name,
+        )
+
+
+def _meaning(metric: Metric, alarm: Alarm) -> str:
+    meaning = metric.meaning[:1].upper() + metric.meaning[1:]
+    return f"{meaning}. Target: {metric.target}. Alarm: {alarm.text}"
+
+
+USERS_ARE_HURTING = "users-are-hurting"
+
+
+def users_hurting_alarm(
+    scope: Construct, *, settings: EnvironmentSettings, topics: AlarmTopics, alarms: list[RunbookAlarm]
+) -> cloudwatch.CompositeAlarm:
+    """Raised while any alarm that readers feel is: one page for an incident, not one for each of its signs.
+
+    Args:
+        alarms: all there are; those that readers do not feel are left out.
+    """
+    felt = [alarm for alarm in alarms if alarm.urgency is Urgency.FELT]
+    composite = cloudwatch.CompositeAlarm(
+        scope,
+        "UsersAreHurting",
+        composite_alarm_name=f"{settings.prefix}-{USERS_ARE_HURTING}",
+        alarm_description="Readers of answers feel that something is wrong: at least one of the alarms below is raised. "
+        f"What to do: {settings.alarms.runbook_base_url}{USERS_ARE_HURTING}.md",
+        alarm_rule=cloudwatch.AlarmRule.any_of(
+            *(cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in felt)
+        ),
+    )
+    for topic in (topics.notices, topics.pages):
+        composite.add_alarm_action(actions.SnsAction(topic))
+        composite.add_ok_action(actions.SnsAction(topic))
+    return composite

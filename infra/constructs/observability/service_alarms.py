@@ -1,0 +1,221 @@
+"""The few alarms on what the catalogue's own do not see: parts of AWS that are missing or refuse."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from constructs import Construct
+
+from infra.constructs.data.dead_letter_queue import dead_letter_queue_name
+from infra.constructs.metrics import MINUTE, evenflow_metric
+from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
+from infra.constructs.service.workers import worker_service_name
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES
+
+_RETRIES_PER_MINUTE = 100
+_SHARE_OF_LIMIT = 0.8
+
+
+class ServiceAlarms(Construct):
+    """The queue, dead letters, the load balancer, the tasks and workers, the functions and their HTTP API."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        topics: AlarmTopics,
+        load_balancer: elbv2.IApplicationLoadBalancer,
+        target_group: elbv2.IApplicationTargetGroup,
+        http_api_id: str,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._alarm = partial(RunbookAlarm, self, settings=settings, topics=topics)
+        self.alarms = [
+            self._full_queue(),
+            self._store_retries(),
+            self._dead_letters(),
+            *self._load_balancer_errors(load_balancer),
+            self._missing_tasks(target_group),
+            self._api_errors(http_api_id),
+            *self._functions(),
+            *self._missing_workers(),
+        ]
+
+    def _full_queue(self) -> RunbookAlarm:
+        limit = self._settings.limits.queue_depth
+        return self._alarm(
+            "queue.depth",
+            metric=evenflow_metric(QUEUE_DEPTH, self._settings, "Maximum"),
+            meaning=f"Messages whose generation has not begun, at the fullest task. At {limit} it refuses further ones",
+            threshold=_SHARE_OF_LIMIT * limit,
+            silence="no task is running, or none can publish: ws.active_connections says so",
+            urgency=Urgency.PAGE,
+        )
+
+    def _store_retries(self) -> RunbookAlarm:
+        return self._alarm(
+            "store.retries",
+            metric=evenflow_metric(STORE_RETRIES, self._settings, "Sum"),
+            meaning="Writes to DynamoDB repeated because it throttled or failed. None is lost, and readers feel it only when "
+            f"store.write_delay_ms says so. Alarm: > {_RETRIES_PER_MINUTE} a minute",
+            threshold=_RETRIES_PER_MINUTE,
+            datapoints=5,
+            silence="no task is running, or none can publish: ws.active_connections says so",
+            urgency=Urgency.WORKING_HOURS,
+        )
+
+    def _dead_letters(self) -> RunbookAlarm:
+        return self._alarm(
+            "dead_letters.waiting",
+            metric=cloudwatch.Metric(
+                namespace="AWS/SQS",
+                metric_name="ApproximateNumberOfMessagesVisible",
+                dimensions_map={"QueueName": dead_letter_queue_name(self._settings)},
+                statistic="Maximum",
+                period=MINUTE,
+            ),
+            meaning="Messages that no task could answer, and that wait for somebody to look at them. Alarm: any",
+            threshold=0,
+            datapoints=1,
+            periods=1,
+            silence="the queue has been empty and untouched for hours; SQS then says nothing",
+            urgency=Urgency.WORKING_HOURS,
+        )
+
+    def _load_balancer_errors(self, load_balancer: elbv2.IApplicationLoadBalancer) -> list[RunbookAlarm]:
+        # Two alarms: a sum has no value in a minute when one of its terms was not published.
+        metrics, limit = load_balancer.metrics, self._settings.handler.server_errors_per_minute
+        by_handlers = metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=MINUTE)
+        by_itself = metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, period=MINUTE)
+        return [
+            self._alarm(
+                f"load_balancer.{name}",
+                metric=metric,
+                meaning=f"{meaning}. Alarm: > {limit} a minute",
+                threshold=limit,
+                silence="no such answer",
+                urgency=Urgency.FELT,
+                runbook="load_balancer.errors",
+            )
+            for name, metric, meaning in (
+                ("handler_errors", by_handlers, "Answers 5xx by handlers, refused handshakes included"),
+                (
+                    "own_errors",
+                    by_itself,
+                    "Answers 5xx by the load balancer itself: no healthy task, or one that hung up",
+                ),
+            )
+        ]
+
+    def _missing_tasks(self, target_group: elbv2.IApplicationTargetGroup) -> RunbookAlarm:
+        # One target group is enough: both have the same tasks, checked at the same port.
+        tasks = self._settings.handler.tasks_min
+        return self._alarm(
+            "service.healthy_tasks",
+            metric=target_group.metrics.healthy_host_count(statistic="Minimum", period=MINUTE),
+            meaning=f"Tasks that the load balancer finds healthy. Alarm: < {tasks}, the fewest there should ever be",
+            threshold=tasks,
+            below=True,
+            silence="no task is registered",
+            silence_is_bad=True,
+            urgency=Urgency.PAGE,
+        )
+
+    def _missing_workers(self) -> list[RunbookAlarm]:
+        workers = self._settings.workers
+        if workers is None:
+            return []
+        return [
+            self._alarm(
+                "workers.running_tasks",
+                # Each running task gives one value a minute. Their number itself is in Container Insights only, which cost.
+                metric=cloudwatch.Metric(
+                    namespace="AWS/ECS",
+                    metric_name="CPUUtilization",
+                    dimensions_map={
+                        "ClusterName": self._settings.prefix,
+                        "ServiceName": worker_service_name(self._settings),
+                    },
+                    statistic=cloudwatch.Stats.SAMPLE_COUNT,
+                    period=MINUTE,
+                ),
+                meaning=f"Workers that run. Alarm: < {workers.tasks_min}, the fewest there should ever be",
+                threshold=workers.tasks_min,
+                below=True,
+                silence="no worker is running, and no answer can be generated",
+                silence_is_bad=True,
+                urgency=Urgency.PAGE,
+            )
+        ]
+
+    def _api_errors(self, http_api_id: str) -> RunbookAlarm:
+        limit = self._settings.handler.server_errors_per_minute
+        return self._alarm(
+            "http_api.errors",
+            metric=cloudwatch.Metric(
+                namespace="AWS/ApiGateway",
+                metric_name="5xx",
+                dimensions_map={"ApiId": http_api_id},
+                statistic="Sum",
+                period=MINUTE,
+            ),
+            meaning="Sessions or polls answered 5xx: a function failed, timed out or was throttled. "
+            f"Alarm: > {limit} a minute",
+            threshold=limit,
+            silence="no request",
+            urgency=Urgency.FELT,
+        )
+
+    def _functions(self) -> list[RunbookAlarm]:
+        timeout = 1_000 * self._settings.functions.session_init_timeout_seconds
+        throttled = (
+            self._alarm(
+                f"{function}.throttles",
+                metric=self._of_function(function, "Throttles"),
+                meaning=f"Calls of {function} refused because its concurrency is used up, or the account's. Alarm: any",
+                threshold=0,
+                silence="no call",
+                urgency=Urgency.PAGE,
+                runbook="functions.throttles",
+            )
+            for function in ("session_init", "poll_response")
+        )
+        return [
+            *throttled,
+            # Polls wait on purpose; how late they are is fallback.poll_latency_ms.
+            self._alarm(
+                "session_init.duration_ms",
+                # Not a percentile: a p99 of fewer than a hundred calls a minute is the longest one anyway.
+                metric=self._of_function("session_init", "Duration", "Maximum"),
+                meaning=f"Run time of session_init, which is stopped at {timeout} ms. Alarm: the longest > {_SHARE_OF_LIMIT:.0%} "
+                "of that",
+                threshold=_SHARE_OF_LIMIT * timeout,
+                silence="no call",
+                urgency=Urgency.WORKING_HOURS,
+            ),
+            self._alarm(
+                "rotate_signing_keys.errors",
+                metric=self._of_function("rotate_signing_keys", "Errors"),
+                meaning="Failed steps of the rotation of the signing keys. The keys in force stay in force. Alarm: any",
+                threshold=0,
+                datapoints=1,
+                periods=1,
+                silence="no rotation is going on",
+                urgency=Urgency.WORKING_HOURS,
+            ),
+        ]
+
+    def _of_function(self, function: str, metric_name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace="AWS/Lambda",
+            metric_name=metric_name,
+            dimensions_map={"FunctionName": f"{self._settings.prefix}-{function.replace('_', '-')}"},
+            statistic=statistic,
+            period=MINUTE,
+        )

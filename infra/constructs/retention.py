@@ -1,0 +1,35 @@
+"""How long logs are kept, and what becomes of data when their stack is deleted."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.settings import EnvironmentSettings
+
+
+def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:
+    """Kept or deleted, as the environment says. What a failed first deployment made goes in either case: its name would
+    stand in the way of the next try.
+    """
+    return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if settings.data.keep else RemovalPolicy.DESTROY
+
+
+_RETENTION = {
+    7: logs.RetentionDays.ONE_WEEK,
+    30: logs.RetentionDays.ONE_MONTH,
+    90: logs.RetentionDays.THREE_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+}
+
+
+def log_group(scope: Construct, construct_id: str, name: str, settings: EnvironmentSettings) -> logs.LogGroup:
+    """A log group with the environment's retention; it is kept as long as the environment's data are."""
+    return logs.LogGroup(
+        scope,
+        construct_id,
+        log_group_name=name,
+        retention=_RETENTION[settings.log_retention_days],
+        removal_policy=removal_policy(settings),
+    )

@@ -1,0 +1,149 @@
+"""The ECS service of handlers: replaced without cutting anyone off, scaled by load."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_applicationautoscaling as scaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.metrics import evenflow_metric
+from infra.constructs.network.security_groups import HTTP_PORT, WEBSOCKET_PORT
+from infra.constructs.service.handler_task import CONTAINER_NAME
+from infra.constructs.service.load_balancer import LoadBalancer
+from infra.settings import EnvironmentSettings
+from stream_core.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
+
+
+class HandlerCluster(Construct):
+    """The cluster; its name and its service's are known before, because the task role names them."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
+        super().__init__(scope, construct_id)
+        insights = settings.handler.container_insights
+        self.name = settings.prefix
+        self.service_name = f"{settings.prefix}-handler"
+        self.cluster = ecs.Cluster(
+            self,
+            "Cluster",
+            cluster_name=self.name,
+            vpc=vpc,
+            container_insights_v2=ecs.ContainerInsights.ENABLED if insights else ecs.ContainerInsights.DISABLED,
+        )
+        if not insights:
+            acknowledge(
+                self.cluster, "ECS4", "container insights are a setting: on in prod; our own metrics are everywhere"
+            )
+
+
+class HandlerService(Construct):
+    """Rolling deployments that go back by themselves when tasks don't start or readers get errors."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        cluster: HandlerCluster,
+        task: ecs.FargateTaskDefinition,
+        security_group: ec2.ISecurityGroup,
+        load_balancer: LoadBalancer,
+        service_connect: ecs.ServiceConnectProps | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.rollback_alarm = self._rollback_alarm(settings, load_balancer.load_balancer)
+        self.service = ecs.FargateService(
+            self,
+            "Service",
+            service_name=cluster.service_name,
+            cluster=cluster.cluster,
+            task_definition=task,
+            # No desired count: a deployment would set it back, under the feet of those whom the autoscaling made room for.
+            assign_public_ip=False,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            security_groups=[security_group],
+            service_connect_configuration=service_connect,
+            platform_version=ecs.FargatePlatformVersion.VERSION1_4,
+            min_healthy_percent=100,
+            max_healthy_percent=settings.handler.deployment_percent,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+            deployment_alarms=ecs.DeploymentAlarmConfig(
+                alarm_names=[self.rollback_alarm.alarm_name], behavior=ecs.AlarmBehavior.ROLLBACK_ON_ALARM
+            ),
+            health_check_grace_period=Duration.seconds(60),
+            # Moving a task to another zone would cut off everyone it serves.
+            availability_zone_rebalancing=ecs.AvailabilityZoneRebalancing.DISABLED,
+            enable_execute_command=False,
+            enable_ecs_managed_tags=True,
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,
+        )
+        for group, port in (
+            (load_balancer.http_target_group, HTTP_PORT),
+            (load_balancer.websocket_target_group, WEBSOCKET_PORT),
+        ):
+            group.add_target(self.service.load_balancer_target(container_name=CONTAINER_NAME, container_port=port))
+
+    def _rollback_alarm(
+        self, settings: EnvironmentSettings, load_balancer: elbv2.ApplicationLoadBalancer
+    ) -> cloudwatch.Alarm:
+        # It stands here and not with the other alarms, because the service names it.
+        errors = load_balancer.metrics.http_code_target(
+            elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=Duration.minutes(1), statistic=cloudwatch.Stats.SUM
+        )
+        return errors.create_alarm(
+            self,
+            "RollbackAlarm",
+            alarm_name=f"{settings.prefix}-rollback",
+            alarm_description="Handlers answer 5xx: a deployment under way goes back to the one before.",
+            threshold=settings.handler.server_errors_per_minute,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=3,
+            datapoints_to_alarm=2,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+
+
+class HandlerScaling(Construct):
+    """Holds connections and CPU per task, and adds several tasks at once when connections come in a surge."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, service: ecs.FargateService
+    ) -> None:
+        super().__init__(scope, construct_id)
+        handler = settings.handler
+        connections = evenflow_metric(ACTIVE_CONNECTIONS, settings, Statistic.AVERAGE)
+        # A task that leaves takes minutes for it and its readers move: out soon, in late.
+        out, back = Duration.seconds(60), Duration.minutes(10)
+        # A new task counts only when it has started (up to 60 s) and published its first minute: sooner, the same surge would
+        # be answered twice.
+        surge = Duration.minutes(3)
+        count = service.auto_scale_task_count(min_capacity=handler.tasks_min, max_capacity=handler.tasks_max)
+        count.scale_to_track_custom_metric(
+            "Connections",
+            metric=connections,
+            target_value=handler.connections_per_task,
+            scale_out_cooldown=out,
+            scale_in_cooldown=back,
+        )
+        count.scale_on_cpu_utilization(
+            "Cpu",
+            target_utilization_percent=handler.cpu_percent,
+            scale_out_cooldown=out,
+            scale_in_cooldown=back,
+        )
+        count.scale_on_metric(
+            "Surge",
+            metric=connections,
+            scaling_steps=[
+                scaling.ScalingInterval(lower=handler.connections_per_task + above, change=tasks)
+                for above, tasks in handler.surge_connections
+            ],
+            adjustment_type=scaling.AdjustmentType.CHANGE_IN_CAPACITY,
+            evaluation_periods=1,
+            cooldown=surge,
+        )

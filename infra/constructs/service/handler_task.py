@@ -1,0 +1,159 @@
+"""One handler task: its size, its container, its limits in the kernel, and what it may do."""
+
+from __future__ import annotations
+
+from aws_cdk import Stack
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.constructs.data.buckets import RequestsArn, allow_on_requests
+from infra.constructs.data.keys import KeySecrets, allow_use_of
+from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
+from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.metrics import METRIC_NAMESPACE
+from infra.constructs.network.security_groups import HTTP_PORT, WEBSOCKET_PORT
+from infra.constructs.service.fargate_task import add_container, fargate_task
+from infra.constructs.variables import agent_variables, limit_variables, origin_variables
+from infra.settings import EnvironmentSettings
+
+_TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
+_RESPONSES_TOO = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem")
+_OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
+
+
+def handler_task_role(
+    scope: Construct,
+    construct_id: str,
+    *,
+    cluster_name: str,
+    service_name: str,
+    tables: Tables,
+    dead_letters: sqs.IQueue,
+    requests: RequestsArn,
+    secrets: KeySecrets,
+    key: kms.IKey | None,
+    token_source: TokenSource,
+) -> iam.Role:
+    """The role: its tables and large requests, its dead letters, its secrets, its metrics, its own status and service, its
+    model; nothing else.
+    """
+    role = iam.Role(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    allow_use_of(key, role, "sqs", "s3")
+    stack = Stack.of(scope)
+    tasks = stack.format_arn(service="ecs", resource="task", resource_name=f"{cluster_name}/*")
+    service = stack.format_arn(service="ecs", resource="service", resource_name=f"{cluster_name}/{service_name}")
+    for statement in (
+        *(allow_on_table(table, *_TABLE_ACTIONS) for table in (tables.sessions, tables.ledger, tables.responses)),
+        allow_on_table(tables.responses, *_RESPONSES_TOO),
+        allow_query_of_unfinished(tables),
+        iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[dead_letters.queue_arn]),
+        iam.PolicyStatement(
+            actions=["secretsmanager:GetSecretValue"],
+            resources=[secrets.signing_keys.secret_arn, secrets.tenant_keys.secret_arn],
+        ),
+        iam.PolicyStatement(
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],  # the service knows no finer one
+            conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+        ),
+        # The ECS agent sets a task's protection in the name of its role.
+        iam.PolicyStatement(actions=list(_OWN_TASK), resources=[tasks]),
+        iam.PolicyStatement(actions=["ecs:DescribeServices"], resources=[service]),
+        *token_source.statements,
+    ):
+        role.add_to_policy(statement)
+    acknowledge(
+        role, "IAM5[Resource::*]", "cloudwatch:PutMetricData has no resources; a condition holds it to our namespace"
+    )
+    acknowledge(
+        role,
+        f"IAM5[Resource::arn:<AWS::Partition>:ecs:{stack.region}:<AWS::AccountId>:task/{cluster_name}/*]",
+        "a task asks for its own status and protects itself; its id is made when it starts, so the cluster is the bound",
+    )
+    allow_on_requests(role, requests)
+    return role
+
+
+CONTAINER_NAME = "handler"
+# Any answer means that the process is alive. 503 says full or draining: a container restarted for that would cut everyone off.
+# Without site packages and http.client it costs half the CPU (21 ms), which the event loop needs.
+_ALIVE = (
+    "import socket; "
+    f"s = socket.create_connection(('127.0.0.1', {HTTP_PORT}), 4); "
+    "s.sendall(b'GET /health HTTP/1.0\\r\\n\\r\\n'); "
+    "raise SystemExit(s.recv(12)[9:] not in (b'200', b'503'))"
+)
+_SYSTEM_CONTROLS = {
+    "net.core.somaxconn": "16384",  # a burst of handshakes waits here instead of being refused
+    "net.ipv4.tcp_keepalive_time": "120",
+}
+
+
+def handler_task(
+    scope: Construct,
+    construct_id: str,
+    *,
+    settings: EnvironmentSettings,
+    task_role: iam.IRole,
+    tables: Tables,
+    dead_letters: sqs.IQueue,
+    requests: s3.IBucket,
+    secrets: KeySecrets,
+    token_source: TokenSource,
+) -> ecs.FargateTaskDefinition:
+    """The task definition."""
+    handler = settings.handler
+    task = fargate_task(scope, construct_id, settings=settings, role="handler", size=handler, task_role=task_role)
+    variables = {
+        **_fixed_variables(settings),
+        **limit_variables(settings.limits, "drain_seconds"),
+        **origin_variables(settings),
+        **agent_variables(settings),
+        **token_source.variables,
+        "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
+        "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
+        "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+        "EVENFLOW_DEAD_LETTERS_QUEUE": dead_letters.queue_url,
+        "EVENFLOW_REQUESTS_BUCKET": requests.bucket_name,
+        "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
+        "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
+    }
+    container = add_container(
+        scope,
+        task,
+        settings=settings,
+        role="handler",
+        size=handler,
+        variables=variables,
+        alive=["python", "-IS", "-c", _ALIVE],
+        system_controls=_SYSTEM_CONTROLS,
+    )
+    container.add_port_mappings(
+        ecs.PortMapping(name="http", container_port=HTTP_PORT),
+        ecs.PortMapping(name="websocket", container_port=WEBSOCKET_PORT),
+    )
+    files = handler.open_files
+    container.add_ulimits(ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=files, hard_limit=files))
+    return task
+
+
+def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
+    return {
+        "AWS_REGION": settings.region.name,
+        # The SDK's other addresses of DynamoDB (one per account) are not known to be in the gateway endpoint's prefix list,
+        # and tasks have no other way out.
+        "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
+        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the load balancer and other tasks
+        "EVENFLOW_HTTP_PORT": str(HTTP_PORT),
+        "EVENFLOW_WS_HOST": "0.0.0.0",  # noqa: S104
+        "EVENFLOW_WS_PORT": str(WEBSOCKET_PORT),
+        "EVENFLOW_STORE": "dynamodb",
+        "EVENFLOW_COOKIE_SECURE": "true",  # the browser speaks to CloudFront, and only by HTTPS
+        "EVENFLOW_METRICS": "cloudwatch",
+        "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
+    }

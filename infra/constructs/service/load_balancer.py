@@ -1,0 +1,102 @@
+"""The internal load balancer: which path goes to which port of the handlers, and who stays with whom."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.constructs.network.security_groups import HTTP_PORT, LISTENER_PORT, WEBSOCKET_PORT
+from infra.settings import EnvironmentSettings
+
+STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
+WEBSOCKET_PATHS = ("/ws", "/realtime", "/v1/realtime")  # looked at first: HTTP_PATHS' /v1/* matches the last too
+# A rule takes five at most. The last one is openapi.json and asyncapi.json.
+HTTP_PATHS = ("/chat/message", "/chat/message/*/events", "/chat/message/*/cancel", "/v1/*", "/*api.json")
+
+
+class LoadBalancer(Construct):
+    """Reached by CloudFront alone. A path that is nobody's is answered 404 here; /metrics and /health are nobody's."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        vpc: ec2.IVpc,
+        security_group: ec2.ISecurityGroup,
+        access_logs: s3.IBucket,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self._vpc = vpc
+        self.load_balancer = elbv2.ApplicationLoadBalancer(
+            self,
+            "Balancer",
+            vpc=vpc,
+            internet_facing=False,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            security_group=security_group,
+            idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
+            drop_invalid_header_fields=True,
+            deletion_protection=settings.data.keep,
+        )
+        self.load_balancer.log_access_logs(access_logs, prefix="load-balancer")
+        self.http_target_group = self._target_group("Http", HTTP_PORT)
+        self.websocket_target_group = self._target_group("WebSocket", WEBSOCKET_PORT)
+        self._listen()
+
+    def _target_group(self, name: str, port: int) -> elbv2.ApplicationTargetGroup:
+        handler = self._settings.handler
+        return elbv2.ApplicationTargetGroup(
+            self,
+            name,
+            vpc=self._vpc,
+            port=port,
+            protocol=elbv2.ApplicationProtocol.HTTP,
+            target_type=elbv2.TargetType.IP,
+            # Open sockets count as requests, so a new one goes to the task that has fewest.
+            load_balancing_algorithm_type=elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS,
+            stickiness_cookie_name=STICKY_COOKIE,
+            stickiness_cookie_duration=Duration.seconds(STICKY_SECONDS),
+            deregistration_delay=Duration.seconds(handler.deregistration_delay_seconds),
+            health_check=elbv2.HealthCheck(
+                path="/health",
+                port=str(HTTP_PORT),
+                protocol=elbv2.Protocol.HTTP,
+                interval=Duration.seconds(handler.health_check_seconds),
+                timeout=Duration.seconds(5),
+                healthy_threshold_count=2,
+                unhealthy_threshold_count=3,
+                # ECS kills a task that its load balancer calls unhealthy (containers-roadmap #480, #1670), so a full or a leaving
+                # one must not be. The handler tells this checker apart by its User-Agent and answers it 200 while it lives; 503
+                # can't be accepted here: an application load balancer takes codes from 200 to 499.
+                healthy_http_codes="200",
+            ),
+        )
+
+    def _listen(self) -> None:
+        listener = self.load_balancer.add_listener(
+            "Listener",
+            port=LISTENER_PORT,
+            protocol=elbv2.ApplicationProtocol.HTTP,
+            open=False,
+            default_action=elbv2.ListenerAction.fixed_response(
+                404,
+                content_type="application/json",
+                message_body='{"error":{"type":"not_found_error","code":"path_not_found","message":"there is nothing here"}}',
+            ),
+        )
+        for priority, name, paths, group in (
+            (10, "WebSocket", WEBSOCKET_PATHS, self.websocket_target_group),
+            (20, "Http", HTTP_PATHS, self.http_target_group),
+        ):
+            listener.add_action(
+                name,
+                priority=priority,
+                conditions=[elbv2.ListenerCondition.path_patterns(list(paths))],
+                action=elbv2.ListenerAction.forward([group]),
+            )

@@ -1,0 +1,156 @@
+"""The workers, which call the model for the handlers: computing scales apart from connections."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_servicediscovery as servicediscovery
+from constructs import Construct
+
+from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.network.security_groups import WORKER_PORT, SecurityGroups, worker_security_group
+from infra.constructs.retention import log_group
+from infra.constructs.service.fargate_task import add_container, fargate_task
+from infra.constructs.variables import limit_variables
+from infra.settings import EnvironmentSettings, WorkerServiceSettings
+
+PORT_NAME = "inference"
+_ALIAS = "workers"
+
+
+class ServiceConnect(Construct):
+    """The namespace, and what the services of both sides say."""
+
+    address = f"{_ALIAS}:{WORKER_PORT}"
+    """Where a handler finds workers."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+        super().__init__(scope, construct_id)
+        # Without DNS: the proxies are told by ECS.
+        self._namespace = servicediscovery.HttpNamespace(
+            self, "Namespace", name=settings.prefix, description="Handlers find workers here"
+        )
+        self._logs = log_group(self, "Logs", f"/evenflow/{settings.name}/service-connect", settings)
+
+    @property
+    def of_handlers(self) -> ecs.ServiceConnectProps:
+        """They call."""
+        return ecs.ServiceConnectProps(namespace=self._namespace.namespace_arn, log_driver=self._log_driver("handler"))
+
+    def of_workers(self, workers: WorkerServiceSettings) -> ecs.ServiceConnectProps:
+        """They are called."""
+        return ecs.ServiceConnectProps(
+            namespace=self._namespace.namespace_arn,
+            log_driver=self._log_driver("worker"),
+            services=[
+                ecs.ServiceConnectService(
+                    port_mapping_name=PORT_NAME,
+                    dns_name=_ALIAS,
+                    port=WORKER_PORT,
+                    # An answer is one request, and has deadlines of its own; the default would cut it off after 15 s.
+                    per_request_timeout=Duration.seconds(0),
+                    idle_timeout=Duration.seconds(workers.idle_timeout_seconds),
+                )
+            ],
+        )
+
+    def _log_driver(self, role: str) -> ecs.LogDriver:
+        return ecs.LogDrivers.aws_logs(stream_prefix=role, log_group=self._logs, mode=ecs.AwsLogDriverMode.NON_BLOCKING)
+
+
+def worker_task(
+    scope: Construct,
+    construct_id: str,
+    *,
+    settings: EnvironmentSettings,
+    workers: WorkerServiceSettings,
+    token_source: TokenSource,
+) -> ecs.FargateTaskDefinition:
+    """The task definition. Its role may call the model, and nothing else."""
+    task_role = iam.Role(scope, "TaskRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    for statement in token_source.statements:
+        task_role.add_to_policy(statement)
+    task = fargate_task(scope, construct_id, settings=settings, role="worker", size=workers, task_role=task_role)
+    container = add_container(
+        scope,
+        task,
+        settings=settings,
+        role="worker",
+        size=workers,
+        variables={
+            "AWS_REGION": settings.region.name,
+            "EVENFLOW_WORKER_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the handlers
+            "EVENFLOW_WORKER_PORT": str(WORKER_PORT),
+            **limit_variables(settings.limits, "drain_seconds"),
+            **token_source.variables,
+        },
+        alive=["python", "-m", "fargate_handler.worker.probe"],
+        command=["--role", "worker"],
+    )
+    container.add_port_mappings(
+        ecs.PortMapping(name=PORT_NAME, container_port=WORKER_PORT, app_protocol=ecs.AppProtocol("grpc"))
+    )
+    return task
+
+
+def worker_service_name(settings: EnvironmentSettings) -> str:
+    """The service, as its metrics call it."""
+    return f"{settings.prefix}-worker"
+
+
+class Workers(Construct):
+    """No load balancer: handlers come through Service Connect."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        workers: WorkerServiceSettings,
+        cluster: ecs.ICluster,
+        security_groups: SecurityGroups,
+        token_source: TokenSource,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.service_connect = ServiceConnect(self, "Connect", settings=settings)
+        self.token_source = token_source.behind(self.service_connect.address)
+        """The handlers'."""
+        security_group = worker_security_group(
+            self, "SecurityGroup", vpc=cluster.vpc, security_groups=security_groups, region=settings.region
+        )
+        self.service = ecs.FargateService(
+            self,
+            "Service",
+            service_name=worker_service_name(settings),
+            cluster=cluster,
+            task_definition=worker_task(self, "Task", settings=settings, workers=workers, token_source=token_source),
+            # No desired count: see the handlers' service.
+            assign_public_ip=False,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            security_groups=[security_group],
+            service_connect_configuration=self.service_connect.of_workers(workers),
+            platform_version=ecs.FargatePlatformVersion.VERSION1_4,
+            min_healthy_percent=100,
+            max_healthy_percent=workers.deployment_percent,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+            availability_zone_rebalancing=ecs.AvailabilityZoneRebalancing.DISABLED,
+            enable_execute_command=False,
+            enable_ecs_managed_tags=True,
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,
+        )
+        # Its rules too: without the one of the endpoints no image is found, and the deployment fails.
+        self.service.node.add_dependency(security_group)
+        self._scale(workers)
+
+    def _scale(self, workers: WorkerServiceSettings) -> None:
+        count = self.service.auto_scale_task_count(min_capacity=workers.tasks_min, max_capacity=workers.tasks_max)
+        # A worker that leaves takes minutes for it, and handlers begin what it can't finish anew: out soon, in late.
+        count.scale_on_cpu_utilization(
+            "Cpu",
+            target_utilization_percent=workers.cpu_percent,
+            scale_out_cooldown=Duration.seconds(60),
+            scale_in_cooldown=Duration.minutes(10),
+        )

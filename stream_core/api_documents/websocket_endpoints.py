@@ -1,0 +1,108 @@
+"""Every WebSocket that clients may open: the one place where one is added to the AsyncAPI document.
+
+A frame belongs to the union of its direction in `stream_core.messages` or `stream_core.realtime`, and is in the document
+with that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from stream_core.api_documents.component_schemas import Model
+from stream_core.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
+from stream_core.realtime import RealtimeClientMessage, RealtimeServerMessage
+from stream_core.session import CloseCode
+from stream_core.subprotocols import COMPACT, REALTIME, V1
+
+
+@dataclass(frozen=True, slots=True)
+class CloseReason:
+    """Why the server closes with a code, and what the client does then."""
+
+    meaning: str
+    client_does: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subprotocol:
+    """What the server sends to a client that chose the subprotocol `name`; `operation` is its name in the document."""
+
+    name: str
+    operation: str
+    sent: tuple[Model, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketEndpoint:
+    """One WebSocket.
+
+    Args:
+        received: the frames that clients send, in every subprotocol.
+        query: parameter of the address → meaning.
+    """
+
+    name: str
+    path: str
+    meaning: str
+    received: tuple[Model, ...]
+    subprotocols: tuple[Subprotocol, ...]
+    query: dict[str, str]
+    close_codes: dict[int, CloseReason]
+
+
+def members(union: Any) -> tuple[Model, ...]:
+    """The models of an annotated union."""
+    return tuple(get_args(get_args(union)[0]))
+
+
+_FIX, _RESUME = "fix the client", "reconnect, resume"
+CLOSE_CODES = {
+    CloseCode.DONE: CloseReason("done", "nothing"),
+    CloseCode.GOING_AWAY: CloseReason("going away: the node drains", "reconnect after `after_ms`, resume"),
+    CloseCode.PROTOCOL: CloseReason("a frame that breaks the WebSocket protocol", _FIX),
+    CloseCode.UNSUPPORTED_DATA: CloseReason("binary frame", _FIX),
+    CloseCode.INVALID_TEXT: CloseReason("text that is not UTF-8", _FIX),
+    CloseCode.POLICY: CloseReason("policy: too many frames that are not understood or too fast", _FIX),
+    CloseCode.TOO_LARGE: CloseReason("message over `message_bytes`", _FIX),
+    1011: CloseReason("a defect of the server", _RESUME),
+    CloseCode.OVER_CAPACITY: CloseReason("over capacity", "reconnect with backoff"),
+    CloseCode.TOO_SLOW: CloseReason(
+        "too slow: more than `lag_close_seconds` or `lag_close_bytes` behind, or paused or without credit for more than "
+        "`pause_seconds`; the reason names the resume point",
+        _RESUME,
+    ),
+    CloseCode.REPLACED: CloseReason("replaced by a newer connection of the session that asked for it", "nothing"),
+    CloseCode.HEARTBEAT_LOST: CloseReason("heartbeat lost", _RESUME),
+}
+
+_QUERY = {"replace": "1: close the session's other connections with 4009."}
+_SENT = members(ServerMessage)
+_CHAT = WebSocketEndpoint(
+    name="chat",
+    path="/ws",
+    meaning="Messages and the answers to them. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`.",
+    received=members(ClientMessage),
+    subprotocols=(
+        Subprotocol(V1, "sendV1", _SENT),
+        Subprotocol(
+            COMPACT, "sendCompact", tuple(CompactDelta if model is ResponseDelta else model for model in _SENT)
+        ),
+    ),
+    query=_QUERY,
+    close_codes=CLOSE_CODES,
+)
+_REALTIME = WebSocketEndpoint(
+    name="realtime",
+    path="/realtime",
+    meaning=(
+        "The same answers, for clients that set the pace. The subprotocol may be left out; the token is sent as to `/ws`. "
+        "`/v1/realtime` is the same, and isn't OpenAI's Realtime API."
+    ),
+    received=members(RealtimeClientMessage),
+    subprotocols=(Subprotocol(REALTIME, "send", members(RealtimeServerMessage)),),
+    query=_QUERY,
+    close_codes=CLOSE_CODES,
+)
+
+WEBSOCKETS: tuple[WebSocketEndpoint, ...] = (_CHAT, _REALTIME)

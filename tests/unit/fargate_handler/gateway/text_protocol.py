@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import secrets
+
+import orjson
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EventStream
+from fargate_handler.gateway.http_answers import claims_of
+from fargate_handler.orchestrator.ingest_event import IngestEvent
+from stream_core.encoders.appended_text import AppendedText
+from stream_core.encoders.completion_ending import check_completed
+from stream_core.errors import EvenflowError
+from stream_core.response_stream import ResponseStream
+from stream_core.resume_point import ResumePoint
+
+
+class TextEncoder:
+    """Each piece of text as one event, for a client that only appends."""
+
+    opening = b""
+    ended = False
+
+    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int) -> None:
+        self._stream = stream
+        self._text = AppendedText(stream.log, point.next_index, most)
+
+    @property
+    def after(self) -> int:
+        return self._text.cursor.next_index - 1
+
+    @property
+    def epoch(self) -> int:
+        return self._stream.log.epoch_at(self.after)
+
+    def take(self) -> bytes:
+        if (piece := self._text.take()) is not None:
+            return b"data: %b\n\n" % orjson.dumps(piece)
+        if self.ended or not self._text.cursor.at_end:
+            return b""
+        check_completed(self._stream)
+        self._text.check_whole()
+        self.ended = True
+        return b"event: end\ndata: {}\n\n"
+
+    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
+        self._stream = stream
+        self._text = self._text.going_on(stream.log, point)
+
+    def failure(self, error: EvenflowError) -> bytes:
+        return b"event: error\ndata: %b\n\n" % orjson.dumps(error.to_body())
+
+
+class TextEndpoint:
+    """`GET /say?text=…`: the answer to the session's next message."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        context, channel = self._context, claims_of(request, self._context).channel
+        last = context.orchestrator.last_message_id(channel)
+        event = IngestEvent(channel, secrets.token_hex(8), last, request.query["text"])
+        stream, _ = await context.orchestrator.submit(event)
+        encoder = TextEncoder(stream, ResumePoint(0), context.limits.frame_characters)
+        return await EventStream(context, request, encoder, {}).write(stream)

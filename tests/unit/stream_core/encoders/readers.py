@@ -1,0 +1,164 @@
+"""Clients of each protocol: what they hold of a response after what they were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+from stream_core.encoders.completion_chunks import ChunkEncoder
+from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.frames import EventEncoder, FrameEncoder
+from stream_core.encoders.port import EventId, LogEncoder
+from stream_core.response_log import Restart
+from stream_core.response_stream import ResponseStream
+from stream_core.resume_point import EVERYTHING, ResumePoint
+from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
+from tests.unit.recording_reader import AssembledText
+
+MOST = 20
+_NOTHING = EventId(EVERYTHING, 1)
+
+
+class Client(Protocol):
+    """What a client knows.
+
+    Attributes:
+        last: where it would resume.
+        ends: how often it was told of the response's end.
+        failed: whether it was told that what it has is no good, or no answer.
+    """
+
+    last: EventId
+    ends: int
+    failed: bool
+
+    @property
+    def text(self) -> str: ...
+
+    def hear(self, data: bytes) -> None: ...
+
+
+class ServerSentEvent(NamedTuple):
+    id: str | None
+    data: bytes
+
+
+def events_of(data: bytes) -> list[ServerSentEvent]:
+    """What a parser of server-sent events makes of it."""
+    events = []
+    for block in data.split(b"\n\n"):
+        lines = dict(line.split(b": ", 1) for line in block.splitlines() if line)
+        if b"data" in lines:
+            events.append(ServerSentEvent(lines[b"id"].decode() if b"id" in lines else None, lines[b"data"]))
+    return events
+
+
+@dataclass
+class FrameClient:
+    """Of `evenflow.v1`."""
+
+    held: AssembledText = field(default_factory=AssembledText)
+    last: EventId = _NOTHING
+    ends: int = 0
+    failed: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.held.text
+
+    def hear(self, data: bytes) -> None:
+        if data:
+            self._read(orjson.loads(data))
+
+    def _read(self, frame: dict[str, Any]) -> None:
+        index = frame.get("index", self.last.last_index)
+        if frame["type"] == "chat.response.delta":
+            self.held.take(frame["delta"], frame.get("from", index), index)
+        elif frame["type"] == "chat.response.restarted":
+            if index == EVERYTHING:
+                self.held.indexes.clear()
+            epoch = frame.get("epoch", 1)
+            self.held.take(Restart(frame["from_index"], frame["attempt"], epoch), max(index, 0), index)
+            self.last = self.last._replace(epoch=max(self.last.epoch or 1, epoch))
+        else:
+            assert frame["last_index"] == self.last.last_index, "the end tells the last index"
+            self.ends += 1
+            self.failed = frame["type"] == "chat.response.error"
+        self.last = self.last._replace(last_index=index)
+
+
+class EventClient(FrameClient):
+    """The same over server-sent events, where the ids say it too."""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            self._read(orjson.loads(event.data))
+            if event.id:
+                told = EventId.parse(event.id)
+                assert told == self.last._replace(end=self.ends == 1)
+
+
+@dataclass
+class ChunkClient:
+    """Of OpenAI's API: it only appends."""
+
+    text: str = ""
+    last: EventId = _NOTHING
+    ends: int = 0
+    failed: bool = False
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            if event.id is not None:
+                self.last = EventId.parse(event.id, ends=False)
+            self._read(event.data)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        if data == b"[DONE]":
+            self.ends += 1
+            return
+        chunk = orjson.loads(data)
+        self.failed |= "error" in chunk
+        for choice in chunk.get("choices", ()):
+            self.text += choice["delta"].get("content") or ""
+
+
+class Kind(NamedTuple):
+    """One encoder with its client."""
+
+    name: str
+    encoder: Callable[[ResponseStream, ResumePoint], LogEncoder]
+    client: Callable[[], Client]
+    appends: bool = False
+    """Whether its clients can't be told that text is replaced, and hear an error instead."""
+    ids: bool = True
+    """Whether its clients are told what they have, and so can come back."""
+
+
+class TextClient(ChunkClient):
+    """Of docs/adding-a-protocol.md. Its events have no ids: it doesn't come back."""
+
+    def hear(self, data: bytes) -> None:
+        self.failed |= data.startswith(b"event: error")
+        self.ends += data.startswith(b"event: end")
+        if data.startswith(b"data: "):
+            self.text += orjson.loads(data[6:])
+
+
+def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
+    objects = CompletionObjects(stream.response_id, 7, "demo", include_usage=False, tools=False)
+    return ChunkEncoder(objects, stream, point, MOST)
+
+
+KINDS = (
+    Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
+    Kind("events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient),
+    Kind("events of entries", lambda stream, point: EventEncoder(stream, point, MOST, joined=False), EventClient),
+    Kind("chunks", _chunks, ChunkClient, appends=True),
+    Kind("text", lambda stream, point: TextEncoder(stream, point, MOST), TextClient, appends=True, ids=False),
+)
+"""A new encoder is added here."""

@@ -1,0 +1,165 @@
+"""What the port of encoders promises, held against each implementation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.encoders.port import EventId, LogEncoder
+from stream_core.errors import EvenflowError, UpstreamFailed
+from stream_core.response_log import LogEntry, Restart, slice_of
+from stream_core.response_stream import ResponseStream
+from stream_core.resume_point import ResumePoint, resume_point
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.stream_core.encoders.readers import KINDS, Client, Kind
+from tests.unit.stream_core.test_response_stream import new_stream
+
+each_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
+_BEGINNING = ResumePoint(0)
+_PIECES = st.text('ab\n"é', min_size=1, max_size=8)
+
+
+@st.composite
+def logs(draw: st.DrawFn, restarts: bool = True) -> list[LogEntry]:
+    """Entries of one owner; a restart keeps nothing or everything, since a client can't cut what was joined."""
+    entries: list[LogEntry] = []
+    for piece in draw(st.lists((st.none() | _PIECES) if restarts else _PIECES, max_size=12)):
+        attempt = 2 + sum(isinstance(entry, Restart) for entry in entries)
+        kept = st.sampled_from([-1, len(entries) - 1])
+        entries.append(piece if piece is not None else Restart(draw(kept), attempt))
+    return entries
+
+
+def copy_with(*entries: LogEntry) -> ResponseStream:
+    """A response of which so much has come."""
+    stream = new_stream(HandTurnedClock())
+    stream.log.extend(entries)
+    return stream
+
+
+def ended(stream: ResponseStream) -> ResponseStream:
+    stream.complete("stop", None)
+    return stream
+
+
+def drain(encoder: LogEncoder, client: Client) -> None:
+    """The client is sent all that there is; one that was told of a failure has left."""
+    if client.failed:
+        return
+    try:
+        while data := encoder.take():
+            assert encoder.ended or not client.ends
+            client.hear(data)
+    except EvenflowError as error:
+        client.failed = True
+        client.hear(encoder.failure(error))
+
+
+def check(kind: Kind, client: Client, stream: ResponseStream) -> None:
+    """It has the answer, or was told why it can't have it."""
+    if kind.appends and client.failed:
+        assert stream.log.restarts, "only what was replaced can't be told"
+        return
+    assert (client.text, client.ends, client.failed) == (stream.log.text, 1, False)
+
+
+@each_kind
+@given(logs(), st.data())
+def test_nothing_is_lost_wherever_the_log_is_cut(kind: Kind, entries: list[LogEntry], data: st.DataObject) -> None:
+    stream, client = copy_with(), kind.client()
+    encoder = kind.encoder(stream, _BEGINNING)
+    client.hear(encoder.opening)
+    while stream.log.next_index < len(entries) and not client.failed:
+        to = data.draw(st.integers(stream.log.next_index + 1, len(entries)))
+        stream.log.extend(entries[stream.log.next_index : to])
+        if data.draw(st.booleans()):
+            drain(encoder, client)
+            assert client.failed or encoder.after == stream.log.next_index - 1
+    drain(encoder, client)
+    assert not encoder.ended
+    ended(stream)
+    drain(encoder, client)
+    check(kind, client, stream)
+
+
+@each_kind
+@given(logs(restarts=False), st.data())
+def test_what_is_taken_at_once_is_about_a_frame(kind: Kind, entries: list[LogEntry], data: st.DataObject) -> None:
+    """And what was taken is what the client knows that it has."""
+    client, stream = kind.client(), ended(copy_with(*entries))
+    encoder = kind.encoder(stream, _BEGINNING)
+    for _ in range(data.draw(st.integers(0, len(entries)))):
+        client.hear(encoder.take())
+        if kind.ids:
+            assert (client.last.last_index, client.last.epoch) == (encoder.after, encoder.epoch)
+        assert client.text == slice_of(entries[: encoder.after + 1], 0).text
+
+
+@each_kind
+@given(logs(), st.data())
+def test_a_client_comes_back_by_what_it_was_told(kind: Kind, entries: list[LogEntry], data: st.DataObject) -> None:
+    stream, client = copy_with(*entries), kind.client()
+    encoder = kind.encoder(stream, _BEGINNING)
+    for _ in range(data.draw(st.integers(0, len(entries)))):
+        client.hear(encoder.take())
+    if not kind.ids:
+        client.last = EventId(encoder.after, encoder.epoch)
+    point = resume_point(stream.log, client.last.last_index, client.last.epoch)
+    assert point is not None
+    drain(kind.encoder(ended(stream), point), client)
+    check(kind, client, stream)
+
+
+@each_kind
+@given(logs(restarts=False), st.lists(_PIECES, max_size=4), st.lists(_PIECES, max_size=4), st.data())
+def test_it_goes_on_in_the_copy_of_the_next_owner(
+    kind: Kind, recorded: list[LogEntry], lost: list[LogEntry], anew: list[LogEntry], data: st.DataObject
+) -> None:
+    """What the lost owner delivered and did not get on record is replaced, or what goes on from there is the same."""
+    client, first = kind.client(), copy_with(*recorded, *lost)
+    encoder = kind.encoder(first, _BEGINNING)
+    for _ in range(data.draw(st.integers(0, len(recorded) + len(lost)))):
+        client.hear(encoder.take())
+    second = new_stream(HandTurnedClock())
+    second.take_up(recorded, 2, None)
+    second.log.extend(anew)
+    point = resume_point(second.log, encoder.after, encoder.epoch)
+    assert point is not None
+    encoder.go_on(ended(second), point)
+    drain(encoder, client)
+    check(kind, client, second)
+    if not client.failed:
+        assert encoder.epoch == 2
+
+
+@each_kind
+def test_the_end_is_told_once(kind: Kind) -> None:
+    stream, client = ended(copy_with("a", "b")), kind.client()
+    encoder = kind.encoder(stream, _BEGINNING)
+    drain(encoder, client)
+    assert (client.text, client.ends, encoder.ended) == ("ab", 1, True)
+    assert encoder.take() == b""
+
+
+@each_kind
+def test_who_has_everything_but_the_end_is_told_the_end(kind: Kind) -> None:
+    stream, client = ended(copy_with("a")), kind.client()
+    client.last = client.last._replace(last_index=0)
+    drain(kind.encoder(stream, ResumePoint(1)), client)
+    assert (client.text, client.ends) == ("", 1)
+
+
+@each_kind
+def test_an_error_is_told_behind_the_text(kind: Kind) -> None:
+    stream, client = copy_with("a"), kind.client()
+    stream.fail(UpstreamFailed("it broke", code="upstream_failed").to_object())
+    drain(kind.encoder(stream, _BEGINNING), client)
+    assert (client.text, client.failed) == ("a", True)
+
+
+@each_kind
+def test_a_response_without_text_has_an_end(kind: Kind) -> None:
+    stream, client = ended(copy_with()), kind.client()
+    drain(kind.encoder(stream, _BEGINNING), client)
+    assert (client.text, client.ends) == ("", 1)
