@@ -20,7 +20,7 @@ from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
 from stream_core.response_store import StoreUnavailable
 from tests.unit.fargate_handler.gateway.browser import Browser
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
+from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
