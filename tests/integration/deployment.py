@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from fargate_handler.adapters import Stores
 from stream_aws.tables import TableNames
@@ -34,7 +35,7 @@ class Tables:
     tables: TableNames
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The same for every task."""
         return {
             "store": "dynamodb",
@@ -65,18 +66,18 @@ class Deployment(Tables):
 
     serve: Callable[..., ServerProcess]
 
-    def start(self, count: int, **settings: object) -> list[ServerProcess]:
+    def start(self, count: int, **settings: Any) -> list[ServerProcess]:
         """Start so many tasks."""
         all_settings = {**self.settings, **settings}
         with ThreadPoolExecutor(_AT_ONCE) as starting:
             starts = [starting.submit(self.serve, self.environment, **all_settings) for _ in range(count)]
         return [start.result() for start in starts]
 
-    async def handlers(self, count: int, **settings: object) -> list[ServerProcess]:
+    async def handlers(self, count: int, **settings: Any) -> list[ServerProcess]:
         """The same, while other things go on."""
         return await asyncio.to_thread(self.start, count, **settings)
 
-    async def handler(self, **settings: object) -> ServerProcess:
+    async def handler(self, **settings: Any) -> ServerProcess:
         """One of them."""
         (server,) = await self.handlers(1, **settings)
         return server
@@ -101,11 +102,11 @@ class AwsDeployment(Tables):
         """Let so much time pass that the answers of a task that is gone are another's."""
         await _lease_runs_out(self.serve)
 
-    async def handler(self, **settings: object) -> LocalServer:
+    async def handler(self, **settings: Any) -> LocalServer:
         """Start one."""
         return await self.serve(self.environment, **{**self.settings, "lease_seconds": _LEASE_SECONDS, **settings})
 
-    async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
+    async def handlers(self, count: int, **settings: Any) -> list[LocalServer]:
         """Start so many."""
         return [await self.handler(**settings) for _ in range(count)]
 
@@ -123,12 +124,12 @@ class LocalDeployment:
         """Let so much time pass that the answers of a task that is gone are another's."""
         await _lease_runs_out(self.serve)
 
-    async def handler(self, environment: Mapping[str, str] | None = None, **settings: object) -> LocalServer:
+    async def handler(self, environment: Mapping[str, str] | None = None, **settings: Any) -> LocalServer:
         """Start one."""
         return await self.serve(
             environment, stores=self.stores, **{"token_keys": self._keys, "lease_seconds": _LEASE_SECONDS, **settings}
         )
 
-    async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
+    async def handlers(self, count: int, **settings: Any) -> list[LocalServer]:
         """Start so many."""
         return [await self.handler(**settings) for _ in range(count)]

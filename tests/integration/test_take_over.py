@@ -181,7 +181,7 @@ async def _reader_of_two_owners(
     deployment: LocalDeployment, model: CountingModel, opened: OpenSession, *, continues: bool
 ) -> Answer:
     """What one has who reads what is on record, and whose owner is killed in the middle."""
-    settings = {"model": "openai", "model_url": model.url, "model_continues": continues}
+    settings: dict[str, Any] = {"model": "openai", "model_url": model.url, "model_continues": continues}
     # It can't be reached, so that nobody there has more than is on record.
     owner = await deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
     other = await deployment.handler(**settings)
