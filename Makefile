@@ -26,7 +26,7 @@ CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_C
 LANES := test e2e test-aws test-clients types chaos-short test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help installed run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -39,10 +39,10 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; WORKERS=)
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/dynamodb_emulator tests/chaos --ignore $(STOCK_CLIENTS)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
-	$(PY) -m pytest $(STOCK_CLIENTS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(STOCK_CLIENTS)
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
 	$(PY) -m pytest tests/infrastructure
@@ -55,6 +55,7 @@ check: ## everything that CI runs: the lanes side by side, behind what they all 
 	@$(MAKE) --no-print-directory --jobs=4 installed
 	@$(PY) -m tests.lanes $(LANES)
 
+.PHONY: installed
 installed: .venv/.dev .venv/.bench web/dist/index.html infra/node_modules/.installed $(TEST_PACKAGES) $(CLIENT_PACKAGES)
 
 lint: .venv/.dev ## ruff: lint and format

@@ -26,7 +26,7 @@ from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.peers import Peers
+from fargate_handler.peers import Peers, own_address
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -57,7 +57,6 @@ _SLOTS_SHARE = 0.75
 _TOLD_AT_ONCE = 100
 # An owner that says nothing for so long may have been lost: its lease tells.
 _LOOKS_PER_LEASE = 4.0
-_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
 
 
 class Handler:
@@ -107,7 +106,7 @@ class Handler:
         self._membership = Membership(
             stores=adapters.stores,
             name=self._node_id,
-            address=_own_address(settings, adapters.peer_address),
+            address=own_address(settings, adapters.peer_address),
             peers=self._peers,
             source=self._source,
             requests=AgentRequests(self._agents, settings.served_models),
@@ -286,18 +285,6 @@ async def _read_keys(secret: KeySecret[Keys], replace: Callable[[Keys], None], o
 def _minute_of(wall_time: float) -> int:
     """The whole minute that a time is in, in seconds since the epoch."""
     return int(wall_time // 60) * 60
-
-
-def _own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
-    """Where other tasks reach this one, as far as the settings, or ECS, tell."""
-    if settings.peer_url is not None:
-        return str(settings.peer_url).rstrip("/")
-    if of_task is not None:
-        return of_task
-    if settings.http_host in _ANYWHERE:
-        return None
-    host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
-    return f"http://{host}:{settings.http_port}"
 
 
 async def _listen(kind: str, host: str, port: int, start: Callable[[str, int], Awaitable[None]]) -> None:

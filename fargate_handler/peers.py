@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
 from fargate_handler.gateway.http_answers import VIA_HEADER
+from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.messages import ResponseDelta
 from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
@@ -21,6 +22,7 @@ _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
+_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
 
 
 class _CancelAnswer(BaseModel):
@@ -103,3 +105,15 @@ def _last_index(event: PeerEvent) -> int:
     return (
         event.index if isinstance(event, ResponseDelta) or event.type == "chat.response.restarted" else event.last_index
     )
+
+
+def own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
+    """Where other tasks reach this one, as far as the settings, or ECS, tell."""
+    if settings.peer_url is not None:
+        return str(settings.peer_url).rstrip("/")
+    if of_task is not None:
+        return of_task
+    if settings.http_host in _ANYWHERE:
+        return None
+    host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
+    return f"http://{host}:{settings.http_port}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.inference.model_access import ModelAccess
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
@@ -27,7 +27,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         settings=settings,
         network=network,
         data=data,
-        token_source=_token_source(app, settings, network, env),
+        model_access=_model_access(app, settings, network, env),
         env=env,
     )
     functions = FunctionsStack(app, f"{prefix}-functions", settings=settings, data=data, env=env)
@@ -47,15 +47,15 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 
 
-def _token_source(
+def _model_access(
     app: cdk.App, settings: EnvironmentSettings, network: NetworkStack, env: cdk.Environment
-) -> TokenSource:
+) -> ModelAccess:
     if settings.inference.kind == "demo":
-        return TokenSource("demo")
+        return ModelAccess("demo")
     # A stack for each kind: handlers go from one to the other while both are there.
     stack_id = f"{settings.prefix}-{settings.inference.kind}"
     inference = InferenceStack(app, stack_id, settings=settings, network=network, env=env)
-    return inference.token_source
+    return inference.model_access
 
 
 def _tags(settings: EnvironmentSettings) -> dict[str, str]:

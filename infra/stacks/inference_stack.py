@@ -25,7 +25,7 @@ class InferenceStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env)
         if settings.inference.kind == "bedrock":
-            self.token_source = BedrockAccess(self, "Bedrock", settings=settings).token_source
+            self.model_access = BedrockAccess(self, "Bedrock", settings=settings).model_access
         else:
             vpc = network.network.vpc
-            self.token_source = SageMakerEndpoint(self, "SageMaker", settings=settings, vpc=vpc).token_source
+            self.model_access = SageMakerEndpoint(self, "SageMaker", settings=settings, vpc=vpc).model_access

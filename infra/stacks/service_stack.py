@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.network.security_groups import SecurityGroups
 from infra.constructs.service.handler_service import HandlerCluster, HandlerScaling, HandlerService
 from infra.constructs.service.handler_task import handler_task, handler_task_role
@@ -27,15 +27,15 @@ class ServiceStack(cdk.Stack):
         settings: EnvironmentSettings,
         network: NetworkStack,
         data: DataStack,
-        token_source: TokenSource,
+        model_access: ModelAccess,
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         vpc, security_groups = network.network.vpc, network.network.security_groups
         cluster = HandlerCluster(self, "Cluster", settings=settings, vpc=vpc)
-        workers = _workers(self, settings, cluster, security_groups, token_source)
+        workers = _workers(self, settings, cluster, security_groups, model_access)
         if workers is not None:
-            token_source = workers.token_source
+            model_access = workers.model_access
         task_role = handler_task_role(
             self,
             # Another one with workers: those that run without them call the model until the last of them is replaced.
@@ -47,7 +47,7 @@ class ServiceStack(cdk.Stack):
             requests=data.requests_arn,
             secrets=data.secrets,
             key=data.key,
-            token_source=token_source,
+            model_access=model_access,
         )
         task = handler_task(
             self,
@@ -58,7 +58,7 @@ class ServiceStack(cdk.Stack):
             dead_letters=data.dead_letters,
             requests=data.requests,
             secrets=data.secrets,
-            token_source=token_source,
+            model_access=model_access,
         )
         self.load_balancer = LoadBalancer(
             self,
@@ -89,7 +89,7 @@ def _workers(
     settings: EnvironmentSettings,
     cluster: HandlerCluster,
     security_groups: SecurityGroups,
-    token_source: TokenSource,
+    model_access: ModelAccess,
 ) -> Workers | None:
     if settings.workers is None:
         return None
@@ -100,5 +100,5 @@ def _workers(
         workers=settings.workers,
         cluster=cluster.cluster,
         security_groups=security_groups,
-        token_source=token_source,
+        model_access=model_access,
     )

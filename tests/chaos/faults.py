@@ -110,12 +110,14 @@ async def store_delayed(scene: Scene) -> None:
 
 async def store_throttled(scene: Scene) -> None:
     """The store refuses a third of what it is asked."""
-    await _with_store_faults(scene, throttled_share=_THROTTLED_SHARE, seed=scene.plan.seed)
+    await scene.system.store.throttle(_THROTTLED_SHARE)
+    await _until_the_store_is_healed(scene)
 
 
 async def store_unreachable(scene: Scene) -> None:
     """Nobody reaches the store for some seconds."""
-    await _with_store_faults(scene, unreachable_seconds=scene.plan.hold_seconds)
+    await scene.system.store.reset()
+    await _until_the_store_is_healed(scene)
 
 
 async def peers_cut(scene: Scene) -> None:
@@ -237,10 +239,8 @@ async def _delayed(scene: Scene, links: list[str], delay_ms: float) -> None:
         await network.set(links)
 
 
-async def _with_store_faults(scene: Scene, **faults: float) -> None:
-    store = scene.system.store
-    await asyncio.to_thread(lambda: store.set_faults(**faults))
+async def _until_the_store_is_healed(scene: Scene) -> None:
     try:
         await asyncio.sleep(scene.plan.hold_seconds)
     finally:
-        await asyncio.to_thread(store.set_faults)
+        await scene.system.store.heal()

@@ -20,7 +20,7 @@ from tests.aws.child_process import ChildProcess
 from tests.chaos.load_balancer import LoadBalancerControl, configuration
 from tests.chaos.node import Node
 from tests.chaos.plan import Plan
-from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
+from tests.integration.aws_emulator import CREDENTIALS, table_names
 from tests.integration.server_process import clean_environment, free_ports
 
 NODES = ("a", "b", "c")
@@ -45,7 +45,7 @@ class System:
     url: str
     secret: str
     nodes: dict[str, Node]
-    store: DynamoDBEmulator
+    store: StoreControl
     balancer: LoadBalancerControl
     network: NetworkControl
     model: ModelControl
@@ -96,12 +96,37 @@ class NetworkControl:
                 raise RuntimeError("the network process has ended")
 
 
-class ModelControl:
-    """Commands to `tests.chaos.model`."""
+class _Administered:
+    """A process that takes its commands over HTTP."""
 
     def __init__(self, http: aiohttp.ClientSession, port: int) -> None:
         self._http = http
         self._url = f"http://127.0.0.1:{port}/admin"
+
+    async def _post(self, what: str, body: object) -> dict[str, Any]:
+        async with self._http.post(f"{self._url}/{what}", data=orjson.dumps(body)) as answer:
+            value: dict[str, Any] = orjson.loads(await answer.read())
+            return value
+
+
+class StoreControl(_Administered):
+    """Commands to `tests.chaos.store`."""
+
+    async def throttle(self, share: float) -> None:
+        """Refuse that share of the requests, or do them in part."""
+        await self._post("throttle", {"share": share})
+
+    async def reset(self) -> None:
+        """Reset the connections of whoever asks."""
+        await self._post("reset", {})
+
+    async def heal(self) -> None:
+        """End both."""
+        await self._post("heal", {})
+
+
+class ModelControl(_Administered):
+    """Commands to `tests.chaos.model`."""
 
     async def stall(self, seconds: float) -> None:
         """No token for so long."""
@@ -115,11 +140,6 @@ class ModelControl:
         """What it was asked so far."""
         return await self._post("calls", {})
 
-    async def _post(self, what: str, body: object) -> dict[str, Any]:
-        async with self._http.post(f"{self._url}/{what}", data=orjson.dumps(body)) as answer:
-            value: dict[str, Any] = orjson.loads(await answer.read())
-            return value
-
 
 @asynccontextmanager
 async def running_system(plan: Plan, folder: Path, say: Callable[[str], None]) -> AsyncIterator[System]:
@@ -131,18 +151,19 @@ async def running_system(plan: Plan, folder: Path, say: Callable[[str], None]) -
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(aiohttp.ClientSession())
         say("starting the store, the model and the network")
-        store = stack.enter_context(dynamodb_emulator(folder / "dynamodb.log"))
-        model_port, network_port, entry_port = free_ports(3)
+        store_port, model_port, network_port, entry_port = free_ports(4)
+        store = _child(stack, folder, "store", str(store_port), _prefix(plan))
         model = _child(stack, folder, "model", str(model_port))
         network = _child(stack, folder, "network", str(network_port))
+        store.wait_until_accepting(store_port, _START_SECONDS)
         model.wait_until_accepting(model_port, _START_SECONDS)
         network.wait_until_accepting(network_port, _START_SECONDS)
         secret = secrets.token_urlsafe(32)
-        environment = _environment(plan, store, secret, model_port)
+        environment = _environment(plan, secret, model_port)
         nodes = {name: Node(name, environment | _of_node(name), folder) for name in NODES}
         control = NetworkControl(*await asyncio.open_connection("127.0.0.1", network_port))
         stack.callback(control.close)
-        await _lay_links(control, nodes, store.port)
+        await _lay_links(control, nodes, store_port)
         say("starting three handlers and the load balancer")
         for node in nodes.values():
             stack.callback(node.kill)
@@ -153,7 +174,7 @@ async def running_system(plan: Plan, folder: Path, say: Callable[[str], None]) -
             url=f"http://127.0.0.1:{entry_port}",
             secret=secret,
             nodes=nodes,
-            store=store,
+            store=StoreControl(http, store_port),
             balancer=LoadBalancerControl(folder / "haproxy.sock"),
             network=control,
             model=ModelControl(http, model_port),
@@ -163,8 +184,12 @@ async def running_system(plan: Plan, folder: Path, say: Callable[[str], None]) -
         yield system
 
 
-def _environment(plan: Plan, store: DynamoDBEmulator, secret: str, model_port: int) -> dict[str, str]:
-    tables = store.create_tables(f"chaos-{plan.run}")
+def _prefix(plan: Plan) -> str:
+    return f"chaos-{plan.run}"
+
+
+def _environment(plan: Plan, secret: str, model_port: int) -> dict[str, str]:
+    tables = table_names(_prefix(plan))
     settings = {
         "store": "dynamodb",
         "sessions_table": tables.sessions,
@@ -182,7 +207,7 @@ def _environment(plan: Plan, store: DynamoDBEmulator, secret: str, model_port: i
         # One tenant is the whole load here.
         "generations_per_node": 4_000,
     }
-    return store.environment | {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
+    return CREDENTIALS | {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
 
 
 def _of_node(name: str) -> dict[str, str]:

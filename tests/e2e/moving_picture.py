@@ -23,12 +23,12 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
-from tests.dynamodb_emulator.process import dynamodb_emulator
 from tests.e2e.conversation import Conversation, generations_running
 from tests.e2e.film import Film, Scene
 from tests.e2e.rough_network import RoughNetwork
 from tests.integration.aws_emulator import aws_emulator
 from tests.integration.deployment import SIGNING_KEYS, Deployment
+from tests.integration.dynamodb_emulator import threaded_dynamodb_emulator
 from tests.integration.server_process import ROOT, ServerProcess
 
 PICTURE = ROOT / "docs" / "images" / "tunnel.webp"
@@ -65,7 +65,7 @@ def _deployment(folder: Path) -> Iterator[Deployment]:
     """One emulated AWS, and what starts handlers on it."""
     with (
         aws_emulator(folder / "aws.log") as aws,
-        dynamodb_emulator(folder / "dynamodb.log") as dynamodb,
+        threaded_dynamodb_emulator() as dynamodb,
         ExitStack() as running,
     ):
         keys = '{"k1": "0123456789abcdef0123456789abcdef"}'

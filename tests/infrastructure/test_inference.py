@@ -30,7 +30,7 @@ def with_endpoint(model: SageMakerSettings) -> EnvironmentSettings:
 
 def statements(stack: InferenceStack) -> list[Any]:
     """As the task role gets them."""
-    resolved: list[Any] = stack.resolve([one.to_statement_json() for one in stack.token_source.statements])
+    resolved: list[Any] = stack.resolve([one.to_statement_json() for one in stack.model_access.statements])
     return resolved
 
 
@@ -71,7 +71,7 @@ class TestBedrock:
         [profile_id] = resources(template, "AWS::Bedrock::ApplicationInferenceProfile")
         arn = {"Fn::GetAtt": [profile_id, "InferenceProfileArn"]}
         profile, model = statements(stack)
-        assert stack.resolve(stack.token_source.name) == arn
+        assert stack.resolve(stack.model_access.name) == arn
         assert (profile["Action"], profile["Resource"]) == (STREAM, arn)
         assert model["Action"] == STREAM
         assert model["Condition"] == {"StringEquals": {"bedrock:InferenceProfileArn": arn}}
@@ -95,7 +95,7 @@ class TestEndpoint:
     ) -> None:
         template, stack = from_bucket
         [statement] = statements(stack)
-        assert stack.token_source.name == only(template, "SageMaker::Endpoint")["EndpointName"] == "evenflow-prod-model"
+        assert stack.model_access.name == only(template, "SageMaker::Endpoint")["EndpointName"] == "evenflow-prod-model"
         assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
         resource = json.dumps(statement["Resource"])
         assert "endpoint/evenflow-prod-model" in resource

@@ -12,7 +12,7 @@ import pytest
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.worker_addresses import split_address
 from infra.announce import announcement
-from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.inference.model_access import ModelAccess
 from infra.costs import HOURS_PER_MONTH, Traffic, costs
 from infra.quotas import quotas
 from infra.settings import WorkerServiceSettings
@@ -142,7 +142,7 @@ def test_any_model_can_be_theirs(synthesized: Synthesize, name: str, calling: se
 
 def test_clients_call_the_model_as_before() -> None:
     assert HandlerSettings(model="demo").served_models == {"demo": ""}
-    variables = TokenSource("demo").behind("workers:50051").variables
+    variables = ModelAccess("demo").behind("workers:50051").variables
     behind = HandlerSettings.model_validate(
         {"model": "grpc", "workers": variables["EVENFLOW_WORKERS"], "model_name": variables["EVENFLOW_MODEL_NAME"]}
     )

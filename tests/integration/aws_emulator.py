@@ -18,6 +18,18 @@ from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, UNFINISHED_INDEX, UNF
 from tests.integration.server_process import free_port
 
 REGION = "us-east-1"
+CREDENTIALS = {
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+"""Variables of a process whose calls no emulator checks the signature of."""
+
+SIGNED_BY = {"region_name": REGION, "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+"""The same for a client of the SDK."""
+
 _START_SECONDS = 30.0
 
 
@@ -33,33 +45,32 @@ class AwsEmulator:
     @property
     def environment(self) -> dict[str, str]:
         """Variables for a process that should call this AWS."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return {"AWS_ENDPOINT_URL": self.endpoint, **CREDENTIALS}
 
     def client(self, service: str) -> Any:
         """A boto3 client of it."""
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
+        return boto3.client(service, endpoint_url=self.endpoint, **SIGNED_BY)
 
     def create_tables(self, prefix: str) -> TableNames:
         """The three tables, empty, named after `prefix`."""
-        dynamodb = self.client("dynamodb")
-        names = TableNames(f"{prefix}-sessions", f"{prefix}-ledger", f"{prefix}-responses")
-        _create_table(dynamodb, names.sessions, SESSIONS, {})
-        _create_table(dynamodb, names.ledger, LEDGER, {})
-        _create_table(dynamodb, names.responses, RESPONSES, {UNFINISHED_INDEX: UNFINISHED_KEY})
+        names = table_names(prefix)
+        for request in table_requests(names):
+            self.client("dynamodb").create_table(**request)
         return names
+
+
+def table_names(prefix: str) -> TableNames:
+    """The three tables, named after `prefix`."""
+    return TableNames(f"{prefix}-sessions", f"{prefix}-ledger", f"{prefix}-responses")
+
+
+def table_requests(names: TableNames) -> list[dict[str, Any]]:
+    """What makes them: a CreateTable each."""
+    return [
+        _table_request(names.sessions, SESSIONS, {}),
+        _table_request(names.ledger, LEDGER, {}),
+        _table_request(names.responses, RESPONSES, {UNFINISHED_INDEX: UNFINISHED_KEY}),
+    ]
 
 
 @contextmanager
@@ -87,7 +98,7 @@ def _wait_until_serving(port: int, process: subprocess.Popen[bytes], log: Path) 
             time.sleep(0.05)
 
 
-def _create_table(dynamodb: Any, name: str, keys: TableKeys, indexes: Mapping[str, str]) -> None:
+def _table_request(name: str, keys: TableKeys, indexes: Mapping[str, str]) -> dict[str, Any]:
     """`indexes`: name → partition key, of those that hold the keys alone."""
     schema = [(keys.partition, "HASH"), *([(keys.sort, "RANGE")] if keys.sort else [])]
     attributes = [*(attribute for attribute, _ in schema), *indexes.values()]
@@ -99,10 +110,10 @@ def _create_table(dynamodb: Any, name: str, keys: TableKeys, indexes: Mapping[st
         }
         for index, partition in indexes.items()
     ]
-    dynamodb.create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": attribute, "KeyType": kind} for attribute, kind in schema],
-        AttributeDefinitions=[{"AttributeName": attribute, "AttributeType": "S"} for attribute in attributes],
+    return {
+        "TableName": name,
+        "BillingMode": "PAY_PER_REQUEST",
+        "KeySchema": [{"AttributeName": attribute, "KeyType": kind} for attribute, kind in schema],
+        "AttributeDefinitions": [{"AttributeName": attribute, "AttributeType": "S"} for attribute in attributes],
         **({"GlobalSecondaryIndexes": global_indexes} if global_indexes else {}),
-    )
+    }

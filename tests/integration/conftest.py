@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 import uvloop
 
-from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.deployment import SIGNING_KEYS, AwsDeployment, Deployment, LocalDeployment
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, threaded_dynamodb_emulator
 from tests.integration.local_server import LocalServer, LocalServers
 from tests.integration.server_process import Server, ServerProcess
 
@@ -98,10 +98,11 @@ def emulated_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulat
 
 
 @pytest.fixture(scope="session")
-def emulated_dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBEmulator]:
-    """The tables' server, quick enough for many tasks."""
-    with dynamodb_emulator(tmp_path_factory.mktemp("dynamodb") / "dynamodb.log") as running:
+def emulated_dynamodb() -> Iterator[DynamoDBEmulator]:
+    """The tables' server. A request that DynamoDB would refuse fails the run."""
+    with threaded_dynamodb_emulator() as running:
         yield running
+        assert running.refused == []
 
 
 @pytest.fixture

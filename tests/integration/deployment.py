@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fargate_handler.adapters import memory_stores
 from stream_aws.tables import TableNames
@@ -33,7 +34,7 @@ class Tables:
     tables: TableNames
 
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The same for every task."""
         return {
             "store": "dynamodb",
@@ -100,11 +101,11 @@ class AwsDeployment(Tables):
         """Let so much time pass that the answers of a task that is gone are another's."""
         await _lease_runs_out(self.serve)
 
-    async def handler(self, **settings: object) -> LocalServer:
+    async def handler(self, **settings: Any) -> LocalServer:
         """Start one."""
         return await self.serve(self.environment, **{**self.settings, "lease_seconds": _LEASE_SECONDS, **settings})
 
-    async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
+    async def handlers(self, count: int, **settings: Any) -> list[LocalServer]:
         """Start so many."""
         return [await self.handler(**settings) for _ in range(count)]
 
@@ -121,12 +122,12 @@ class LocalDeployment:
         """Let so much time pass that the answers of a task that is gone are another's."""
         await _lease_runs_out(self.serve)
 
-    async def handler(self, environment: Mapping[str, str] | None = None, **settings: object) -> LocalServer:
+    async def handler(self, environment: Mapping[str, str] | None = None, **settings: Any) -> LocalServer:
         """Start one."""
         return await self.serve(
             environment, stores=self.stores, **{"token_keys": self._keys, "lease_seconds": _LEASE_SECONDS, **settings}
         )
 
-    async def handlers(self, count: int, **settings: object) -> list[LocalServer]:
+    async def handlers(self, count: int, **settings: Any) -> list[LocalServer]:
         """Start so many."""
         return [await self.handler(**settings) for _ in range(count)]

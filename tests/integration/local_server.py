@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from botocore.loaders import JSONFileLoader
@@ -20,6 +20,7 @@ from botocore.loaders import JSONFileLoader
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores, open_adapters
 from fargate_handler.deactivation import deactivated
+from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, load_settings
@@ -177,8 +178,10 @@ class LocalServer(Server):
             await opened.__aexit__(None, None, None)
 
     def _within_reach(self, stores: Stores) -> Stores:
-        ports = {name: getattr(stores, name) for name in _PORTS}
-        cut_off = {name: _Port(port, lambda: self._vanished) for name, port in ports.items() if port is not None}
+        ports: dict[str, Any] = {name: getattr(stores, name) for name in _PORTS}
+        cut_off: dict[str, Any] = {
+            name: _Port(port, lambda: self._vanished) for name, port in ports.items() if port is not None
+        }
         self._leases = cut_off["leases"]
         return replace(stores, **cut_off)
 
@@ -228,7 +231,7 @@ class LocalServer(Server):
 
     def _break_websockets(self) -> None:
         for connection in self.handler._registry:
-            connection.transport.disconnect(False)
+            cast("ClientConnection", connection).transport.disconnect(flush=False)
 
     async def stop(self) -> None:
         """Let it leave. What fails in that, and any traceback in its log, are failures of the test that used it."""

@@ -17,7 +17,8 @@ from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.deployment import AwsDeployment
-from tests.integration.faulty_dynamodb import Fault, FaultyDynamoDB, faulty_dynamodb
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
+from tests.integration.dynamodb_faults import Fault
 from tests.integration.lambda_function import LambdaFunction
 
 # As many polls at once: a thread waits for each, as an execution environment of Lambda would.
@@ -27,16 +28,16 @@ _RESPONSE_CALLS = ("BatchWriteItem", "UpdateItem", "Query", "GetItem", "PutItem"
 
 
 @pytest.fixture
-async def dynamodb(emulated_aws: AwsEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def dynamodb(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
     """Closed before the servers are stopped, which wouldn't be answered by then."""
-    async with faulty_dynamodb(emulated_aws.endpoint) as proxy:
+    async with dynamodb_emulator() as proxy:
         yield proxy
         assert proxy.refused == []
 
 
 @pytest.fixture
-def deployment(emulated_aws: AwsEmulator, dynamodb: FaultyDynamoDB, serve: Serve) -> AwsDeployment:
-    tables = emulated_aws.create_tables(f"test{time.monotonic_ns()}")
+def deployment(emulated_aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: Serve) -> AwsDeployment:
+    tables = dynamodb.create_tables(f"test{time.monotonic_ns()}")
     return AwsDeployment(emulated_aws.environment | dynamodb.environment, tables, serve)
 
 
@@ -165,7 +166,7 @@ async def test_a_session_goes_on_at_another_task(deployment: AwsDeployment, open
 
 @pytest.mark.timeout(180)
 async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
-    deployment: AwsDeployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+    deployment: AwsDeployment, dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     server = await deployment.handler(grace_seconds=60)
     readers = 6
@@ -208,7 +209,7 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
 
 
 async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answers_go_on(
-    deployment: AwsDeployment, dynamodb: FaultyDynamoDB, opened: OpenSession
+    deployment: AwsDeployment, dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     server = await deployment.handler()
     session = await opened(server)

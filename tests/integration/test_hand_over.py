@@ -14,13 +14,12 @@ import aiohttp
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, ChatSession, call, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.deployment import AwsDeployment, Deployment, LocalDeployment
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.ecs_agent import ecs_agent
-from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ServerProcess
 from tests.integration.transports import (
@@ -188,14 +187,14 @@ async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothin
 
 
 @pytest.fixture
-async def line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def line(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
     """One task's way to the tables. It is closed before the task is stopped."""
-    async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
+    async with dynamodb_emulator() as proxy:
         yield proxy
 
 
 async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
-    aws_deployment: AwsDeployment, line: FaultyDynamoDB, opened: OpenSession
+    aws_deployment: AwsDeployment, line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     behind_the_line = replace(aws_deployment, environment={**aws_deployment.environment, **line.environment})
     leaving = await behind_the_line.handler(drain_seconds=0.5, lease_seconds=10)

@@ -26,6 +26,7 @@ from tests.integration.raw_websocket import (
     client_frame,
     text_frame,
 )
+from tests.integration.server_process import Server
 
 _LIMIT = 65_536
 _MEGABYTE = 1_048_576
@@ -38,7 +39,7 @@ async def server(serve: Serve) -> LocalServer:
 
 
 @asynccontextmanager
-async def _bystander(opened: OpenSession, server: LocalServer) -> AsyncIterator[None]:
+async def _bystander(opened: OpenSession, server: Server) -> AsyncIterator[None]:
     """While this is open another client reads an answer, and at the end it has it byte for byte."""
     session = await opened(server)
     async with session.connect() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 
 _FALLBACK = "The model is away."
-_SHORT = {"model_first_sign_seconds": 0.4, "model_silence_seconds": 0.4, "model_deadline_seconds": 3}
+_SHORT: dict[str, Any] = {"model_first_sign_seconds": 0.4, "model_silence_seconds": 0.4, "model_deadline_seconds": 3}
 
 
 @pytest.fixture

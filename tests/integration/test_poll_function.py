@@ -19,11 +19,11 @@ from stream_core.response_state import ResponseState
 from stream_core.response_store import Chunk, Ending, Lease
 from stream_core.session_store import LedgerEntry
 from stream_core.session_token import SessionTokens
-from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer
 from tests.integration.deployment import SIGNING_KEYS, Tables
+from tests.integration.dynamodb_emulator import DynamoDBEmulator
 from tests.integration.stores.stores import lease_of
 
 Poll = Callable[["StoredResponse", str], HttpAnswer]

@@ -17,13 +17,12 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_aws.signing_keys import parse_signing_keys
 from stream_core.channel import Channel
 from stream_core.session_token import SessionTokens
-from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.deployment import SIGNING_KEYS, AwsDeployment
-from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import TEXT, RawWebSocket, text_frame
 from tests.integration.server_process import free_port
@@ -96,9 +95,9 @@ async def _refusal(raw: RawWebSocket) -> float:
 
 
 @pytest.fixture
-async def line(emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AsyncIterator[FaultyDynamoDB]:
+async def line(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
     """The way to the tables of the task to which everybody comes: it counts. It is closed before the task is stopped."""
-    async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
+    async with dynamodb_emulator() as proxy:
         yield proxy
 
 
@@ -148,7 +147,7 @@ def _check_rate(admitted: Sequence[float]) -> None:
 async def test_everybody_comes_back_at_once(
     via: str,
     aws_deployment: AwsDeployment,
-    line: FaultyDynamoDB,
+    line: DynamoDBEmulator,
     tokens: SessionTokens,
     http: aiohttp.ClientSession,
     opened: OpenSession,

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession
 from tests.integration.deployment import AwsDeployment, LocalDeployment
+from tests.integration.dynamodb_emulator import DynamoDBEmulator
 from tests.integration.event_stream import event_id
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import free_port
@@ -68,7 +68,8 @@ async def test_come_back_while_it_is_generated_and_after_its_end(
 async def test_come_back_by_the_function(
     tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
-    await _come_back(function, *tasks_on_tables[:2], opened)
+    owner, other = tasks_on_tables[:2]
+    await _come_back(function, owner, other, opened)
 
 
 async def _come_back(transport: Transport, owner: LocalServer, task: LocalServer, opened: OpenSession) -> None:
@@ -269,11 +270,11 @@ async def test_two_hundred_readers_cost_the_store_what_one_does(
         session = await opened(owner)
         response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=seed))
         answers = [Answer() for _ in range(readers)]
-        before = emulated_dynamodb.counts()
+        before = emulated_dynamodb.requests.copy()
         followed = asyncio.create_task(other.until_metric("responses_followed", 1, 20))
         there = session.at(other)
         await asyncio.gather(*(over_events(there, response_id, answer, None) for answer in answers))
-        after = emulated_dynamodb.counts()
+        after = emulated_dynamodb.requests.copy()
         await followed
         assert {answer.text for answer in answers} == {"".join(demo_tokens(seed, 150))}
         return sum((after - before)[operation] for operation in ("Query", "GetItem"))

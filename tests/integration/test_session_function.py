@@ -182,7 +182,11 @@ async def test_pages_of_other_origins_are_told_the_same_by_both(
 ) -> None:
     page, other = "https://app.example.com", "https://other.example.com"
     function = asking_function(account.session_init(EVENFLOW_ALLOWED_ORIGINS=page))
-    settings = {"tenant_keys": json.dumps(TENANTS), "token_keys": f"k1:{SIGNING_KEY}", "allowed_origins": page}
+    settings: dict[str, Any] = {
+        "tenant_keys": json.dumps(TENANTS),
+        "token_keys": f"k1:{SIGNING_KEY}",
+        "allowed_origins": page,
+    }
     handler = asking_server(await serve(**settings), http)
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     statuses = []

@@ -14,14 +14,13 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
 from stream_core.response_store import Chunk, ResponseHead
-from tests.dynamodb_emulator.process import DynamoDBEmulator
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import AwsDeployment, Deployment, LocalDeployment
-from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ROOT, STATE_SECONDS, free_port
 from tests.integration.transports import (
@@ -47,17 +46,15 @@ async def model() -> AsyncIterator[CountingModel]:
 
 
 @pytest.fixture
-async def slow_line(
-    emulated_dynamodb: DynamoDBEmulator, serve_process: ServeProcess, serve: Serve
-) -> AsyncIterator[FaultyDynamoDB]:
+async def slow_line(serve_process: ServeProcess, serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
     """One task's way to the tables, on which a write can be held. It is closed before the task is stopped."""
-    async with faulty_dynamodb(emulated_dynamodb.endpoint) as proxy:
+    async with dynamodb_emulator() as proxy:
         yield proxy
 
 
 @pytest.fixture
 def behind_the_line(
-    aws_deployment: AwsDeployment, slow_line: FaultyDynamoDB, serve_process: ServeProcess
+    aws_deployment: AwsDeployment, slow_line: DynamoDBEmulator, serve_process: ServeProcess
 ) -> Deployment:
     """Processes on the same tables, by way of the line."""
     environment = {**aws_deployment.environment, **slow_line.environment}
@@ -83,7 +80,7 @@ async def _taken_over(deployment: AwsDeployment, tasks: Sequence[LocalServer]) -
 
 
 async def test_a_killed_owner_is_missed_by_nobody(
-    aws_deployment: AwsDeployment, behind_the_line: Deployment, slow_line: FaultyDynamoDB, opened: OpenSession
+    aws_deployment: AwsDeployment, behind_the_line: Deployment, slow_line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     owner = await behind_the_line.handler()
     others = await aws_deployment.handlers(2)
@@ -181,7 +178,7 @@ async def _reader_of_two_owners(
     deployment: LocalDeployment, model: CountingModel, opened: OpenSession, *, continues: bool
 ) -> Answer:
     """What one has who reads what is on record, and whose owner is killed in the middle."""
-    settings = {"model": "openai", "model_url": model.url, "model_continues": continues}
+    settings: dict[str, Any] = {"model": "openai", "model_url": model.url, "model_continues": continues}
     # It can't be reached, so that nobody there has more than is on record.
     owner = await deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
     other = await deployment.handler(**settings)
@@ -204,7 +201,7 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
     aws_deployment: AwsDeployment,
     behind_the_line: Deployment,
     emulated_dynamodb: DynamoDBEmulator,
-    slow_line: FaultyDynamoDB,
+    slow_line: DynamoDBEmulator,
     model: CountingModel,
     opened: OpenSession,
 ) -> None:
@@ -255,7 +252,7 @@ async def _stored(
     deployment: AwsDeployment, dynamodb: DynamoDBEmulator, response_id: str
 ) -> tuple[ResponseHead, list[Chunk]]:
     """What stands in the table, whether or not it counts."""
-    client = dynamodb.client("dynamodb")
+    client = dynamodb.client()
     answer: Any = await asyncio.to_thread(
         client.query,
         TableName=deployment.tables.responses,

@@ -12,7 +12,7 @@ from tests.mutations.mutation import DoesNotApply, Mutation, all_mutations
 from tests.mutations.trial import TestsDidNotRun, Trial, Trials
 
 # As `make test` runs them.
-SUITE = ("tests/unit", "tests/integration", "tests/dynamodb_emulator", "tests/chaos")
+SUITE = ("tests/unit", "tests/integration", "tests/chaos")
 PARALLEL = ("-n", "auto", "--ignore=tests/integration/stock_clients")
 
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.inference.model_access import ModelAccess
 from infra.settings import EnvironmentSettings
 
 # ConverseStream is authorized by this action alone.
@@ -34,7 +34,7 @@ class BedrockAccess(Construct):
             ),
         )
         profile_arn = profile.attr_inference_profile_arn
-        self.token_source = TokenSource(
+        self.model_access = ModelAccess(
             kind="bedrock",
             name=profile_arn,
             statements=[

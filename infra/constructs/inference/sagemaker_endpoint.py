@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.inference.sagemaker_model import model_container, model_role
-from infra.constructs.inference.token_source import TokenSource
 from infra.settings import EnvironmentSettings, RegionSettings, SageMakerSettings
 
 VARIANT = "main"
@@ -46,7 +46,7 @@ class SageMakerEndpoint(Construct):
         )
         self._scale(model, endpoint)
         arn = Stack.of(self).format_arn(service="sagemaker", resource="endpoint", resource_name=endpoint_name(settings))
-        self.token_source = TokenSource(
+        self.model_access = ModelAccess(
             kind="sagemaker",
             name=endpoint_name(settings),
             statements=[iam.PolicyStatement(sid="Endpoint", actions=list(_ACTIONS), resources=[arn])],

@@ -14,7 +14,7 @@ from infra.acknowledge import acknowledge
 from infra.constructs.data.buckets import RequestsArn, allow_on_requests
 from infra.constructs.data.keys import KeySecrets, allow_use_of
 from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
-from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.metrics import METRIC_NAMESPACE
 from infra.constructs.network.security_groups import HTTP_PORT, WEBSOCKET_PORT
 from infra.constructs.service.fargate_task import add_container, fargate_task
@@ -37,7 +37,7 @@ def handler_task_role(
     requests: RequestsArn,
     secrets: KeySecrets,
     key: kms.IKey | None,
-    token_source: TokenSource,
+    model_access: ModelAccess,
 ) -> iam.Role:
     """The role: its tables and large requests, its dead letters, its secrets, its metrics, its own status and service, its
     model; nothing else.
@@ -64,7 +64,7 @@ def handler_task_role(
         # The ECS agent sets a task's protection in the name of its role.
         iam.PolicyStatement(actions=list(_OWN_TASK), resources=[tasks]),
         iam.PolicyStatement(actions=["ecs:DescribeServices"], resources=[service]),
-        *token_source.statements,
+        *model_access.statements,
     ):
         role.add_to_policy(statement)
     acknowledge(
@@ -104,7 +104,7 @@ def handler_task(
     dead_letters: sqs.IQueue,
     requests: s3.IBucket,
     secrets: KeySecrets,
-    token_source: TokenSource,
+    model_access: ModelAccess,
 ) -> ecs.FargateTaskDefinition:
     """The task definition."""
     handler = settings.handler
@@ -114,7 +114,7 @@ def handler_task(
         **limit_variables(settings.limits, "drain_seconds"),
         **origin_variables(settings),
         **agent_variables(settings),
-        **token_source.variables,
+        **model_access.variables,
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
-from infra.constructs.inference.token_source import TokenSource
+from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.network.security_groups import WORKER_PORT, SecurityGroups, worker_security_group
 from infra.constructs.retention import log_group
 from infra.constructs.service.fargate_task import add_container, fargate_task
@@ -66,11 +66,11 @@ def worker_task(
     *,
     settings: EnvironmentSettings,
     workers: WorkerServiceSettings,
-    token_source: TokenSource,
+    model_access: ModelAccess,
 ) -> ecs.FargateTaskDefinition:
     """The task definition. Its role may call the model, and nothing else."""
     task_role = iam.Role(scope, "TaskRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    for statement in token_source.statements:
+    for statement in model_access.statements:
         task_role.add_to_policy(statement)
     task = fargate_task(scope, construct_id, settings=settings, role="worker", size=workers, task_role=task_role)
     container = add_container(
@@ -84,7 +84,7 @@ def worker_task(
             "EVENFLOW_WORKER_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the handlers
             "EVENFLOW_WORKER_PORT": str(WORKER_PORT),
             **limit_variables(settings.limits, "drain_seconds"),
-            **token_source.variables,
+            **model_access.variables,
         },
         alive=["python", "-m", "fargate_handler.worker.probe"],
         command=["--role", "worker"],
@@ -112,11 +112,11 @@ class Workers(Construct):
         workers: WorkerServiceSettings,
         cluster: ecs.ICluster,
         security_groups: SecurityGroups,
-        token_source: TokenSource,
+        model_access: ModelAccess,
     ) -> None:
         super().__init__(scope, construct_id)
         self.service_connect = ServiceConnect(self, "Connect", settings=settings)
-        self.token_source = token_source.behind(self.service_connect.address)
+        self.model_access = model_access.behind(self.service_connect.address)
         """The handlers'."""
         security_group = worker_security_group(
             self, "SecurityGroup", vpc=cluster.vpc, security_groups=security_groups, region=settings.region
@@ -126,7 +126,7 @@ class Workers(Construct):
             "Service",
             service_name=worker_service_name(settings),
             cluster=cluster,
-            task_definition=worker_task(self, "Task", settings=settings, workers=workers, token_source=token_source),
+            task_definition=worker_task(self, "Task", settings=settings, workers=workers, model_access=model_access),
             # No desired count: see the handlers' service.
             assign_public_ip=False,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),

@@ -7,8 +7,14 @@ import pytest
 from tests.integration.stock_clients.clients import CLIENTS, REFUSED
 from tests.integration.stock_clients.conftest import Runs
 
+# A client is run once, for all of its scenarios, beside the others.
 pytestmark = pytest.mark.parametrize(
-    ("client", "scenario"), [(client.name, scenario) for client in CLIENTS.values() for scenario in client.scenarios]
+    ("client", "scenario"),
+    [
+        pytest.param(client.name, scenario, marks=pytest.mark.xdist_group(client.name))
+        for client in CLIENTS.values()
+        for scenario in client.scenarios
+    ],
 )
 # The words of an error are each server's own.
 _OWN_WORDS = {"message"}

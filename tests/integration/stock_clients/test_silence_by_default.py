@@ -11,6 +11,7 @@ from tests.integration.conftest import ServeProcess
 from tests.integration.stock_clients.clients import CLIENTS
 from tests.integration.stock_clients.conftest import Run, Sides, both_sides, run_client
 
+pytestmark = pytest.mark.xdist_group("silence")
 # Side by side, since each takes 16 s.
 _ASKED = [
     ("openai", "long_silence_first"),

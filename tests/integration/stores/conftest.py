@@ -1,4 +1,4 @@
-"""The implementations of the stores; DynamoDB's behind a proxy that makes the emulator as strict as DynamoDB is."""
+"""The implementations of the stores, DynamoDB's with an emulator that is as strict as DynamoDB is."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from pathlib import Path
 import pytest
 from aiobotocore.session import AioSession
 
-from stream_aws.dynamodb import Client, client_config
+from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.response_store import ResponseStore
 from stream_sqlite.stores import SQLiteStores
-from tests.dynamodb_emulator.process import DynamoDBEmulator, dynamodb_emulator
-from tests.dynamodb_emulator.stores import EmulatedStores, emulated_stores
-from tests.integration.aws_emulator import REGION, AwsEmulator, aws_emulator
-from tests.integration.faulty_dynamodb import FaultyDynamoDB, faulty_dynamodb
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import NOW, Stores, new_name
 
 
 @dataclass(frozen=True, slots=True)
 class DynamoDBStores(Stores):
-    """The stores in DynamoDB, with the proxy that they call and the retries that they counted."""
+    """The stores in DynamoDB, with the emulator that they call and the retries that they counted."""
 
     client: Client
-    dynamodb: FaultyDynamoDB
+    dynamodb: DynamoDBEmulator
     tables: TableNames
     retries: Counter[str]
 
@@ -66,27 +63,14 @@ def memory_stores() -> Stores:
 
 
 @pytest.fixture(scope="session")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
-    """One emulator for all tests of this folder."""
-    with aws_emulator(tmp_path_factory.mktemp("emulator") / "emulator.log") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tables(emulator: AwsEmulator) -> TableNames:
-    """Tables for the tests of a module: the emulator's transactions copy them, so they should not grow for ever."""
-    return emulator.create_tables(new_name("test"))
-
-
-@pytest.fixture(scope="session")
 def sdk() -> AioSession:
     """The SDK's session, whose service models are read once."""
     return AioSession()
 
 
 @pytest.fixture
-async def dynamodb_stores(emulator: AwsEmulator, tables: TableNames, sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
-    """The stores in DynamoDB.
+async def dynamodb_stores(sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
+    """The stores in DynamoDB, with tables of their own.
 
     A request that DynamoDB would refuse fails the test, and so does a read that it may answer with the past.
     """
@@ -95,17 +79,8 @@ async def dynamodb_stores(emulator: AwsEmulator, tables: TableNames, sdk: AioSes
     def on_retry() -> None:
         retries["made again"] += 1
 
-    async with (
-        faulty_dynamodb(emulator.endpoint) as dynamodb,
-        sdk.create_client(
-            "dynamodb",
-            config=client_config(connections=32),
-            endpoint_url=dynamodb.endpoint,
-            region_name=REGION,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        ) as client,
-    ):
+    async with dynamodb_emulator() as dynamodb, dynamodb.asynchronous_client(sdk) as client:
+        tables = dynamodb.create_tables(new_name("test"))
         yield DynamoDBStores(
             DynamoDBResponseStore(client, tables.responses, on_retry),
             DynamoDBSessionStore(client, tables, on_retry),
@@ -118,33 +93,13 @@ async def dynamodb_stores(emulator: AwsEmulator, tables: TableNames, sdk: AioSes
         assert dynamodb.eventual_reads == 0
 
 
-@pytest.fixture(scope="session")
-def fast_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBEmulator]:
-    """The emulator that load tests use: it promises what the stores rely on."""
-    with dynamodb_emulator(tmp_path_factory.mktemp("fast_emulator") / "emulator.log") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def fast_tables(fast_emulator: DynamoDBEmulator) -> TableNames:
-    """Tables in it for the tests of a module."""
-    return fast_emulator.create_tables(new_name("test"))
-
-
-@pytest.fixture
-async def fast_dynamodb_stores(
-    fast_emulator: DynamoDBEmulator, fast_tables: TableNames, sdk: AioSession
-) -> AsyncIterator[EmulatedStores]:
-    """The stores in it."""
-    async with emulated_stores(fast_emulator, fast_tables, sdk) as stores:
-        yield stores
-
-
-@pytest.fixture(params=["memory", "sqlite", "dynamodb", "fast_dynamodb"])
-def stores(request: pytest.FixtureRequest) -> Stores:
-    """The stores of each implementation."""
+@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
+def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
+    """The stores of each implementation. Without faults, no call needs to be made again."""
     chosen: Stores = request.getfixturevalue(f"{request.param}_stores")
-    return chosen
+    yield chosen
+    if isinstance(chosen, DynamoDBStores):
+        assert not chosen.retries
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from stream_aws.response_items import is_chunk, read_chunk
 from stream_core.response_store import Chunk, Lease, StoreUnavailable
 from stream_core.session_store import NotAccepted
-from tests.integration.faulty_dynamodb import Fault
+from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, chunk, completed, lease_of, new_channel, new_message, new_name
 
@@ -147,7 +147,7 @@ async def test_a_chunk_that_can_never_be_taken_holds_up_nothing_else(
     left = await stores.responses.append([chunk(small, 0, ["a"]), too_big, chunk(small, 1, ["b"])])
     assert list(left) == [too_big]
     assert await stores.read(small.response_id) == ["a", "b"]
-    assert all("item size" in breach for breach in stores.dynamodb.refused)
+    assert all("Item size" in breach for breach in stores.dynamodb.refused)
     stores.dynamodb.refused.clear()
 
 

@@ -20,7 +20,7 @@ from stream_core.response_state import ResponseState
 from stream_core.response_store import Ending, Lease, StoreUnavailable
 from stream_core.session_store import LedgerEntry
 from tests.integration.aws_emulator import REGION, AwsEmulator
-from tests.integration.faulty_dynamodb import Fault
+from tests.integration.dynamodb_faults import Fault
 from tests.integration.server_process import ROOT, free_port
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import LIFETIME, NOW, lease_of, new_channel, new_message, new_name
@@ -90,12 +90,12 @@ class DeadLetterOffice:
 
 @pytest.fixture
 async def office(
-    dynamodb_stores: DynamoDBStores, emulator: AwsEmulator, sdk: AioSession
+    dynamodb_stores: DynamoDBStores, emulated_aws: AwsEmulator, sdk: AioSession
 ) -> AsyncIterator[DeadLetterOffice]:
     async with sdk.create_client(
         "sqs",
         config=CLIENT_CONFIG,
-        endpoint_url=emulator.endpoint,
+        endpoint_url=emulated_aws.endpoint,
         region_name=REGION,
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
@@ -223,12 +223,12 @@ async def test_a_queue_that_is_not_there(office: DeadLetterOffice, sdk: AioSessi
             await SqsDeadLetters(sqs, f"{nowhere}/111111111111/letters").send(letter)
 
 
-async def _command(emulator: AwsEmulator, *options: str) -> subprocess.CompletedProcess[str]:
+async def _command(environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "stream_aws.redrive", "--env", "test", *options],
         cwd=ROOT,
-        env=emulator.environment,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=30,
@@ -236,15 +236,16 @@ async def _command(emulator: AwsEmulator, *options: str) -> subprocess.Completed
     )
 
 
-async def test_the_command_says_what_it_did(office: DeadLetterOffice, emulator: AwsEmulator) -> None:
+async def test_the_command_says_what_it_did(office: DeadLetterOffice, emulated_aws: AwsEmulator) -> None:
+    environment = emulated_aws.environment | office.stores.dynamodb.environment
     letter, _, _ = await office.give_up()
     queue = office.queue_url.rpartition("/")[2]
     tables = office.stores.tables
     options = ("--ledger", tables.ledger, "--responses", tables.responses, "--queue", queue)
-    looked = await _command(emulator, "--dry-run", *options)
+    looked = await _command(environment, "--dry-run", *options)
     assert (looked.returncode, looked.stderr) == (0, "")
     assert "would be redriven" in looked.stdout
-    done = await _command(emulator, *options)
+    done = await _command(environment, *options)
     assert (done.returncode, done.stderr) == (0, "")
     heading, row, total = done.stdout.splitlines()
     assert heading.startswith("given up at")
@@ -252,11 +253,11 @@ async def test_the_command_says_what_it_did(office: DeadLetterOffice, emulator: 
     assert letter.message_id in row
     assert " redriven " in row
     assert total == "letters: 1"
-    assert (await _command(emulator, *options)).stdout == "letters: 0\n"
+    assert (await _command(environment, *options)).stdout == "letters: 0\n"
 
 
-async def test_the_command_says_what_is_wrong_in_one_line(emulator: AwsEmulator) -> None:
-    failed = await _command(emulator)
+async def test_the_command_says_what_is_wrong_in_one_line(emulated_aws: AwsEmulator) -> None:
+    failed = await _command(emulated_aws.environment)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("redrive: ")
     assert "NonExistentQueue" in failed.stderr

@@ -12,15 +12,14 @@ from aiobotocore.session import AioSession
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from stream_aws.dynamodb import Client, client_config
+from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.response_store import ResponseStore
 from stream_core.session_store import SessionStore
 from stream_sqlite.stores import SQLiteStores
-from tests.dynamodb_emulator.process import dynamodb_emulator
-from tests.integration.aws_emulator import REGION
+from tests.integration.dynamodb_emulator import threaded_dynamodb_emulator
 from tests.integration.stores.stores import new_name
 from tests.response_model.implementations import Calls, Implementation, InMemory, T
 from tests.response_model.machine import ResponseMachine
@@ -89,23 +88,16 @@ def implement_in_files(tmp_path: Path) -> Iterator[Callable[[], Sequence[Impleme
 
 
 @pytest.fixture(scope="module")
-def implement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Sequence[Implementation]]]:
+def implement() -> Iterator[Callable[[], Sequence[Implementation]]]:
     """Makes stores in memory and in DynamoDB."""
-    log = tmp_path_factory.mktemp("emulator") / "emulator.log"
-    with dynamodb_emulator(log) as emulator, asyncio.Runner() as runner:
-        opening = AioSession().create_client(
-            "dynamodb",
-            config=client_config(connections=4),
-            endpoint_url=emulator.endpoint,
-            region_name=REGION,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
+    with threaded_dynamodb_emulator() as emulator, asyncio.Runner() as runner:
+        opening = emulator.asynchronous_client(AioSession())
         client = runner.run(opening.__aenter__())
         try:
             yield lambda: [InMemory(), InDynamoDB(client, emulator.create_tables(new_name("model")), runner)]
         finally:
             runner.run(opening.__aexit__(None, None, None))
+        assert emulator.refused == []
 
 
 def test_a_file_answers_like_memory_whatever_happens(

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from stream_core.channel import Channel
 from stream_core.errors import UpstreamRejected
+from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
 from tests.unit.fargate_handler.gateway.text_protocol import TextEndpoint
 from tests.unit.settle import settle
 

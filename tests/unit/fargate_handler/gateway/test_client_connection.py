@@ -254,12 +254,12 @@ async def test_a_paused_reader_holds_the_model_once_it_is_the_window_ahead() -> 
     client.send("response.pause", response_id=response_id)
     gateway.call.push("x" * 50)
     gateway.clock.turn(0.1)
-    assert not gateway.call.sink.held
+    assert not gateway.call.sink.paused
     gateway.call.push("x" * 50)
     gateway.clock.turn(0.1)
-    assert gateway.call.sink.held
+    assert gateway.call.sink.paused
     client.send("response.continue", response_id=response_id)
-    assert not gateway.call.sink.held
+    assert not gateway.call.sink.paused
     assert client.text() == "x" * 100
 
 

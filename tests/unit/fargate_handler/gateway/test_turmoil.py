@@ -20,7 +20,7 @@ from stream_core.response_log import slice_of
 from stream_core.response_state import ResponseState
 from stream_core.response_store import StoreUnavailable
 from tests.unit.fargate_handler.gateway.browser import Browser
-from tests.unit.fargate_handler.gateway.test_websocket_connection import Gateway
+from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
@@ -204,7 +204,8 @@ def _one_in(chance: Random, times: int) -> Callable[[], bool]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=12, max_size=30), st.booleans())
-@settings(max_examples=50)
+@pytest.mark.timeout(300)  # it takes seconds, but what fails is made shorter, which takes minutes
+@settings(max_examples=25)
 async def test_whatever_befalls_the_tasks_every_answer_is_whole_and_every_reader_has_all_of_it(
     actions: list[tuple[str, int]], continues: bool
 ) -> None:

@@ -189,7 +189,7 @@ async def test_who_has_no_token_is_told_so(node: Node) -> None:
 
 
 async def test_a_leaving_node_lets_nobody_in(node: Node) -> None:
-    node.gateway.orchestrator.draining = True
+    node.gateway.orchestrator.stop_accepting()
     with pytest.raises(RefusedError) as refused:
         await node.connect()
     assert refused.value.code == "draining"

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 
 
 @dataclass(frozen=True)
-class TokenSource:
+class ModelAccess:
     """EVENFLOW_MODEL, EVENFLOW_MODEL_NAME and EVENFLOW_WORKERS of whoever calls it, and the statements for its task role."""
 
     kind: str
@@ -22,6 +22,6 @@ class TokenSource:
         given = {"EVENFLOW_MODEL": self.kind, "EVENFLOW_MODEL_NAME": self.name, "EVENFLOW_WORKERS": self.workers}
         return {variable: value for variable, value in given.items() if value is not None}
 
-    def behind(self, workers: str) -> TokenSource:
+    def behind(self, workers: str) -> ModelAccess:
         """The same model for handlers that leave it to workers at this address: its name stays what clients call it."""
-        return TokenSource("grpc", name=self.name or self.kind, workers=workers)
+        return ModelAccess("grpc", name=self.name or self.kind, workers=workers)

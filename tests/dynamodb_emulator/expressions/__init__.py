@@ -1,1 +1,0 @@
-"""Expressions: conditions, updates, projections, key conditions."""

@@ -1,0 +1,310 @@
+"""DynamoDB in this process: ministack's tables behind a port of our own, with faults on command.
+
+It refuses what DynamoDB refuses: ministack most of it, `dynamodb_request_rules` the rest. All
+emulators of a process have the same tables, so that some tasks can reach them by a line of their
+own that is slow or cut.
+
+    async with dynamodb_emulator() as dynamodb:
+        tables = dynamodb.create_tables("test")
+        environment = dynamodb.environment     # for the process that should call it
+        dynamodb.inject(Fault.THROTTLED, "BatchWriteItem", share=0.3)
+        ...
+        await dynamodb.refuse_connections()
+        ...
+        await dynamodb.heal()                  # no fault any more, the port open again
+        assert dynamodb.refused == []          # what DynamoDB itself would not have taken
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import struct
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from threading import Lock, Thread
+from typing import Any
+
+import boto3
+from aiobotocore.session import AioSession
+from aiohttp import web
+from botocore.config import Config
+from ministack.services.dynamodb import handle_request
+
+from stream_aws.dynamodb import client_config
+from stream_aws.tables import TableNames
+from tests.integration.aws_emulator import CREDENTIALS, SIGNED_BY, table_names, table_requests
+from tests.integration.dynamodb_faults import Fault, HeldRequest, Injection
+from tests.integration.dynamodb_request_rules import breaches
+from tests.integration.server_process import free_port
+
+_LARGEST_BODY = 64 * 1024 * 1024
+_REFUSALS = {"ValidationException", "SerializationException", "UnknownOperationException"}
+_THROTTLED = (
+    "The level of configured provisioned throughput for the table was exceeded. "
+    "Consider increasing your provisioning level with the UpdateTable API."
+)
+_ONE_AT_A_TIME = Lock()
+"""Emulators in several threads have the same tables."""
+
+
+class DynamoDBEmulator:
+    """One port. `dynamodb_emulator` and `threaded_dynamodb_emulator` make one.
+
+    Args:
+        port: of 127.0.0.1; a free one where none is given.
+        seed: of the dice that choose which requests a share of less than 1 strikes.
+    """
+
+    def __init__(self, port: int | None = None, seed: int = 0) -> None:
+        self.port = port or free_port()
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.requests: Counter[str] = Counter()
+        """Requests that arrived, by operation."""
+        self.struck: Counter[Fault] = Counter()
+        """Requests that a fault struck."""
+        self.refused: list[str] = []
+        """What DynamoDB would not have taken, and why."""
+        self.eventual_reads = 0
+        """Reads of a table without ConsistentRead, which DynamoDB may answer with the past."""
+        self.application = web.Application(client_max_size=_LARGEST_BODY)
+        self.application.router.add_post("/", self._answer)
+        self._dice = random.Random(seed)
+        self._injections: list[Injection] = []
+        self._held: list[HeldRequest] = []
+        self._transactions: dict[str, bytes] = {}
+        self._runner = web.AppRunner(self.application, shutdown_timeout=0.1)
+        self._site: web.TCPSite | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for a process that should call this DynamoDB, but no other service here."""
+        return {"AWS_ENDPOINT_URL_DYNAMODB": self.endpoint, **CREDENTIALS}
+
+    def asynchronous_client(self, sdk: AioSession) -> Any:
+        """A client of it as the handler makes one; for `async with`."""
+        config = client_config(connections=32)
+        return sdk.create_client("dynamodb", config=config, endpoint_url=self.endpoint, **SIGNED_BY)
+
+    def client(self) -> Any:
+        """A blocking client of it, which checks nothing itself. Not in the emulator's own loop."""
+        config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
+        return boto3.client("dynamodb", config=config, endpoint_url=self.endpoint, **SIGNED_BY)
+
+    def create_tables(self, prefix: str) -> TableNames:
+        """The three tables, empty, named after `prefix`."""
+        names = table_names(prefix)
+        for request in table_requests(names):
+            status, answer = _ministack("CreateTable", json.dumps(request).encode())
+            assert status == 200, answer
+        return names
+
+    # -- commands -------------------------------------------------------------------------
+
+    def inject(
+        self,
+        fault: Fault,
+        *operations: str,
+        wording: str = "",
+        share: float = 1.0,
+        times: int | None = None,
+        seconds: float = 0.0,
+    ) -> Injection:
+        """Put a fault in force, for these operations or for all. The first that strikes counts."""
+        injection = Injection(fault, frozenset(operations), wording.encode(), share, times, seconds)
+        self._injections.append(injection)
+        return injection
+
+    def withdraw(self, injection: Injection) -> None:
+        """End one fault."""
+        self._injections.remove(injection)
+
+    def hold(self, operation: str, wording: str = "") -> HeldRequest:
+        """Hold the next request of this operation, with this in it."""
+        held = HeldRequest(operation, wording.encode())
+        self._held.append(held)
+        return held
+
+    async def refuse_connections(self) -> None:
+        """Close the port and reset what is open: nobody is there."""
+        if self._site is not None:
+            await self._site.stop()
+            self._site = None
+        for connection in self._runner.server.connections if self._runner.server else ():
+            _reset(connection.transport)
+
+    async def accept_connections(self) -> None:
+        """Open the port (again)."""
+        if self._site is None:
+            self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=4096, reuse_address=True)
+            await self._site.start()
+
+    async def heal(self) -> None:
+        """End every fault, let go of what is held, open the port."""
+        self._injections.clear()
+        for held in self._held:
+            held.released.set()
+        self._held.clear()
+        await self.accept_connections()
+
+    # -- its life -------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Serve."""
+        await self._runner.setup()
+        await self.accept_connections()
+
+    async def stop(self) -> None:
+        """End; requests that are held or delayed are given up."""
+        await self.refuse_connections()
+        await self._runner.cleanup()
+
+    # -- requests -------------------------------------------------------------------------
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        operation = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+        self.requests[operation] += 1
+        held = next((held for held in self._held if held.operation == operation and held.wording in body), None)
+        if held is not None:
+            self._held.remove(held)
+            held.reached.set()
+            await held.released.wait()
+        injection = next((each for each in self._injections if each.applies(operation, body, self._dice)), None)
+        if injection is None:
+            return self._done(operation, body)
+        self.struck[injection.fault] += 1
+        match injection.fault:
+            case Fault.UNPROCESSED:
+                return self._half_done(operation, body)
+            case Fault.DELAYED:
+                await asyncio.sleep(injection.seconds)
+                return self._done(operation, body)
+            case Fault.RESET_AFTER:
+                self._done(operation, body)
+                return _reset(request.transport)
+            case Fault.RESET_BEFORE:
+                return _reset(request.transport)
+            case failure:
+                return _failed(failure, operation, body)
+
+    def _done(self, operation: str, body: bytes) -> web.Response:
+        """What DynamoDB would answer."""
+        request = json.loads(body)
+        if found := breaches(operation, request):
+            self.refused += found
+            return _error(400, "ValidationException", "; ".join(found))
+        # An index can be read in no other way: who does expects it.
+        eventual = not request.get("ConsistentRead") and "IndexName" not in request
+        if operation in {"GetItem", "Query"} and eventual:
+            self.eventual_reads += 1
+        # Ministack remembers a transaction with its numbers spelled anew, and takes the same one
+        # for another.
+        if (token := request.get("ClientRequestToken")) and self._transactions.get(token) == body:
+            return _plain(200, b"{}")
+        status, answer = _ministack(operation, body)
+        if status == 200 and token:
+            self._transactions[token] = body
+        if status == 400:
+            self.refused += [f"{operation}: {reason}" for reason in _refusals(json.loads(answer))]
+        return _plain(status, answer)
+
+    def _half_done(self, operation: str, body: bytes) -> web.Response:
+        assert operation == "BatchWriteItem", f"{operation} has no UnprocessedItems"
+        wanted = json.loads(body)
+        taken: dict[str, list[Any]] = {}
+        left: dict[str, list[Any]] = {}
+        for table, writes in wanted["RequestItems"].items():
+            count = self._dice.randint(len(writes) // 2, max(len(writes) - 1, 0))
+            self._dice.shuffle(writes)
+            taken |= {table: writes[:count]} if count else {}
+            left[table] = writes[count:]
+        if taken:
+            answer = self._done(operation, json.dumps(wanted | {"RequestItems": taken}).encode())
+            if answer.status != 200:
+                return answer
+        return _plain(200, json.dumps({"UnprocessedItems": left}).encode())
+
+
+@asynccontextmanager
+async def dynamodb_emulator() -> AsyncIterator[DynamoDBEmulator]:
+    """Run one in this event loop."""
+    emulator = DynamoDBEmulator()
+    await emulator.start()
+    try:
+        yield emulator
+    finally:
+        await emulator.stop()
+
+
+@contextmanager
+def threaded_dynamodb_emulator() -> Iterator[DynamoDBEmulator]:
+    """Run one in a thread, for those that wait without a loop or outlive theirs."""
+    emulator = DynamoDBEmulator()
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="dynamodb", daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(emulator.start(), loop).result()
+    try:
+        yield emulator
+    finally:
+        asyncio.run_coroutine_threadsafe(emulator.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _ministack(operation: str, body: bytes) -> tuple[int, bytes]:
+    """The status and the body of its answer."""
+    call = handle_request("POST", "/", {"x-amz-target": f"DynamoDB_20120810.{operation}"}, body, {})
+    with _ONE_AT_A_TIME:
+        try:
+            call.send(None)
+        except StopIteration as done:  # a coroutine in name only: it never waits
+            status, _, answer = done.value
+            return status, answer if isinstance(answer, bytes) else answer.encode()
+    raise AssertionError(f"{operation} waited in the middle of what must be one step")
+
+
+def _refusals(answer: dict[str, Any]) -> list[str]:
+    """Why a request is wrong whatever the tables hold; empty where it is not."""
+    if answer["__type"].rpartition("#")[2] in _REFUSALS:
+        return [answer["message"]]
+    reasons = answer.get("CancellationReasons", ())
+    return [reason["Message"] for reason in reasons if reason["Code"] == "ValidationError"]
+
+
+def _reset(transport: asyncio.Transport | None) -> web.Response:
+    """Reset a connection. The response is only what the server wants to have; nobody gets it."""
+    if transport is not None:
+        # Linger on, for no time: what closes then sends RST instead of FIN.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    return web.Response()
+
+
+def _failed(fault: Fault, operation: str, body: bytes) -> web.Response:
+    if fault is Fault.THROTTLED and operation == "TransactWriteItems":
+        codes = ["ThrottlingError", *["None"] * (len(json.loads(body)["TransactItems"]) - 1)]
+        message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]"
+        reasons = {"CancellationReasons": [{"Code": code} for code in codes]}
+        return _error(400, "TransactionCanceledException", message, reasons)
+    if fault is Fault.THROTTLED:
+        return _error(400, "ProvisionedThroughputExceededException", _THROTTLED)
+    if fault is Fault.INTERNAL_ERROR:
+        return _error(500, "InternalServerError", "The request processing has failed because of an unknown error.")
+    return web.Response(status=503, text="<html>503 Service Unavailable</html>", content_type="text/html")
+
+
+def _error(status: int, code: str, message: str, further: dict[str, Any] | None = None) -> web.Response:
+    body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message, **(further or {})}
+    return _plain(status, json.dumps(body).encode())
+
+
+def _plain(status: int, body: bytes) -> web.Response:
+    headers = {"Content-Type": "application/x-amz-json-1.0", "x-amz-crc32": str(zlib.crc32(body))}
+    return web.Response(status=status, body=body, headers=headers)
