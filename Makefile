@@ -110,8 +110,8 @@ redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIM
 docs: .venv/.dev ## write the pages that are generated from the code
 	$(PY) -m docs.generate
 
-proto: .venv/.dev ## write the messages of proto/ (fargate_handler/llm_v1)
-	$(PY) -m grpc_tools.protoc -Ifargate_handler/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. fargate_handler/llm_v1/inference.proto
+proto: .venv/.dev ## write the messages of proto/ (fargate_handler/inference/llm_v1)
+	$(PY) -m grpc_tools.protoc -Ifargate_handler/inference/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. fargate_handler/inference/llm_v1/inference.proto
 
 docs-check: .venv/.dev
 	$(PY) -m docs.generate --check

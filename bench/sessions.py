@@ -3,8 +3,8 @@
 import secrets
 from time import time
 
-from stream_core.channel import Channel
-from stream_core.session_token import SessionTokens
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
 
 KEY_ID = "bench"
 SECRET = secrets.token_urlsafe(32)  # of this process; the servers that it starts are given the same

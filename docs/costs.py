@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
+from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from infra.costs import Row, Traffic, costs
 from infra.environments import ENVIRONMENTS, environment
 

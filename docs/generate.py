@@ -13,14 +13,14 @@ from docs.costs import costs_page
 from docs.drawing import architecture_svg
 from docs.licences import licences_page
 from fargate_handler.settings import HandlerSettings
-from stream_core import memory_bound as memory
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
-from stream_core.client_session_states import SESSION_TRANSITIONS
-from stream_core.flow_control import FLOW_TRANSITIONS
-from stream_core.limits import Limits
-from stream_core.metric_catalogue import CATALOGUE
-from stream_core.response_state import RESPONSE_TRANSITIONS
+from stream_core.delivery.flow_control import FLOW_TRANSITIONS
+from stream_core.log.response_log import RESPONSE_TRANSITIONS
+from stream_core.metrics.metric_catalogue import CATALOGUE
+from stream_core.policy import memory_bound as memory
+from stream_core.policy.limits import Limits
+from stream_core.protocol.client_session_states import SESSION_TRANSITIONS
 
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)

@@ -18,11 +18,10 @@ import uvloop
 
 from fargate_handler.background import Background
 from fargate_handler.chosen_adapters import open_adapters
-from fargate_handler.deactivation import deactivated
-from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.handler import Handler
-from fargate_handler.machine_memory import memory_bytes, warn_of_too_little_memory
+from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
+from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
 
 _logger = logging.getLogger("evenflow")
@@ -92,7 +91,7 @@ async def _serve(settings: HandlerSettings) -> None:
 
 async def _serve_model(settings: HandlerSettings) -> None:
     # gRPC is not loaded where it isn't used.
-    from fargate_handler.worker.worker import Worker  # noqa: PLC0415
+    from fargate_handler.inference.worker import Worker  # noqa: PLC0415
 
     leave = Leave()
     with _signals(leave):

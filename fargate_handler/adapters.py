@@ -9,19 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
-from stream_core.large_texts import LargeTexts
-from stream_core.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
-from stream_core.response_store import ResponseStore
-from stream_core.session_store import SessionStore
+from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
+from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
+from stream_core.ports.response_store import ResponseStore
+from stream_core.ports.session_store import LargeTexts, SessionStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
-    from stream_aws.ecs_task import EcsTask
-    from stream_aws.key_secret import KeySecret
+    from stream_aws.ecs_task import EcsTask, TaskProtection
+    from stream_aws.keys import KeySecret
     from stream_aws.metric_publication import MetricPublication
-    from stream_aws.task_protection import TaskProtection
 
 ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
 """Where ECS tells a container who it is; set in each of them, and nowhere else."""

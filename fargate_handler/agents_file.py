@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.agents import Agent, AgentsError, agents_from_json, agents_from_toml, built_in_agents
+from stream_core.policy.agents import Agent, AgentsError, agents_from_json, agents_from_toml, built_in_agents
 
 
 def read_agents(settings: HandlerSettings) -> dict[str, Agent]:

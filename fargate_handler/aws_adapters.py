@@ -15,27 +15,22 @@ from botocore.exceptions import NoRegionError
 from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, own_stores
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_aws.cloudwatch_publisher import CLIENT_CONFIG as CLOUDWATCH_CONFIG
-from stream_aws.cloudwatch_publisher import CloudWatchPublisher
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
-from stream_aws.ecs_task import EcsTask
-from stream_aws.key_object import KeysUnreadable
-from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
-from stream_aws.key_secret import Keys, KeySecret
-from stream_aws.metric_publication import MetricPublication
+from stream_aws.ecs_task import EcsTask, TaskProtection
+from stream_aws.keys import CLIENT_CONFIG as SECRETS_CONFIG
+from stream_aws.keys import Keys, KeySecret, KeysUnreadable, parse_signing_keys, parse_tenant_keys
+from stream_aws.metric_publication import CLIENT_CONFIG as CLOUDWATCH_CONFIG
+from stream_aws.metric_publication import CloudWatchPublisher, MetricPublication
 from stream_aws.s3_large_texts import CLIENT_CONFIG as S3_CONFIG
 from stream_aws.s3_large_texts import S3LargeTexts
-from stream_aws.signing_keys import parse_signing_keys
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
 from stream_aws.sqs_dead_letters import SqsDeadLetters
 from stream_aws.tables import TableNames
-from stream_aws.task_protection import TaskProtection
-from stream_aws.tenant_keys import parse_tenant_keys
-from stream_core import metric_catalogue as catalogue
-from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 
 _logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from stream_core.delivery_clock import DeliveryClock
+from stream_core.delivery.delivery_clock import DeliveryClock
 
 _logger = logging.getLogger(__name__)
 

@@ -15,32 +15,30 @@ from fargate_handler.adapters import Adapters
 from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
-from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.delivery_measures import DeliveryMeasures
 from fargate_handler.gateway.http_listener import HttpListener
-from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.membership import Membership
+from fargate_handler.memory import GarbageCollection
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.peers import Peers, own_address
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
-from stream_core import metric_catalogue as catalogue
-from stream_core.agents import Agents
-from stream_core.allowed_origins import AllowedOrigins
-from stream_core.close_frame import CloseCode
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.departures import Departures
-from stream_core.session_token import SessionTokens
-from stream_core.tenant_keys import TenantKeys
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.delivery.departures import Departures
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.agents import Agents
+from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.session_token import SessionTokens, TenantKeys
+from stream_core.protocol.ending_frames import CloseCode
 
 if TYPE_CHECKING:
-    from stream_aws.key_secret import Keys, KeySecret
+    from stream_aws.keys import Keys, KeySecret
 
 _logger = logging.getLogger(__name__)
 

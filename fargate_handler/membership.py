@@ -11,23 +11,21 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
-from fargate_handler.orchestrator.kept_texts import KeptTexts
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.lease_view import LeaseView
-from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.succession import Succession
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
 from fargate_handler.token_sources.port import TokenSource
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.errors import Overloaded
-from stream_core.limits import Limits
-from stream_core.peer_log import PeerLog
-from stream_core.response_store import StoreUnavailable
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.log.peer_log import PeerLog
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import StoreUnavailable
+from stream_core.protocol.errors import Overloaded
 
 _logger = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.distribution import Distribution
-from stream_core.metric_catalogue import Metric, MetricKind
-from stream_core.metric_snapshot import MetricSnapshot
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import Metric, MetricKind
+from stream_core.metrics.metric_snapshot import Distribution, MetricSnapshot
 
 _T = TypeVar("_T")
 

@@ -12,10 +12,10 @@ from fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
 from fargate_handler.gateway.http_answers import VIA_HEADER
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.stream_decoders import SseDecoder
-from stream_core.messages import ResponseDelta
-from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
-from stream_core.response_state import ResponseState
-from stream_core.session_token import SessionTokens
+from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.messages import ResponseDelta
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 # Measured on a loop that may be late, when a thousand handshakes come at once.
@@ -30,7 +30,7 @@ class _CancelAnswer(BaseModel):
 
 
 class Peers:
-    """See `stream_core.peer_log.PeerLog`.
+    """See `stream_core.log.peer_log.PeerLog`.
 
     Args:
         silence_seconds: an owner that sends nothing for so long is left.

@@ -1,4 +1,4 @@
-"""ECS ends idle tasks first: while this one answers, it is protected from scale-in."""
+"""Scale-in: a busy task is protected, and a task that ECS takes away leaves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,33 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from stream_aws.ecs_task import EcsTask
+
 
 _logger = logging.getLogger(__name__)
+
+# Between two looks, spread so that the tasks of a service don't ask together: half the deregistration delay is left at least.
+_DEACTIVATION_LOOK_SECONDS = (5.0, 10.0)
+
+
+async def deactivated(task: EcsTask) -> None:
+    """Return when ECS has begun to end `task`. SIGTERM comes up to two minutes after that, when the sockets are cut."""
+    failing = False
+    while True:
+        await asyncio.sleep(random.uniform(*_DEACTIVATION_LOOK_SECONDS))
+        try:
+            if await task.is_leaving():
+                _logger.info("ECS has deactivated this task")
+                return
+            failing = False
+        except Exception as error:  # whatever it is, SIGTERM is still to come
+            if not failing:
+                _logger.warning("ECS can't be asked whether this task is leaving: %s", error)
+            failing = True
+
 
 # Protection holds up deployments too. It is short, so that a task that hangs doesn't do so for long, and renewed with time
 # left for another try.
@@ -23,7 +47,7 @@ _LINGER_SECONDS = 5.0
 
 
 class Protection(Protocol):
-    """See `stream_aws.task_protection.TaskProtection`."""
+    """See `stream_aws.ecs_task.TaskProtection`."""
 
     async def protect(self, minutes: int) -> None:
         """Take or renew it."""

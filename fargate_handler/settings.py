@@ -24,12 +24,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
+from fargate_handler.inference.worker_pool import split_address
+from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from fargate_handler.public_models import own_name, parse_models
-from fargate_handler.token_sources.worker_addresses import split_address
-from stream_core.allowed_origins import parse_origins
-from stream_core.channel import NAME_PATTERN
-from stream_core.limits import Limits
+from stream_core.policy.allowed_origins import parse_origins
+from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.limits import Limits
 
 _PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent

@@ -1,18 +1,18 @@
-"""HTTP API events (payload format 2.0) as requests, and answers in the contract's shape."""
+"""Functions behind the HTTP API: requests, answers, and the address they are called by."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import orjson
 from aws_lambda_powertools import Logger
 
-from stream_core.allowed_origins import AllowedOrigins
-from stream_core.errors import EvenflowError
-from stream_core.http_contract import (
+from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.http_contract import (
     NEVER_CACHED,
     allow_header,
     body_too_large,
@@ -149,3 +149,26 @@ def _body(event: Event) -> bytes:
         return base64.b64decode(text)
     # An escaped lone surrogate in the event's JSON is no UTF-8: it is left for the parser to refuse.
     return str(text).encode("utf-8", "surrogatepass")
+
+
+_VIEWERS_HOST = "x-evenflow-host"
+_SCHEME = "x-forwarded-proto"
+
+
+class PublicAddress(NamedTuple):
+    """Where a client goes on: its WebSocket's address, and the base of the HTTP calls."""
+
+    ws_url: str
+    http_url: str
+
+
+def public_address(request: HttpApiRequest) -> PublicAddress:
+    """Those of the host that the client itself has called.
+
+    CloudFront puts that host into a header of its own, overwriting a viewer's. Who calls the HTTP API directly could
+    set it, but then tells a wrong address to nobody else: the answer is never cached. The scheme is what the HTTP API
+    was called by: always https in AWS.
+    """
+    host = request.headers.get(_VIEWERS_HOST) or request.domain
+    secure = "" if request.headers.get(_SCHEME) == "http" else "s"
+    return PublicAddress(f"ws{secure}://{host}/ws", f"http{secure}://{host}")

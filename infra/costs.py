@@ -9,7 +9,7 @@ from typing import Any
 from infra import prices
 from infra.prices import Price
 from infra.settings import EnvironmentSettings, HandlerServiceSettings, WorkerServiceSettings
-from stream_core.metric_catalogue import CATALOGUE
+from stream_core.metrics.metric_catalogue import CATALOGUE
 
 HOURS_PER_MONTH = 730
 # Every task renews its lease, and looks twice for the leases of others: a read unit holds those of some 25 tasks.

@@ -13,8 +13,8 @@ from infra.settings import (
     NetworkSettings,
     ReservedConcurrency,
 )
-from stream_core.limits import Limits
-from stream_core.memory_bound import MEBIBYTE
+from stream_core.policy.limits import Limits
+from stream_core.policy.memory_bound import MEBIBYTE
 
 
 class UnknownEnvironmentError(Exception):

@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Self
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from stream_core.agents import Agent, agents_as_json
-from stream_core.allowed_origins import parse_origins
-from stream_core.channel import NAME_PATTERN
-from stream_core.limits import Limits
-from stream_core.memory_bound import MEBIBYTE, limits_bound
-from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.policy.agents import Agent, agents_as_json
+from stream_core.policy.allowed_origins import parse_origins
+from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.limits import Limits
+from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
 Percent = Annotated[int, Ge(1), Le(100)]
 

@@ -1,4 +1,4 @@
-"""The DynamoDB client of the handler, and which of its failures pass by themselves."""
+"""DynamoDB's client: typed attributes, requests, and which failures are worth a retry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,36 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from stream_core.response_store import StoreUnavailable
+from stream_core.ports.response_store import StoreUnavailable
+
+Item = dict[str, Any]
+"""Attribute name → typed value, as the low-level clients take and give them."""
+
+
+def text(value: str) -> Item:
+    """A string attribute."""
+    return {"S": value}
+
+
+def number(value: float) -> Item:
+    """A number attribute; times keep their milliseconds."""
+    return {"N": repr(round(value, 3)) if isinstance(value, float) else str(value)}
+
+
+def number_set(*values: int) -> Item:
+    """A set of numbers."""
+    return {"NS": [str(value) for value in values]}
+
+
+def seconds(value: float) -> Item:
+    """A TTL attribute: whole seconds."""
+    return {"N": str(int(value))}
+
+
+def flag(value: bool) -> Item:
+    """A Boolean attribute."""
+    return {"BOOL": value}
+
 
 T = TypeVar("T")
 

@@ -9,16 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, flag, number, seconds, text
-from stream_aws.dynamodb import Client, condition_failed, query_all, repeated
+from stream_aws.dynamodb import Client, Item, condition_failed, flag, number, query_all, repeated, seconds, text
 from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
 
 _PARTITION = "leases"
 
 
 class DynamoDBLeases:
-    """The part of `stream_core.response_store.ResponseStore` that is about tasks.
+    """The part of `stream_core.ports.response_store.ResponseStore` that is about tasks.
 
     Args:
         client: aiobotocore's, made with `client_config`.

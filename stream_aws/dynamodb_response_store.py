@@ -8,13 +8,24 @@ from dataclasses import replace
 
 from botocore.exceptions import ClientError
 
-from stream_aws import response_requests as requests
-from stream_aws.attributes import Item, number, number_set, seconds, text
-from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
+from stream_aws import response_items as requests
+from stream_aws.dynamodb import (
+    Client,
+    Item,
+    condition_failed,
+    error_code,
+    number,
+    number_set,
+    passes,
+    query_all,
+    repeated,
+    seconds,
+    text,
+)
 from stream_aws.dynamodb_leases import DynamoDBLeases
 from stream_aws.response_items import alive, chunk_item, head_key, is_chunk, read_chunk, read_head
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY
-from stream_core.response_store import (
+from stream_core.ports.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -24,13 +35,13 @@ from stream_core.response_store import (
     TaskLease,
     gapless,
 )
-from stream_core.stored_json import ending_text
+from stream_core.ports.stored_json import ending_text
 
 _logger = logging.getLogger(__name__)
 
 
 class DynamoDBResponseStore:
-    """See `stream_core.response_store.ResponseStore`.
+    """See `stream_core.ports.response_store.ResponseStore`.
 
     Chunks are written without a condition, 25 of any responses in one request: what fences them is their epoch, which the
     head judges when they are read. Only what happens once per response is a conditional write.

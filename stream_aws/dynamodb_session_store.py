@@ -6,17 +6,27 @@ from collections.abc import Callable
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, flag, number, seconds, text
-from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
+from stream_aws.dynamodb import (
+    Client,
+    Item,
+    condition_failed,
+    flag,
+    number,
+    query_all,
+    repeated,
+    seconds,
+    text,
+    transact,
+)
 from stream_aws.response_items import alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
-from stream_core.channel import Channel
-from stream_core.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
+from stream_core.policy.channel import Channel
+from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 
 
 class DynamoDBSessionStore:
-    """See `stream_core.session_store.SessionStore`.
+    """See `stream_core.ports.session_store.SessionStore`.
 
     The causal rule is the condition of a write: a session's last message is replaced only by the one that names it. So
     two tasks that both know a session can't both accept its next message.

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from stream_aws.dynamodb import UNREACHABLE, client_config
 from stream_aws.redriving import Redriven, Redriving
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG
-from stream_core.response_store import StoreUnavailable
+from stream_core.ports.response_store import StoreUnavailable
 
 NAMES = {
     "ledger": "evenflow-{env}-ledger",

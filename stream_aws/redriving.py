@@ -10,14 +10,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, flag, number, text
-from stream_aws.dynamodb import Client, condition_failed, repeated, transact
+from stream_aws.dynamodb import Client, Item, condition_failed, flag, number, repeated, text, transact
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.response_items import alive, head_item
 from stream_aws.sqs_dead_letters import read_letter
 from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.dead_letters import DeadLetter
-from stream_core.response_store import LIFETIME_SECONDS, ResponseHead
+from stream_core.ports.dead_letters import DeadLetter
+from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
 """What ReceiveMessage gives at most."""

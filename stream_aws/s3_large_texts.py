@@ -8,7 +8,7 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import ClientError
 
 from stream_aws.dynamodb import UNREACHABLE, error_code
-from stream_core.response_store import StoreUnavailable
+from stream_core.ports.response_store import StoreUnavailable
 
 # By its regional address in us-east-1 too: tasks reach S3 only through the gateway endpoint of their own region.
 CLIENT_CONFIG = AioConfig(
@@ -24,7 +24,7 @@ PREFIX = "requests/"
 
 
 class S3LargeTexts:
-    """See `stream_core.large_texts.LargeTexts`.
+    """See `stream_core.ports.session_store.LargeTexts`.
 
     Args:
         client: aiobotocore's `s3` client.

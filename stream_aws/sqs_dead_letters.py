@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from pydantic import TypeAdapter
 
 from stream_aws.dynamodb import UNREACHABLE
-from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 
 CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
 """For `create_client("sqs", …)`."""
@@ -18,7 +18,7 @@ _LETTER = TypeAdapter(DeadLetter)
 
 
 class SqsDeadLetters:
-    """See `stream_core.dead_letters.DeadLetters`.
+    """See `stream_core.ports.dead_letters.DeadLetters`.
 
     Args:
         client: aiobotocore's `sqs` client.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlite3 import Connection
 
-from stream_sqlite.schema import EXPIRING
+from stream_sqlite.file import EXPIRING
 
 _PAUSE_SECONDS = 10.0
 # Of each table: a response goes with its chunks, and others wait for this transaction.

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from stream_core.response_store import (
+from stream_core.ports.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -21,9 +21,9 @@ from stream_core.response_store import (
     TaskLease,
     gapless,
 )
-from stream_core.stored_json import ending_text, plain_entries, read_ending, read_entries
+from stream_core.ports.stored_json import ending_text, plain_entries, read_ending, read_entries
 from stream_sqlite import leases
-from stream_sqlite.process_lock import ProcessLock
+from stream_sqlite.file import ProcessLock
 from stream_sqlite.transactions import Transactions
 
 _logger = logging.getLogger(__name__)

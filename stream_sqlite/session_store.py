@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from sqlite3 import Connection
 
-from stream_core.channel import Channel
-from stream_core.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
+from stream_core.policy.channel import Channel
+from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
 from stream_sqlite.expiry import Expiry
 from stream_sqlite.response_store import create
 from stream_sqlite.transactions import Transactions

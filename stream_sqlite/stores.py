@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 
-from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.large_texts import LARGE_TEXT_SECONDS
-from stream_core.response_store import StoreUnavailable
-from stream_sqlite.file import FileUnusable, connect, prepare, signing_key
-from stream_sqlite.process_lock import ProcessLock
+from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.ports.response_store import StoreUnavailable
+from stream_core.ports.session_store import LARGE_TEXT_SECONDS
+from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
 from stream_sqlite.transactions import Transactions

@@ -13,8 +13,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from stream_core.response_store import LeaseLost, StoreUnavailable
-from stream_core.session_store import NotAccepted
+from stream_core.ports.response_store import LeaseLost, StoreUnavailable
+from stream_core.ports.session_store import NotAccepted
 from stream_sqlite.file import connect
 
 _logger = logging.getLogger(__name__)

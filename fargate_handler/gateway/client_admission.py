@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.context import GatewayContext
-from stream_core.client_session import ClientSession
-from stream_core.close_frame import CloseCode
-from stream_core.dialect import Dialect
-from stream_core.errors import Overloaded
-from stream_core.metric_catalogue import CONNECTIONS_REFUSED
-from stream_core.session_token import SessionClaims
+from stream_core.metrics.metric_catalogue import CONNECTIONS_REFUSED
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.client_session import ClientSession
+from stream_core.protocol.dialect import Dialect
+from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.errors import Overloaded
 
 
 def admit_client(

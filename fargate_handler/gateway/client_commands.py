@@ -9,12 +9,15 @@ from typing import Any, Protocol
 from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
 from fargate_handler.gateway.client_readers import ClientReaders, start_frame
 from fargate_handler.gateway.resumption import Resumption, resume
-from fargate_handler.orchestrator.ingest_event import IngestEvent
-from stream_core import metric_catalogue as catalogue
-from stream_core.close_frame import CloseCode
-from stream_core.errors import EvenflowError, InvalidRequest, NotFound
-from stream_core.http_contract import internal_error
-from stream_core.messages import (
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.delivery.paced_cursor import Pace
+from stream_core.log.response_log import ResumePoint, resume_point
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
+from stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
+from stream_core.protocol.http_contract import internal_error
+from stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     ResponseAck,
@@ -24,10 +27,6 @@ from stream_core.messages import (
     ResponsePause,
     ResponseResume,
 )
-from stream_core.paced_cursor import Pace
-from stream_core.refusal_frame import ids_of, refusal_frame
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import ResumePoint, resume_point
 
 _logger = logging.getLogger(__name__)
 

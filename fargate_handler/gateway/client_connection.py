@@ -10,10 +10,10 @@ from fargate_handler.gateway.client_reader import ClientReader
 from fargate_handler.gateway.client_readers import ClientReaders
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from fargate_handler.gateway.context import ClientContext
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.client_session import ClientSession
-from stream_core.client_session_outputs import (
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.protocol.client_session import ClientSession
+from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
@@ -23,11 +23,11 @@ from stream_core.client_session_outputs import (
     SendPing,
     SendPong,
     SendText,
+    SessionEvent,
     SetTimer,
 )
-from stream_core.client_session_states import SessionEvent
-from stream_core.messages import ResponseSummary, ServerMessage, SessionLimits, SessionReady
-from stream_core.session_init import iso_time
+from stream_core.protocol.messages import ResponseSummary, ServerMessage, SessionLimits, SessionReady
+from stream_core.protocol.session_init import iso_time
 
 
 class ClientConnection:
@@ -61,7 +61,7 @@ class ClientConnection:
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
 
     def receive(self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False) -> None:
-        """A frame of the client came; `opcode` is one of `stream_core.client_session.Opcode`."""
+        """A frame of the client came; `opcode` is one of `stream_core.protocol.client_session.Opcode`."""
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
 

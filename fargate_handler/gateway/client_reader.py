@@ -7,14 +7,13 @@ from typing import Protocol
 from fargate_handler.gateway.client_transport import ClientTransport
 from fargate_handler.gateway.connection_registry import OpenConnection
 from fargate_handler.gateway.context import ClientContext
-from stream_core.client_session import ClientSession
-from stream_core.flow_control import FlowEvent, FlowState, ReaderFlow
-from stream_core.messages import LagNotice, ServerMessage
-from stream_core.paced_cursor import Pace, PacedCursor
-from stream_core.response_stream import ResponseStream
-from stream_core.restart_frame import restart_frame
-from stream_core.subprotocols import DeltaEncoder
-from stream_core.terminal_frame import terminal_frame
+from stream_core.delivery.flow_control import FlowEvent, FlowState, ReaderFlow
+from stream_core.delivery.paced_cursor import Pace, PacedCursor
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.client_session import ClientSession
+from stream_core.protocol.dialect import DeltaEncoder
+from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.protocol.messages import LagNotice, ServerMessage
 
 
 class ReadingClient(OpenConnection, Protocol):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
-from stream_core.close_frame import CloseCode
-from stream_core.errors import RateLimited
-from stream_core.flow_control import FlowEvent
-from stream_core.messages import ResponseStart
-from stream_core.paced_cursor import Pace
-from stream_core.response_stream import ResponseStream
-from stream_core.restart_frame import restart_frame
-from stream_core.resume_point import EVERYTHING, ResumePoint
+from stream_core.delivery.flow_control import FlowEvent
+from stream_core.delivery.paced_cursor import Pace
+from stream_core.log.response_log import EVERYTHING, ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.ending_frames import CloseCode, restart_frame
+from stream_core.protocol.errors import RateLimited
+from stream_core.protocol.messages import ResponseStart
 
 
 class ClientReaders(dict[str, ClientReader]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from stream_core.channel import Channel
-from stream_core.errors import Overloaded, RateLimited
-from stream_core.limits import Limits
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import Overloaded, RateLimited
 
 
 class OpenConnection(Protocol):

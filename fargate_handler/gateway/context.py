@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 from fargate_handler.background import Background
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.delivery_measures import DeliveryMeasures
-from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.orchestrator import Orchestrator
-from stream_core.agents import Agents
-from stream_core.allowed_origins import AllowedOrigins
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.limits import Limits
-from stream_core.session_token import SessionTokens
-from stream_core.tenant_keys import TenantKeys
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.policy.agents import Agents
+from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.limits import Limits
+from stream_core.policy.session_token import SessionTokens, TenantKeys
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from email.utils import formatdate
 from http.cookies import Morsel
 
 from fargate_handler.gateway.context import GatewayContext
-from stream_core.routes import EVENTS
-from stream_core.session_token import SessionClaims
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.routes import EVENTS
 
 STICKY_COOKIE = "WSID"
 STICKY_SECONDS = 3_600

@@ -7,8 +7,8 @@ from aiohttp import web
 
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
-from stream_core.limits import Limits
-from stream_core.routes import ASYNCAPI, OPENAPI
+from stream_core.policy.limits import Limits
+from stream_core.protocol.routes import ASYNCAPI, OPENAPI
 
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 

@@ -12,8 +12,8 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import VIA_HEADER
 from fargate_handler.gateway.resumption import WakingReader, reading
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
-from stream_core.errors import EvenflowError, UpstreamTimeout
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, UpstreamTimeout
 
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",

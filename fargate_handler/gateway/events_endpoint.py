@@ -13,9 +13,9 @@ from fargate_handler.gateway.http_answers import (
     number_of_query,
     requested_resumption,
 )
-from stream_core.channel import Channel
 from stream_core.encoders.frames import EventEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
+from stream_core.policy.channel import Channel
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """How many entries there were when the stream began."""

@@ -11,9 +11,11 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Resumption, resume
-from stream_core.channel import Channel
-from stream_core.errors import EvenflowError
-from stream_core.http_contract import (
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.http_contract import (
     NEVER_CACHED,
     allow_header,
     body_too_large,
@@ -23,9 +25,7 @@ from stream_core.http_contract import (
     path_not_found,
     whole_number,
 )
-from stream_core.response_stream import ResponseStream
-from stream_core.session_init import bearer
-from stream_core.session_token import SessionClaims
+from stream_core.protocol.session_init import bearer
 
 _logger = logging.getLogger(__name__)
 

@@ -19,17 +19,16 @@ from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
-from fargate_handler.gateway.openai.not_served import not_served
-from fargate_handler.gateway.openai.realtime_refusal import refuse_realtime
+from fargate_handler.gateway.openai.not_served import not_served, refuse_realtime
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
-from stream_core import openai_realtime, routes
-from stream_core.errors import NotFound, Overloaded, UpgradeRequired
-from stream_core.http_bodies import Health
-from stream_core.http_contract import path_not_found
-from stream_core.page_policy import page_policy
-from stream_core.routes import ROUTES, Origin, Route, paths_of
-from stream_core.subprotocols import subprotocols
+from stream_core.policy.allowed_origins import page_policy
+from stream_core.protocol import openai_realtime, routes
+from stream_core.protocol.dialect import subprotocols
+from stream_core.protocol.errors import NotFound, Overloaded, UpgradeRequired
+from stream_core.protocol.http_bodies import Health
+from stream_core.protocol.http_contract import path_not_found
+from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
 
 _BACKLOG = 4096
 _LOAD_BALANCER = "ELB-HealthChecker/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 
 
 def listening_sockets(host: str, port: int, limits: Limits, count: int) -> list[socket.socket]:

@@ -19,13 +19,13 @@ from fargate_handler.gateway.http_answers import (
     requested_stream,
 )
 from fargate_handler.gateway.resumption import reading
-from fargate_handler.orchestrator.ingest_event import IngestEvent
-from stream_core import metric_catalogue as catalogue
-from stream_core.http_bodies import MessageAccepted, ResponseStatus
-from stream_core.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
-from stream_core.messages import POSTED_MESSAGE, parse
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import ResumePoint
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
+from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
+from stream_core.protocol.messages import POSTED_MESSAGE, parse
 
 
 class MessageEndpoint:
@@ -55,7 +55,7 @@ class MessageEndpoint:
         return json_answer(ResponseStatus(response_id=stream.response_id, status=status).model_dump())
 
     async def poll(self, request: web.Request) -> web.Response:
-        """The text from `from_index` on, when the rules of `stream_core.long_poll` say so."""
+        """The text from `from_index` on, when the rules of `stream_core.protocol.long_poll` say so."""
         limits, metrics = self._context.limits, self._context.metrics
         timeout_ms = min(number_of_query(request, "timeout_ms", DEFAULT_TIMEOUT_MS), limits.poll_timeout_max_ms)
         asked_for, epoch = number_of_query(request, "from_index", 0), epoch_of_query(request)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from aiohttp import web
 
 from fargate_handler.gateway.http_answers import RequestHandler
-from stream_core.allowed_origins import AllowedOrigins
+from stream_core.policy.allowed_origins import AllowedOrigins
 
 
 class OtherOrigins:

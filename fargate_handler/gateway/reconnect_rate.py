@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from stream_core.errors import Overloaded
-from stream_core.limits import Limits
-from stream_core.session_token import SessionClaims
-from stream_core.token_bucket import TokenBucket
+from stream_core.policy.limits import Limits
+from stream_core.policy.session_token import SessionClaims
+from stream_core.policy.token_bucket import TokenBucket
+from stream_core.protocol.errors import Overloaded
 
 # Whoever's token is older comes back.
 _NEW_SECONDS = 60.0

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fargate_handler.gateway.context import ClientContext
-from stream_core.channel import Channel
-from stream_core.errors import InvalidRequest, Overloaded, RateLimited
-from stream_core.limits import Limits
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import EVERYTHING, ResumePoint, resume_point
+from stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
 
 PATIENCE_SECONDS = 20.0
 """Longer than a lease: by then somebody else is the owner."""
@@ -129,7 +129,7 @@ async def resume(
     """Find the response, and the place in it behind what the client has.
 
     Args:
-        after, epoch: see `stream_core.resume_point`.
+        after, epoch: see `stream_core.log.response_log`.
         param: what `after` is called in the request.
         patience: for a client that holds more than this task knows, so long the response's owner, or the next one, has to
             tell (seconds).

@@ -6,8 +6,8 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
-from stream_core.messages import SESSION_REQUEST, parse
-from stream_core.session_init import bearer, open_session
+from stream_core.protocol.messages import SESSION_REQUEST, parse
+from stream_core.protocol.session_init import bearer, open_session
 
 
 class SessionEndpoint:

@@ -13,19 +13,24 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from fargate_handler.gateway.handshake_rules import check_handshake, head_fault, http_address
-from fargate_handler.gateway.head_first import HeadFirst
+from fargate_handler.gateway.handshake import HeadFirst, check_handshake, head_fault, http_address
 from fargate_handler.gateway.listening_socket import listening_sockets
-from fargate_handler.gateway.openai.realtime_refusal import RealtimeRefusal
+from fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from stream_core import openai_realtime
-from stream_core.allowed_origins import is_own_page
-from stream_core.dialect import CompactDialect, Dialect
-from stream_core.errors import EvenflowError, InternalError, InvalidRequest, NotFound, OriginNotAllowed, Overloaded
-from stream_core.http_contract import allow_header, error_headers
-from stream_core.realtime import RealtimeDialect
-from stream_core.session_init import bearer
-from stream_core.subprotocols import subprotocols
+from stream_core.policy.allowed_origins import is_own_page
+from stream_core.protocol import openai_realtime
+from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
+from stream_core.protocol.errors import (
+    EvenflowError,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    OriginNotAllowed,
+    Overloaded,
+)
+from stream_core.protocol.http_contract import allow_header, error_headers
+from stream_core.protocol.realtime import RealtimeDialect
+from stream_core.protocol.session_init import bearer
 
 # By path; a client that offers no subprotocol speaks the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from fargate_handler.orchestrator.whole_request import WholeRequest, asked_by
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.agents import Agent, Agents
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.limits import Limits
-from stream_core.message_kind import CHAT, MessageKind
-from stream_core.message_terms import MessageTerms
+from stream_core.log.conversation import Turn
+from stream_core.policy.agents import Agent, Agents, MessageTerms
+from stream_core.policy.channel import CHAT, Channel, MessageKind
+from stream_core.policy.limits import Limits
 
 
 class AgentRequests:

@@ -6,11 +6,10 @@ import asyncio
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
-from stream_core.channel import Channel
-from stream_core.conversation import Conversation
-from stream_core.errors import RateLimited
-from stream_core.limits import Limits
-from stream_core.message_kind import CHAT, MessageKind
+from stream_core.log.conversation import Conversation
+from stream_core.policy.channel import CHAT, Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited
 
 
 class Conversations:

@@ -12,15 +12,14 @@ from fargate_handler.orchestrator.succession import Inheritance
 from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.errors import NotFound, RateLimited
-from stream_core.limits import Limits
-from stream_core.message_kind import MessageKind
-from stream_core.message_terms import MessageTerms
-from stream_core.response_stream import ResponseStream
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.log.conversation import Turn
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.agents import MessageTerms
+from stream_core.policy.channel import Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import NotFound, RateLimited
 
 
 class Dispatcher:

@@ -10,17 +10,16 @@ from contextlib import contextmanager
 from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.following import Diverged, Following
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.lease_view import LeaseView
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
 from fargate_handler.orchestrator.responses import Responses
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.errors import Overloaded
-from stream_core.limits import Limits
-from stream_core.peer_log import PeerLog, PeerResponse, PeerUnreachable
-from stream_core.response_state import ResponseState
-from stream_core.response_store import ResponseHead, ResponseStore, StoreUnavailable
-from stream_core.response_stream import ResponseStream
+from stream_core.log.peer_log import PeerLog, PeerResponse, PeerUnreachable
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import ResponseHead, ResponseStore, StoreUnavailable
+from stream_core.protocol.errors import Overloaded
 
 _logger = logging.getLogger(__name__)
 

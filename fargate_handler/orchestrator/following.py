@@ -7,16 +7,21 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.lease_view import LeaseView
-from stream_core.channel import Channel
-from stream_core.limits import Limits
-from stream_core.messages import ResponseCompleted, ResponseDelta, ResponseFailed, Usage
-from stream_core.peer_log import PeerEvent, PeerLog, PeerResponse, PeerUnreachable
-from stream_core.response_log import LogEntry, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Ending, ResponseHead, ResponseStore, StoredEntries, StoreUnavailable, TaskLease
-from stream_core.response_stream import ResponseStream
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from stream_core.log.peer_log import PeerEvent, PeerLog, PeerResponse, PeerUnreachable
+from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import (
+    Ending,
+    ResponseHead,
+    ResponseStore,
+    StoredEntries,
+    StoreUnavailable,
+    TaskLease,
+)
+from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, ResponseFailed, Usage
 
 _logger = logging.getLogger(__name__)
 

@@ -8,12 +8,14 @@ import random
 from collections.abc import Callable
 
 from fargate_handler.background import Background
-from fargate_handler.orchestrator.model_watch import ModelWatch
-from fargate_handler.orchestrator.replacing_sink import ReplacingSink
+from fargate_handler.orchestrator.attempt import ModelWatch, ReplacingSink
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.errors import (
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.log.response_stream import ResponseFull, ResponseStream
+from stream_core.policy.channel import MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
@@ -23,9 +25,6 @@ from stream_core.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from stream_core.limits import Limits
-from stream_core.message_kind import MessageKind
-from stream_core.response_stream import ResponseFull, ResponseStream
 
 _logger = logging.getLogger(__name__)
 

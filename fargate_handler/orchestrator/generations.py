@@ -8,11 +8,11 @@ from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.fair_queue import FairQueue
 from fargate_handler.orchestrator.generation import Generation
-from stream_core import metric_catalogue as catalogue
-from stream_core.errors import EvenflowError, is_refusal
-from stream_core.limits import Limits
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import EvenflowError, is_refusal
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stream_core.errors import Overloaded
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import Overloaded
 
 _RETRY_AFTER_MS = 1_000
 # Of what Python makes of JSON, beside its text: measured, lists and objects with one member are the worst.

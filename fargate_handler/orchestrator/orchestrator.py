@@ -9,17 +9,17 @@ from typing import NamedTuple
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
-from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
+from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.orchestrator.workload import Workload
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.conversation import Conversation
-from stream_core.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
-from stream_core.session_store import NotAccepted
+from stream_core.log.conversation import Conversation
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.ports.session_store import NotAccepted
+from stream_core.protocol.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded
 
 # How often another task may be quicker before a client is asked to try again.
 _TRIES = 3

@@ -10,14 +10,14 @@ from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
-from stream_core import metric_catalogue as catalogue
-from stream_core.conversation import REMEMBERED
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.limits import Limits
-from stream_core.response_log import LogEntry
-from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
-from stream_core.response_stream import ResponseStream
-from stream_core.session_store import SessionStore
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.log.conversation import REMEMBERED
+from stream_core.log.response_log import LogEntry
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
+from stream_core.ports.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
 

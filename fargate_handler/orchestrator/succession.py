@@ -10,18 +10,15 @@ from dataclasses import dataclass
 
 from fargate_handler.background import Background
 from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.kept_texts import KeptTexts
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.lease_view import LeaseView
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
-from stream_core.delivery_clock import DeliveryClock
-from stream_core.errors import InternalError, RateLimited
-from stream_core.limits import Limits
-from stream_core.response_log import Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import (
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.message_ledger import KeptTexts
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.log.response_log import ResponseState, Restart
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
+from stream_core.ports.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -31,7 +28,8 @@ from stream_core.response_store import (
     StoredEntries,
     StoreUnavailable,
 )
-from stream_core.session_store import LedgerEntry, SessionStore, StoredConversation
+from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
+from stream_core.protocol.errors import InternalError, RateLimited
 
 _logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Messages that bring their whole conversation, and say how the model should answer it."""
+"""A client's message as an event, and as all that the model is asked."""
 
 from __future__ import annotations
 
@@ -9,11 +9,42 @@ from typing import Any, Self
 import orjson
 
 from fargate_handler.token_sources.port import Caller, ModelOptions
-from stream_core.channel import Channel
-from stream_core.conversation import ToolCall, Turn, text_of_parts
-from stream_core.marked_text import has_marks
-from stream_core.message_kind import MessageKind
-from stream_core.response_log import LogEntry, slice_of
+from stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from stream_core.log.marked_text import has_marks
+from stream_core.log.response_log import LogEntry, slice_of
+from stream_core.policy.agents import NO_TERMS, MessageTerms
+from stream_core.policy.channel import CHAT, Channel, MessageKind
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.messages import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class IngestEvent:
+    """A message with its causal header (`message_id`, `previous_message_id`).
+
+    `replaces`: the message before it that it is another try at.
+    """
+
+    channel: Channel
+    message_id: str
+    previous_message_id: str | None
+    text: str
+    replaces: str | None = None
+    kind: MessageKind = CHAT
+    terms: MessageTerms = NO_TERMS
+
+    @classmethod
+    def of_chat(cls, claims: SessionClaims, message: ChatMessage) -> Self:
+        """What a session's client sent, over whichever transport."""
+        return cls(
+            claims.channel,
+            message.message_id,
+            message.previous_message_id,
+            message.payload.text,
+            replaces=message.replaces,
+            terms=message.payload.terms(claims.user),
+        )
+
 
 AGENT = "openai/chat"
 """The agent of their channels."""

@@ -12,13 +12,12 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.responses import Responses
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.conversation import REMEMBERED, Conversation
-from stream_core.errors import Overloaded, RateLimited
-from stream_core.limits import Limits
-from stream_core.message_kind import CHAT, MessageKind
-from stream_core.response_stream import ResponseStream
+from stream_core.log.conversation import REMEMBERED, Conversation
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import CHAT, Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import Overloaded, RateLimited
 
 
 class Workload:

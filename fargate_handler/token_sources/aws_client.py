@@ -18,7 +18,7 @@ from botocore.parsers import ResponseParserError
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, failure_of, unreadable_event
 from fargate_handler.token_sources.model_connection import abort_connection
 from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.errors import EvenflowError
+from stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from botocore.parsers import ResponseParserError
 
 from fargate_handler.token_sources.openai_failures import told_in
 from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from stream_core.errors import (
+from stream_core.protocol.errors import (
     EvenflowError,
     InvalidRequest,
     ModelRefused,

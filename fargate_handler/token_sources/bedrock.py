@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
-from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
-from fargate_handler.token_sources.bedrock_answer_tool import AnswerTool
+from fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
 from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
 from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink

@@ -8,7 +8,7 @@ from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import TokenSource
-from stream_core.delivery_clock import DeliveryClock
+from stream_core.delivery.delivery_clock import DeliveryClock
 
 
 def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
@@ -24,7 +24,7 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             continues=settings.model_continues,
         )
     if settings.model == "grpc":
-        from fargate_handler.token_sources.grpc_worker import GrpcWorkers
+        from fargate_handler.inference.worker_source import GrpcWorkers
 
         return GrpcWorkers(settings.workers, settings)
     if settings.model == "bedrock":

@@ -6,7 +6,7 @@ import secrets
 from typing import Any, get_args
 
 from fargate_handler.token_sources.port import ModelEnd
-from stream_core.marked_text import ASIDES, MarkedTextWriter
+from stream_core.log.marked_text import ASIDES, MarkedTextWriter
 
 _ENDS = get_args(ModelEnd)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 
 from fargate_handler.token_sources.port import ModelRequest, TokenSink
-from stream_core.message_terms import metadata_header
+from stream_core.policy.agents import metadata_header
 
 # Everything printable but what marks an escape; a line's end, and what is no ASCII, is escaped.
 _AS_IT_IS = string.punctuation.replace("%", "") + " "

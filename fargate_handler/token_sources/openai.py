@@ -16,8 +16,8 @@ from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.stream_decoders import SseDecoder
-from stream_core.conversation import Turn
-from stream_core.errors import UpstreamFailed
+from stream_core.log.conversation import Turn
+from stream_core.protocol.errors import UpstreamFailed
 
 _MOST_ERROR_BYTES = 65_536
 _ERROR_SECONDS = 5.0

@@ -9,8 +9,8 @@ import orjson
 from fargate_handler.token_sources.marked_answer import MarkedAnswer, asides, text_of
 from fargate_handler.token_sources.openai_failures import failed_in_stream
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
-from stream_core.errors import UpstreamFailed
-from stream_core.messages import Usage
+from stream_core.protocol.errors import UpstreamFailed
+from stream_core.protocol.messages import Usage
 
 DONE = b"[DONE]"
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, get_args
 import orjson
 
 from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from stream_core.error_body import ErrorType
-from stream_core.errors import (
+from stream_core.protocol.errors import (
     EvenflowError,
     InvalidRequest,
     ModelRefused,
@@ -22,6 +21,7 @@ from stream_core.errors import (
     UpstreamFailed,
     UpstreamRejected,
 )
+from stream_core.protocol.http_contract import ErrorType
 
 _logger = logging.getLogger(__name__)
 

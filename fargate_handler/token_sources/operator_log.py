@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from stream_core.errors import UpstreamRejected
+from stream_core.protocol.errors import UpstreamRejected
 
 _EVERY_SECONDS = 60.0
 _MOST_LINES = 32

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
-from stream_core.conversation import Turn
-from stream_core.messages import Usage
+from stream_core.log.conversation import Turn
+from stream_core.protocol.messages import Usage
 
 ModelEnd = Literal["stop", "length", "tool_calls", "content_filter"]
 """Why a model ends by itself."""
@@ -73,7 +73,7 @@ class ModelRequest:
 
     `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, without
     marks in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
-    `marked`: the answer is marked text (`stream_core.marked_text`), with all that the model gives; else the text alone.
+    `marked`: the answer is marked text (`stream_core.log.marked_text`), with all that the model gives; else the text alone.
     `model` is its name at the model's server; empty for the one that the source was made for.
     """
 
@@ -97,7 +97,7 @@ class ModelFinish:
 
 
 class TokenSink(Protocol):
-    """Where tokens go (`stream_core.response_stream.ResponseStream`)."""
+    """Where tokens go (`stream_core.log.response_stream.ResponseStream`)."""
 
     def push(self, token: str) -> None:
         """Take a token at once. What it raises means that no more are wanted: let it pass."""

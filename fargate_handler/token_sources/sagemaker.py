@@ -19,7 +19,7 @@ from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
-from stream_core.conversation import Turn
+from stream_core.log.conversation import Turn
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials and their permission "

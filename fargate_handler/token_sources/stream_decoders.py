@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.errors import UpstreamFailed
+from stream_core.protocol.errors import UpstreamFailed
 
 _MOST_BYTES = 1_048_576
 

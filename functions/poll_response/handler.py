@@ -14,14 +14,14 @@ from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
 from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
 from functions.poll_response.long_poll import LongPoll, PollResult
-from functions.poll_response.settings import PollResponseSettings
 from functions.poll_response.stored_responses import StoredResponses
-from stream_aws.signing_keys import parse_signing_keys
-from stream_core.http_contract import whole_number
-from stream_core.long_poll import DEFAULT_TIMEOUT_MS
-from stream_core.metric_catalogue import POLL_COUNT, POLL_LATENCY
-from stream_core.session_init import bearer
-from stream_core.session_token import SessionTokens
+from functions.settings import PollResponseSettings
+from stream_aws.keys import parse_signing_keys
+from stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.http_contract import whole_number
+from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from stream_core.protocol.session_init import bearer
 
 logger = Logger()
 tracer = Tracer()

@@ -1,4 +1,4 @@
-"""One long-poll: look at the buffer until the rules of `stream_core.long_poll` say that it answers."""
+"""One long-poll: look at the buffer until the rules of `stream_core.protocol.long_poll` say that it answers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from functions.poll_response.stored_responses import StoredResponses
-from stream_core.long_poll import Polled, PollPatience, check_from_index
-from stream_core.response_log import LogSlice, Restart, slice_of
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, ResponseHead, StoredEntries, gapless
-from stream_core.resume_point import EVERYTHING
+from stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, Restart, slice_of
+from stream_core.ports.response_store import Chunk, Ending, ResponseHead, StoredEntries, gapless
+from stream_core.protocol.long_poll import Polled, PollPatience, check_from_index
 
 # How long a delta or an end may wait to be seen, on average half of it. A look costs a read unit.
 _LOOK_SECONDS = 0.08
@@ -53,7 +51,7 @@ class LongPoll:
         response_id, channel: which response, and whose it must be.
         from_index: the first entry that the reader wants.
         epoch: the newest owner of the response that the reader was told of, 1 when it doesn't say. Where a later one began
-            before `from_index`, the reader begins again; see `stream_core.resume_point`.
+            before `from_index`, the reader begins again; see `stream_core.log.response_log`.
         patience: seconds.
         wall_time: seconds since the epoch, as are the times in the buffer.
         sleep: waits for so many seconds.

@@ -8,8 +8,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.aws_client import aws_client
-from functions.rotate_signing_keys.rotating_secret import RotatingSecret
-from functions.rotate_signing_keys.rotation import RotationRefused
+from functions.rotate_signing_keys.rotation import RotatingSecret, RotationRefused
 
 logger = Logger()
 

@@ -1,17 +1,92 @@
-"""The order of the signing keys, and how one rotation changes it.
-
-The secret holds `[current, previous, next]`: `current` signs, all three verify. A rotation makes it
-`[next, current, fresh]`. So a key signs only after it has been known to everybody for a whole rotation period, and goes
-on verifying for a whole period after its last signature: whoever reads the secret somewhat late issues and accepts the
-same tokens, as long as that lateness and a token's life together are shorter than a period.
-"""
+"""One step of the rotation of the signing keys, and the secret that it changes."""
 
 from __future__ import annotations
 
+import json
+import secrets
 import time
+from typing import Any
 
-from stream_core.channel import Channel
-from stream_core.session_token import SessionTokens
+from stream_aws.keys import parse_signing_keys
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
+
+_CURRENT, _PENDING = "AWSCURRENT", "AWSPENDING"
+
+
+class RotatingSecret:
+    """The secret, and the version that this rotation makes.
+
+    Args:
+        client: a Secrets Manager client of boto3.
+        version: the rotation's `ClientRequestToken`, which is the new version's id.
+    """
+
+    def __init__(self, client: Any, secret_id: str, version: str) -> None:
+        self._client = client
+        self._secret_id = secret_id
+        self._version = version
+
+    def is_current(self) -> bool:
+        """Whether the rotation is over already.
+
+        Raises:
+            RotationRefused: it is not this secret's rotation, or another one has taken its place.
+        """
+        described = self._client.describe_secret(SecretId=self._secret_id)
+        if not described.get("RotationEnabled"):
+            raise RotationRefused("rotation is not enabled for this secret; nothing was changed")
+        stages = described["VersionIdsToStages"].get(self._version, [])
+        if _CURRENT not in stages and _PENDING not in stages:
+            raise RotationRefused("the version is not the pending one of this secret; nothing was changed")
+        return _CURRENT in stages
+
+    def create(self) -> None:
+        """Make the new version, unless it is there: a second one would have another fresh key.
+
+        Raises:
+            KeysUnreadable, RotationRefused: see `parse_signing_keys` and `rotated`.
+        """
+        try:
+            self._pending()
+        except self._client.exceptions.ResourceNotFoundException:
+            current = {kid: key.decode() for kid, key in parse_signing_keys(self._current()).items()}
+            keys = rotated(current, f"k{secrets.token_hex(8)}", secrets.token_urlsafe(48))
+            self._client.put_secret_value(
+                SecretId=self._secret_id,
+                ClientRequestToken=self._version,
+                SecretString=json.dumps(keys),
+                VersionStages=[_PENDING],
+            )
+
+    def test(self) -> None:
+        """Issue and verify tokens across the new version and the current one.
+
+        Raises:
+            KeysUnreadable, AuthenticationFailed: the new version would log somebody out; the current one stays.
+        """
+        check_tokens(parse_signing_keys(self._pending()), parse_signing_keys(self._current()))
+
+    def finish(self) -> None:
+        """Make the new version the current one; Secrets Manager keeps the old one as AWSPREVIOUS."""
+        current = self._client.get_secret_value(SecretId=self._secret_id, VersionStage=_CURRENT)
+        self._client.update_secret_version_stage(
+            SecretId=self._secret_id,
+            VersionStage=_CURRENT,
+            MoveToVersionId=self._version,
+            RemoveFromVersionId=current["VersionId"],
+        )
+
+    def _current(self) -> str:
+        return self._value(VersionStage=_CURRENT)
+
+    def _pending(self) -> str:
+        return self._value(VersionId=self._version, VersionStage=_PENDING)
+
+    def _value(self, **version: str) -> str:
+        value: str = self._client.get_secret_value(SecretId=self._secret_id, **version)["SecretString"]
+        return value
+
 
 _MOST_KEYS = 3
 _TOKEN_SECONDS = 60

@@ -12,17 +12,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
-from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
-from functions.session_init.public_address import public_address
+from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer, public_address
 from functions.session_init.session_table import SessionTable
-from functions.session_init.settings import SessionInitSettings
-from stream_aws.signing_keys import parse_signing_keys
-from stream_aws.tenant_keys import parse_tenant_keys
-from stream_core.agents import Agents
-from stream_core.channel import Channel
-from stream_core.messages import SESSION_REQUEST, parse
-from stream_core.session_init import bearer, open_session
-from stream_core.session_token import SessionTokens
+from functions.settings import SessionInitSettings
+from stream_aws.keys import parse_signing_keys, parse_tenant_keys
+from stream_core.policy.agents import Agents
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.messages import SESSION_REQUEST, parse
+from stream_core.protocol.session_init import bearer, open_session
 
 logger = Logger()
 tracer = Tracer()

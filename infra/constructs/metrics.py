@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from infra.settings import EnvironmentSettings
-from stream_core.metric_catalogue import Metric
+from stream_core.metrics.metric_catalogue import Metric
 
 METRIC_NAMESPACE = "Evenflow"
 MINUTE = Duration.minutes(1)

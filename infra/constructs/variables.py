@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from infra.settings import EnvironmentSettings, told_of
-from stream_core.agents import agents_as_json
-from stream_core.limits import Limits
+from stream_core.policy.agents import agents_as_json
+from stream_core.policy.limits import Limits
 
 
 def limit_variables(limits: Limits, *always: str) -> dict[str, str]:

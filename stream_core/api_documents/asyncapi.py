@@ -5,10 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from stream_core.api_documents.client_limits import client_limits
-from stream_core.api_documents.component_schemas import Model, component_schemas, first_line, frame_name, reference
+from stream_core.api_documents.component_schemas import (
+    Model,
+    client_limits,
+    component_schemas,
+    first_line,
+    frame_name,
+    reference,
+)
 from stream_core.api_documents.websocket_endpoints import WEBSOCKETS, WebSocketEndpoint
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 
 _SECURITY_SCHEMES = {
     "session": {

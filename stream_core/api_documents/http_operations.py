@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from stream_core import routes
 from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.completion_bodies import Completion, CompletionChunk, CompletionRequest, ModelList, ModelObject
-from stream_core.error_body import ErrorBody
-from stream_core.http_bodies import Health, MessageAccepted, PollAnswer, ResponseStatus, SessionOpened
-from stream_core.http_contract import CHUNK_ID_PATTERN, EVENT_ID_PATTERN
-from stream_core.long_poll import DEFAULT_TIMEOUT_MS
-from stream_core.messages import (
+from stream_core.protocol import routes
+from stream_core.protocol.completion_bodies import (
+    Completion,
+    CompletionChunk,
+    CompletionRequest,
+    ModelList,
+    ModelObject,
+)
+from stream_core.protocol.http_bodies import Health, MessageAccepted, PollAnswer, ResponseStatus, SessionOpened
+from stream_core.protocol.http_contract import CHUNK_ID_PATTERN, EVENT_ID_PATTERN, ErrorBody
+from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from stream_core.protocol.messages import (
     PostedMessage,
     ResponseCompleted,
     ResponseDelta,
@@ -18,7 +23,7 @@ from stream_core.messages import (
     ResponseRestarted,
     SessionRequest,
 )
-from stream_core.routes import Route
+from stream_core.protocol.routes import Route
 
 _ANY = {400: ("bad_request",), 500: ("internal_error",), 503: ("node_full",)}
 _BODY = {400: ("invalid_json", "invalid_field"), 413: ("message_too_large",), 417: ("bad_request",)}

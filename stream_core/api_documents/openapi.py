@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from stream_core.api_documents.client_limits import client_limits
-from stream_core.api_documents.component_schemas import Model, component_schemas, frame_name, reference
+from stream_core.api_documents.component_schemas import Model, client_limits, component_schemas, frame_name, reference
 from stream_core.api_documents.http_operations import OPERATIONS, RECEIVED, SENT
 from stream_core.api_documents.operation import Answer, Operation, Parameter
-from stream_core.error_body import ErrorBody
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
+from stream_core.protocol.http_contract import ErrorBody
 
 _TEXT = {"type": "string"}
 _LAST_CHUNK = {"type": "object", "required": ["data"], "properties": {"data": {"const": "[DONE]"}}}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stream_core.api_documents.component_schemas import Model
-from stream_core.routes import Route
+from stream_core.protocol.routes import Route
 
 Codes = Mapping[int, tuple[str, ...]]
 """Status → the error codes that come with it."""

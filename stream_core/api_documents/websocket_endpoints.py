@@ -1,7 +1,7 @@
 """Every WebSocket that clients may open: the one place where one is added to the AsyncAPI document.
 
-A frame belongs to the union of its direction in `stream_core.messages` or `stream_core.realtime`, and is in the document
-with that.
+A frame that joins the union of its direction, in `stream_core.protocol.messages` or
+`stream_core.protocol.realtime`, is in the document.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from stream_core import routes
 from stream_core.api_documents.component_schemas import Model
-from stream_core.close_frame import CloseCode
-from stream_core.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
-from stream_core.realtime import RealtimeClientMessage, RealtimeServerMessage
-from stream_core.subprotocols import COMPACT, REALTIME, V1
+from stream_core.protocol import routes
+from stream_core.protocol.dialect import COMPACT, REALTIME, V1
+from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
+from stream_core.protocol.realtime import RealtimeClientMessage, RealtimeServerMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from stream_core.errors import UpstreamFailed
-from stream_core.response_log import Cursor, ResponseLog, slice_of
-from stream_core.resume_point import ResumePoint
+from stream_core.log.response_log import Cursor, ResponseLog, ResumePoint, slice_of
+from stream_core.protocol.errors import UpstreamFailed
 
 
 class AppendedText:

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from stream_core.errors import EvenflowError, UpstreamFailed
-from stream_core.marked_text import AnswerPart, CallPart, NotMarked
-from stream_core.marked_text_reader import MarkedTextReader
-from stream_core.messages import Usage
-from stream_core.response_stream import ResponseStream
+from stream_core.log.marked_text import AnswerPart, CallPart, NotMarked
+from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, UpstreamFailed
+from stream_core.protocol.messages import Usage
 
 DONE = b"data: [DONE]\n\n"
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from stream_core.encoders.port import event_id
-from stream_core.errors import EvenflowError
-from stream_core.response_log import Cursor, Restart
-from stream_core.response_stream import ResponseStream
-from stream_core.restart_frame import restart_frame
-from stream_core.resume_point import EVERYTHING, ResumePoint
-from stream_core.subprotocols import V1Encoder
-from stream_core.terminal_frame import terminal_frame
+from stream_core.log.response_log import EVERYTHING, Cursor, Restart, ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.dialect import V1Encoder
+from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.protocol.errors import EvenflowError
 
 _DELTA = "chat.response.delta"
 

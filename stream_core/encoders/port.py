@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Protocol
 
-from stream_core.errors import EvenflowError, InvalidRequest
-from stream_core.http_contract import EVENT_ID_PATTERN
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import ResumePoint
+from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, InvalidRequest
+from stream_core.protocol.http_contract import EVENT_ID_PATTERN
 
 LAST_EVENT_ID = "Last-Event-ID"
 _EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)

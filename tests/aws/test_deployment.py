@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from botocore.exceptions import ClientError
 
-from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
+from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from stream_aws.s3_large_texts import PREFIX
 from tests.aws.emulator_gaps import as_json, find_gaps, reviewed_gaps
 from tests.aws.refused_resources import REFUSED_TYPES

@@ -11,14 +11,14 @@ from infra.constructs.data import buckets as request_bucket
 from infra.constructs.data import tables as declared
 from stream_aws import s3_large_texts
 from stream_aws import tables as written
+from stream_aws.keys import SHORTEST_SIGNING_KEY
 from stream_aws.redrive import NAMES
-from stream_aws.signing_keys import SHORTEST_SIGNING_KEY
 from stream_aws.tables import TableKeys
-from stream_core.agents import Agents, built_in_agents
-from stream_core.errors import AuthenticationFailed
-from stream_core.messages import SessionRequest
-from stream_core.session_init import open_session
-from stream_core.session_token import SessionTokens
+from stream_core.policy.agents import Agents, built_in_agents
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.errors import AuthenticationFailed
+from stream_core.protocol.messages import SessionRequest
+from stream_core.protocol.session_init import open_session
 from tests.infrastructure.synthesis import Synthesis
 
 

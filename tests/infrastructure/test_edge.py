@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stream_core.page_policy import page_policy
-from stream_core.routes import Origin, edge_patterns
+from stream_core.policy.allowed_origins import page_policy
+from stream_core.protocol.routes import Origin, edge_patterns
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 # Ids of policies that AWS manages.

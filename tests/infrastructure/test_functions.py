@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.poll_response.settings import PollResponseSettings
-from functions.session_init.settings import SessionInitSettings
+from functions.settings import PollResponseSettings, SessionInitSettings
 from tests.infrastructure.synthesis import Synthesis
 
 _NAMES = ("session_init", "poll_response", "rotate_signing_keys")

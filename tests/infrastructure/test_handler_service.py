@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fargate_handler import deactivation
+from fargate_handler import scale_in_protection
 from fargate_handler.gateway import cookies
 from fargate_handler.public_models import parse_models
 from fargate_handler.settings import HandlerSettings
-from stream_core.agents import agents_from_json
-from stream_core.limits import Limits
-from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.policy.agents import agents_from_json
+from stream_core.policy.limits import Limits
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -78,7 +78,7 @@ def test_leaving_has_time(synthesis: Synthesis) -> None:
     assert drain + 5 + 1 + 3 < _container(synthesis)["StopTimeout"] == 120
     for group in _target_groups(synthesis).values():
         delay = _attributes(group, "TargetGroupAttributes")["deregistration_delay.timeout_seconds"]
-        assert deactivation._LOOK_SECONDS[1] + drain < int(delay) == 120
+        assert scale_in_protection._DEACTIVATION_LOOK_SECONDS[1] + drain < int(delay) == 120
 
 
 def test_the_load_balancer_is_internal_and_waits_longer_than_a_heartbeat(synthesis: Synthesis) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from infra.environments import environment
 from infra.settings import AlarmSettings, EnvironmentSettings
-from stream_core.metric_catalogue import CATALOGUE, Metric, Statistic
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, Statistic
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
 from tests.integration.alarm_evaluation import is_raised

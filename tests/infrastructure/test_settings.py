@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
 from infra.settings import US_EAST_1, EnvironmentSettings
-from stream_core.limits import Limits
-from stream_core.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.policy.limits import Limits
 
 
 def _changed(path: str, value: object) -> EnvironmentSettings:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.settings import HandlerSettings
-from fargate_handler.token_sources.worker_addresses import split_address
 from infra.announce import announcement
 from infra.constructs.inference.model_access import ModelAccess
 from infra.costs import HOURS_PER_MONTH, Traffic, costs
 from infra.quotas import quotas
 from infra.settings import WorkerServiceSettings
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

@@ -20,12 +20,12 @@ from botocore.loaders import JSONFileLoader
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
 from fargate_handler.chosen_adapters import open_adapters
-from fargate_handler.deactivation import deactivated
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
+from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, load_settings
-from stream_core.delivery_clock import SLOT_SECONDS
+from stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0

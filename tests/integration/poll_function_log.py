@@ -6,9 +6,8 @@ from contextlib import redirect_stdout
 from io import StringIO
 
 from functions.poll_response.long_poll import PollResult
-from stream_core.long_poll import Polled
-from stream_core.response_log import LogSlice
-from stream_core.response_state import ResponseState
+from stream_core.log.response_log import LogSlice, ResponseState
+from stream_core.protocol.long_poll import Polled
 from tests.integration.aws_emulator import REGION
 from tests.integration.lambda_function import LambdaFunction
 

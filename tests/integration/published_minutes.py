@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from fargate_handler.metrics import Metrics
-from stream_aws.cloudwatch_publisher import CloudWatchPublisher
-from stream_core import metric_catalogue as catalogue
-from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
-from stream_core.metric_snapshot import MetricSnapshot
+from stream_aws.metric_publication import CloudWatchPublisher
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_snapshot import MetricSnapshot
 from tests.infrastructure.metric_math import Series
 from tests.integration.alarm_evaluation import Selection, is_raised, selections
 from tests.integration.embedded_metric_format import put_metric_data_requests

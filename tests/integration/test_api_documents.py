@@ -21,9 +21,9 @@ from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.http_operations import OPERATIONS
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.api_documents.websocket_endpoints import CLOSE_CODES
-from stream_core.close_frame import CloseCode
-from stream_core.error_body import ErrorType
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
+from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.http_contract import ErrorType
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer

@@ -12,10 +12,9 @@ import pytest
 from aiobotocore.session import get_session
 
 from fargate_handler.metrics import Metrics
-from stream_aws.cloudwatch_publisher import CLIENT_CONFIG, CloudWatchPublisher
-from stream_aws.metric_publication import MetricPublication
-from stream_core import metric_catalogue as catalogue
-from stream_core.metric_catalogue import CATALOGUE, MetricKind
+from stream_aws.metric_publication import CLIENT_CONFIG, CloudWatchPublisher, MetricPublication
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
 from tests.integration.monitoring_server import MonitoringServer, monitoring_server
 from tests.integration.server_process import free_port
 

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from stream_core.limits import Limits
-from stream_core.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
+from stream_core.policy.limits import Limits
+from stream_core.policy.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.raw_websocket import RawWebSocket, text_frame

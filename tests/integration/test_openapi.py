@@ -14,7 +14,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.failures import FailureGroup
 
 from stream_core.api_documents.openapi import openapi_document
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 from tests.integration.chat_client import chat_message, demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.openai.tools import TOOLS

@@ -12,13 +12,12 @@ from aiobotocore.session import AioSession
 
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from stream_aws.signing_keys import parse_signing_keys
-from stream_core.channel import Channel
-from stream_core.response_log import LogEntry, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, Lease
-from stream_core.session_store import LedgerEntry
-from stream_core.session_token import SessionTokens
+from stream_aws.keys import parse_signing_keys
+from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
+from stream_core.ports.response_store import Chunk, Ending, Lease
+from stream_core.ports.session_store import LedgerEntry
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer

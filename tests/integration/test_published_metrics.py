@@ -18,14 +18,14 @@ from aiobotocore.session import get_session
 from fargate_handler.adapters import memory_stores
 from fargate_handler.membership import Membership
 from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
-from stream_aws.cloudwatch_publisher import cloudwatch_unit
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.limits import Limits
-from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_aws.metric_publication import cloudwatch_unit
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
 from tests.integration.alarm_evaluation import Selection, selections
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator

@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 from tests.integration.chat_client import ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.local_server import LocalServer

@@ -12,8 +12,7 @@ from aiohttp import web
 from botocore.exceptions import ClientError
 
 from fargate_handler.scale_in_protection import ScaleInProtection
-from stream_aws.ecs_task import CLIENT_CONFIG, EcsTask
-from stream_aws.task_protection import ProtectionUnchanged, TaskProtection
+from stream_aws.ecs_task import CLIENT_CONFIG, EcsTask, ProtectionUnchanged, TaskProtection
 from tests.integration.aws_emulator import REGION
 from tests.integration.ecs_agent import DEPLOYMENT, HOST, EcsAgent, deployment, ecs_agent
 

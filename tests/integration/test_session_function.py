@@ -18,8 +18,8 @@ import jwt
 import pytest
 
 from functions.cached_secret import MAX_AGE_SECONDS
-from stream_core.channel import Channel
-from stream_core.session_token import SessionTokens
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call
 from tests.integration.conftest import Serve

@@ -13,7 +13,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
-from stream_core.response_store import Chunk, ResponseHead
+from stream_core.ports.response_store import Chunk, ResponseHead
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo

@@ -8,8 +8,8 @@ from enum import Enum, auto
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk
+from stream_core.log.response_log import ResponseState
+from stream_core.ports.response_store import Chunk
 from tests.response_model.implementations import Implementation, InMemory
 from tests.response_model.members import Copy
 from tests.response_model.system import BEGAN_AT, LEASE_SECONDS, System, one_of

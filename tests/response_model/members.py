@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_core.response_log import Cursor, LogEntry, ResponseLog, Restart
-from stream_core.response_store import Lease, StoredEntries
-from stream_core.resume_point import EVERYTHING, resume_point
+from stream_core.log.response_log import EVERYTHING, Cursor, LogEntry, ResponseLog, Restart, resume_point
+from stream_core.ports.response_store import Lease, StoredEntries
 from tests.response_model.implementations import Stores
 from tests.unit.recording_reader import AssembledText, standing_text
 

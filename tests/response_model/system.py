@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import pytest
 
-from stream_core.channel import Channel
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoredEntries, TaskLease
-from stream_core.session_store import LedgerEntry
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.channel import Channel
+from stream_core.ports.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoredEntries, TaskLease
+from stream_core.ports.session_store import LedgerEntry
 from tests.response_model.implementations import Implementation, Stores
 from tests.response_model.members import Client, Copy, Task
 from tests.response_model.truth import Answer, Leases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
 from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_core.response_log import Cursor, ResponseLog, Restart
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_log import Cursor, ResponseLog, Restart
+from stream_core.log.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

@@ -21,14 +21,14 @@ MAY_IMPORT = {
     "functions": ("functions", "stream_core", "stream_aws"),
     "infra": (
         "infra",
-        "stream_core.agents",
-        "stream_core.channel.NAME_PATTERN",
-        "stream_core.allowed_origins",
-        "stream_core.limits",
-        "stream_core.memory_bound",
-        "stream_core.metric_catalogue",
-        "stream_core.page_policy",
-        "stream_core.routes",
+        "stream_core.policy.agents",
+        "stream_core.policy.channel.NAME_PATTERN",
+        "stream_core.policy.allowed_origins",
+        "stream_core.policy.limits",
+        "stream_core.policy.memory_bound",
+        "stream_core.metrics.metric_catalogue",
+        "stream_core.policy.allowed_origins",
+        "stream_core.protocol.routes",
     ),
 }
 # No sockets, no clock of its own, no AWS: time is always an argument.

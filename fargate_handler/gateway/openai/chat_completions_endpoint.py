@@ -22,10 +22,10 @@ from fargate_handler.gateway.resumption import resume
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.errors import EvenflowError, Gone, InvalidRequest, is_worth_repeating
-from stream_core.http_contract import whole_number
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import EVERYTHING
+from stream_core.log.response_log import EVERYTHING
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, Gone, InvalidRequest, is_worth_repeating
+from stream_core.protocol.http_contract import whole_number
 
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"

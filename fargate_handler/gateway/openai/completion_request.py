@@ -8,10 +8,10 @@ from typing import Any
 from fargate_handler.gateway.openai.request_messages import check_calls_answered, check_json, tool_options, turn_of
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.completion_bodies import COMPLETION_REQUEST, CompletionRequest
-from stream_core.errors import InvalidRequest
-from stream_core.message_terms import MessageTerms
-from stream_core.messages import parse
+from stream_core.policy.agents import MessageTerms
+from stream_core.protocol.completion_bodies import COMPLETION_REQUEST, CompletionRequest
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.messages import parse
 
 
 @dataclass(frozen=True, slots=True)

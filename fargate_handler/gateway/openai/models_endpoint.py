@@ -9,7 +9,7 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
 from fargate_handler.gateway.openai.submission import sender_of
-from stream_core.errors import NotFound
+from stream_core.protocol.errors import NotFound
 
 _OWNER = "evenflow"
 

@@ -1,11 +1,17 @@
-"""The calls of OpenAI's and Anthropic's APIs that aren't served here: what to use instead."""
+"""What of OpenAI's and Anthropic's APIs isn't served, and what to use instead."""
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
+import orjson
 from aiohttp import web
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.http_answers import error_answer, json_answer
-from stream_core.errors import NotFound
+from stream_core.protocol.errors import NotFound
+from stream_core.protocol.openai_realtime import CLOSE_CODE, CLOSE_REASON, SUBPROTOCOL, realtime_not_served
 
 _ADVICE = {
     "responses": (
@@ -38,3 +44,33 @@ async def not_served(request: web.Request) -> web.Response:
         # Anthropic's errors are ours in an object that says that it is one.
         return json_answer({"type": "error", **error.to_body()}, error.status)
     return error_answer(error)
+
+
+# Who doesn't answer the close frame is cut off after so long.
+_CLOSE_SECONDS = 5.0
+
+
+class RealtimeRefusal(WSListener):
+    """On the WebSocket port."""
+
+    __slots__ = ()
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        """Say it, and close."""
+        transport.send(WSMsgType.TEXT, orjson.dumps(realtime_not_served()))
+        transport.send_close(cast("WSCloseCode", CLOSE_CODE), CLOSE_REASON)
+        asyncio.get_running_loop().call_later(_CLOSE_SECONDS, transport.disconnect, False)
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        """The close frame is answered; nothing else is of interest."""
+        if frame.msg_type == WSMsgType.CLOSE:
+            transport.disconnect()
+
+
+async def refuse_realtime(request: web.Request) -> web.WebSocketResponse:
+    """On the HTTP port."""
+    websocket = web.WebSocketResponse(protocols=(SUBPROTOCOL,), timeout=_CLOSE_SECONDS)
+    await websocket.prepare(request)
+    await websocket.send_json(realtime_not_served())
+    await websocket.close(code=CLOSE_CODE, message=CLOSE_REASON.encode())
+    return websocket

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from stream_core.completion_bodies import ROLES, CompletionRequest, ContentPart, OfferedTool, RequestMessage
-from stream_core.conversation import ToolCall, Turn, text_of_parts
-from stream_core.errors import InvalidRequest
+from stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from stream_core.protocol.completion_bodies import ROLES, CompletionRequest, ContentPart, OfferedTool, RequestMessage
+from stream_core.protocol.errors import InvalidRequest
 
 # Of answers, and nothing that a model is told: clients send back the message that they were given.
 _OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})

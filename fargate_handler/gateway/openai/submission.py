@@ -14,17 +14,15 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
-from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
-from stream_core.channel import Channel
-from stream_core.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
-from stream_core.http_contract import body_too_large
-from stream_core.limits import Limits
-from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
-from stream_core.message_terms import MessageTerms
-from stream_core.response_stream import ResponseStream
-from stream_core.session_init import OPEN_TENANT, bearer
+from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, repeatable_channel, single_channel
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.agents import MessageTerms
+from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
+from stream_core.protocol.http_contract import body_too_large
+from stream_core.protocol.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _LONGEST_KEY = 255

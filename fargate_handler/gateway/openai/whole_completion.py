@@ -9,11 +9,11 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_stream import Deadline
 from fargate_handler.gateway.http_answers import VIA_HEADER, json_answer
 from fargate_handler.gateway.resumption import WakingReader, reading
-from stream_core.encoders.completion_ending import check_completed
+from stream_core.encoders.completion_chunks import check_completed
 from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.errors import EvenflowError
-from stream_core.http_contract import NEVER_CACHED
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.http_contract import NEVER_CACHED
 
 # White space before JSON is nothing to its readers.
 _STILL_HERE = b"\n"

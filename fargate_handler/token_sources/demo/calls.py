@@ -9,8 +9,8 @@ import orjson
 
 from fargate_handler.token_sources.demo.script import Script, demo_tokens, split_tokens
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.errors import ModelRefused
-from stream_core.marked_text import MarkedTextWriter
+from stream_core.log.marked_text import MarkedTextWriter
+from stream_core.protocol.errors import ModelRefused
 
 _ARGUMENT_TOKENS = 12
 

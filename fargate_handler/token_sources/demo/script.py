@@ -12,8 +12,8 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fargate_handler.token_sources.port import ModelEnd
-from stream_core.errors import ModelRefused, UpstreamFailed
-from stream_core.marked_text import MOST_CALLS
+from stream_core.log.marked_text import MOST_CALLS
+from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
 _VOCABULARY = (

@@ -10,8 +10,8 @@ from fargate_handler.token_sources.demo.calls import called_tools, calling
 from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import Script, answer_script, directed_script, is_directive
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.delivery_clock import SLOT_MS, DeliveryClock
-from stream_core.messages import Usage
+from stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
+from stream_core.protocol.messages import Usage
 
 _HELD_SLOTS = 5
 

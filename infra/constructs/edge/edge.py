@@ -17,7 +17,7 @@ from infra.acknowledge import acknowledge, acknowledge_warning
 from infra.constructs.edge.headers import module_headers, security_headers
 from infra.constructs.edge.web_client import WebClient
 from infra.settings import EnvironmentSettings
-from stream_core.routes import OPEN_SESSION, POLL, Origin, edge_patterns
+from stream_core.protocol.routes import OPEN_SESSION, POLL, Origin, edge_patterns
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
 # All that CloudFront may keep. Without a time of our own it repeats an error answer to GET for 10 s, to everybody and whatever

@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudfront as cloudfront
 from constructs import Construct
 
 from infra.settings import EnvironmentSettings
-from stream_core.page_policy import page_policy
+from stream_core.policy.allowed_origins import page_policy
 
 
 def module_headers(

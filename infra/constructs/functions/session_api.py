@@ -12,7 +12,7 @@ from constructs import Construct
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
 from infra.settings import EnvironmentSettings
-from stream_core.routes import OPEN_SESSION, POLL
+from stream_core.protocol.routes import OPEN_SESSION, POLL
 
 _ACCESS_LOG = {
     name: f"$context.{name}"

@@ -10,7 +10,7 @@ from constructs import Construct
 from infra.constructs.metrics import evenflow_metric, sudden_drop
 from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
 from infra.settings import EnvironmentSettings
-from stream_core.metric_catalogue import CATALOGUE, Alarm, Metric
+from stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric
 
 # A drop that takes several minutes never halves a minute: it is looked for a second time at this distance.
 _SLOWER = Duration.minutes(5)

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric, sudden_drop
 from infra.settings import EnvironmentSettings
-from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
 # A metric stands in the first row with a prefix of its name; the last one takes whatever is left.
 _ROWS = (

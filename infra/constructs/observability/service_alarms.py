@@ -13,7 +13,7 @@ from infra.constructs.metrics import MINUTE, evenflow_metric
 from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
 from infra.constructs.service.workers import worker_service_name
 from infra.settings import EnvironmentSettings
-from stream_core.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES
+from stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES
 
 _RETRIES_PER_MINUTE = 100
 _SHARE_OF_LIMIT = 0.8

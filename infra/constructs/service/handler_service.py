@@ -16,7 +16,7 @@ from infra.constructs.network.security_groups import HTTP_PORT, WEBSOCKET_PORT
 from infra.constructs.service.handler_task import CONTAINER_NAME
 from infra.constructs.service.load_balancer import LoadBalancer
 from infra.settings import EnvironmentSettings
-from stream_core.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
+from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
 
 
 class HandlerCluster(Construct):

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.constructs.network.security_groups import HTTP_PORT, LISTENER_PORT, WEBSOCKET_PORT
 from infra.settings import EnvironmentSettings
-from stream_core.routes import HEALTH, Origin, edge_patterns
+from stream_core.protocol.routes import HEALTH, Origin, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 

@@ -86,7 +86,7 @@ def worker_task(
             **limit_variables(settings.limits, "drain_seconds"),
             **model_access.variables,
         },
-        alive=["python", "-m", "fargate_handler.worker.probe"],
+        alive=["python", "-m", "fargate_handler.inference.worker"],
         command=["--role", "worker"],
     )
     container.add_port_mappings(

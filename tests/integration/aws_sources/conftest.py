@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
-from stream_core.conversation import Turn
-from stream_core.errors import EvenflowError
-from stream_core.messages import Usage
+from stream_core.log.conversation import Turn
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.messages import Usage
 from tests.integration.aws_models.model_process import ModelProcess
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.services import SERVICES, Service

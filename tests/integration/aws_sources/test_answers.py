@@ -6,7 +6,7 @@ import pytest
 
 from fargate_handler.token_sources.bedrock import BedrockModel
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.conversation import Turn
+from stream_core.log.conversation import Turn
 from tests.integration.aws_models.events import json_event, payload_part
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import sends

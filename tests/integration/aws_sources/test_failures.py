@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.errors import ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.protocol.errors import ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
 from tests.integration.aws_models.events import bedrock_end, json_event, text_delta
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import Reply, refuses, sends

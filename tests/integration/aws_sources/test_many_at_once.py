@@ -11,7 +11,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.port import ModelFinish
-from stream_core.messages import Usage
+from stream_core.protocol.messages import Usage
 from tests.integration.aws_models.model_process import ModelProcess, model_process
 from tests.integration.aws_models.services import Service
 from tests.integration.aws_sources.conftest import (

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.conversation import ToolCall, Turn
-from stream_core.errors import EvenflowError, ModelRefused
-from stream_core.marked_text import AnswerPart, CallPart
-from stream_core.marked_text_reader import MarkedTextReader
+from stream_core.log.conversation import ToolCall, Turn
+from stream_core.log.marked_text import AnswerPart, CallPart
+from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.protocol.errors import EvenflowError, ModelRefused
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,

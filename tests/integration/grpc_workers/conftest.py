@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 import grpc
 import pytest
 
-from fargate_handler.grpc_options import worker_options
-from fargate_handler.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
-from fargate_handler.token_sources.grpc_worker import GrpcWorkers
+from fargate_handler.inference.errors import worker_options
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
+from fargate_handler.inference.service import InferenceService
+from fargate_handler.inference.worker_source import GrpcWorkers
 from fargate_handler.token_sources.port import TokenSource
-from fargate_handler.worker.inference_service import InferenceService
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 from tests.integration.grpc_workers.worker_process import WorkerProcess
 
 Workers = Callable[..., WorkerProcess]

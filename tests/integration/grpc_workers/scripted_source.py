@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.messages import Usage
+from stream_core.protocol.messages import Usage
 
 FINISH = ModelFinish("stop", Usage(prompt_tokens=11, completion_tokens=42))
 

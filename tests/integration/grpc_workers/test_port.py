@@ -10,13 +10,13 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from fargate_handler.llm_v1 import inference_pb2 as wire
-from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
-from fargate_handler.token_sources import grpc_worker
-from fargate_handler.token_sources.grpc_worker import GrpcWorkers
+from fargate_handler.inference import worker_source as grpc_worker
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
+from fargate_handler.inference.worker_source import GrpcWorkers
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.conversation import Turn
-from stream_core.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected, UpstreamTimeout
+from stream_core.log.conversation import Turn
+from stream_core.protocol.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected, UpstreamTimeout
 from tests.integration.grpc_workers.conftest import LocalWorker, Opened, Serving
 from tests.integration.grpc_workers.scripted_source import FINISH, ScriptedSource, fails, goes_on, is_silent, says
 from tests.integration.server_process import free_port

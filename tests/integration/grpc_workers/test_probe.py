@@ -12,7 +12,7 @@ from tests.integration.server_process import ROOT, clean_environment, free_port
 
 def _probe(port: int) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "fargate_handler.worker.probe"],
+        [sys.executable, "-m", "fargate_handler.inference.worker"],
         cwd=ROOT,
         env=clean_environment({"EVENFLOW_WORKER_PORT": str(port)}),
         capture_output=True,

@@ -8,12 +8,12 @@ import aiohttp
 import grpc
 import pytest
 
-from fargate_handler.llm_v1 import inference_pb2 as wire
-from fargate_handler.llm_v1.inference_pb2_grpc import InferenceServicer, add_InferenceServicer_to_server
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceServicer, add_InferenceServicer_to_server
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.conversation import ToolCall, Turn
-from stream_core.errors import ModelRefused
+from stream_core.log.conversation import ToolCall, Turn
+from stream_core.protocol.errors import ModelRefused
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.grpc_workers.conftest import Opened, Serving, Workers

@@ -12,8 +12,8 @@ from typing import Self
 
 import grpc
 
-from fargate_handler.llm_v1 import inference_pb2 as wire
-from fargate_handler.llm_v1.inference_pb2_grpc import InferenceStub
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from tests.integration.server_process import ROOT, clean_environment, free_port, server_command
 
 _START_SECONDS = 30.0

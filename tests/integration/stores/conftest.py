@@ -15,8 +15,8 @@ from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.response_store import ResponseStore
+from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.response_store import ResponseStore
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import NOW, Stores, new_name

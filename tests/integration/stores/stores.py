@@ -6,11 +6,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stream_core.channel import Channel
-from stream_core.response_log import LogEntry
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, Lease, ResponseStore, StoredEntries
-from stream_core.session_store import LedgerEntry, SessionStore
+from stream_core.log.response_log import LogEntry, ResponseState
+from stream_core.policy.channel import Channel
+from stream_core.ports.response_store import Chunk, Ending, Lease, ResponseStore, StoredEntries
+from stream_core.ports.session_store import LedgerEntry, SessionStore
 
 NOW = 1_800_000_000.0
 """When the tests play, in seconds since the epoch."""

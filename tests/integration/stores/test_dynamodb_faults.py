@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from stream_aws.response_items import is_chunk, read_chunk
-from stream_core.response_store import Chunk, Lease, StoreUnavailable
-from stream_core.session_store import NotAccepted
+from stream_core.ports.response_store import Chunk, Lease, StoreUnavailable
+from stream_core.ports.session_store import NotAccepted
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, chunk, completed, lease_of, new_channel, new_message, new_name

@@ -14,11 +14,11 @@ from aiobotocore.session import AioSession
 
 from stream_aws.redriving import Outcome, Redriven, Redriving
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
-from stream_core.channel import Channel
-from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Ending, Lease, StoreUnavailable
-from stream_core.session_store import LedgerEntry
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.channel import Channel
+from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.ports.response_store import Ending, Lease, StoreUnavailable
+from stream_core.ports.session_store import LedgerEntry
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.server_process import ROOT, free_port

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from stream_core.response_log import LogEntry, Restart
-from stream_core.response_store import Lease, LeaseLost
+from stream_core.log.response_log import LogEntry, Restart
+from stream_core.ports.response_store import Lease, LeaseLost
 from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, lease_of, new_name
 
 

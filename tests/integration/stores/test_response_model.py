@@ -16,8 +16,8 @@ from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
-from stream_core.response_store import ResponseStore
-from stream_core.session_store import SessionStore
+from stream_core.ports.response_store import ResponseStore
+from stream_core.ports.session_store import SessionStore
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import threaded_dynamodb_emulator
 from tests.integration.stores.stores import new_name

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.channel import Channel
-from stream_core.message_kind import CHAT, COMPLETION, MessageKind
-from stream_core.message_terms import MessageTerms
-from stream_core.response_store import Lease
-from stream_core.session_store import LedgerEntry, NotAccepted, StoredConversation
+from stream_core.policy.agents import MessageTerms
+from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
+from stream_core.ports.response_store import Lease
+from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation
 from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, new_channel, new_message, new_name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from stream_core.response_store import Lease
+from stream_core.ports.response_store import Lease
 from tests.integration.stores.stores import NOW, Stores, completed, lease_of, new_channel, new_message, new_name
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fargate_handler import background as module
 from fargate_handler.background import Background
-from stream_core.errors import Overloaded
+from stream_core.protocol.errors import Overloaded
 from tests.unit.settle import settle
 
 

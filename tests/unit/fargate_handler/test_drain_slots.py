@@ -14,7 +14,7 @@ from fargate_handler.gateway.connection_registry import OpenConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
-from stream_core.channel import Channel
+from stream_core.policy.channel import Channel
 from tests.chaos.arrival_rate import arrival_rate
 from tests.unit.hand_turned_clock import HandTurnedClock
 

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from fargate_handler.garbage_collection import GarbageCollection, resident_bytes
+from fargate_handler.memory import GarbageCollection, resident_bytes
 
 MIB = 1_048_576
 

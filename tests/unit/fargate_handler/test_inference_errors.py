@@ -7,9 +7,9 @@ import logging
 import grpc
 import pytest
 
-from fargate_handler.inference_errors import error_of, status_of
+from fargate_handler.inference.errors import error_of, status_of
 from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.errors import (
+from stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.inference_messages import finish_message, finish_of, message_of, request_of
-from fargate_handler.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.messages import finish_message, finish_of, message_of, request_of
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.messages import Usage
+from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
 
 

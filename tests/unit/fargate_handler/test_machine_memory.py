@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fargate_handler.machine_memory import memory_bytes, warn_of_too_little_memory
-from stream_core.limits import Limits
-from stream_core.memory_bound import MEBIBYTE, limits_bound
+from fargate_handler.memory import memory_bytes, warn_of_too_little_memory
+from stream_core.policy.limits import Limits
+from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
 
 def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from fargate_handler.metrics import Metrics, Ratio
-from stream_core import metric_catalogue as catalogue
-from stream_core.distribution import Distribution
-from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_snapshot import Distribution
 
 
 def full_metrics() -> Metrics:

@@ -10,7 +10,7 @@ from fargate_handler.adapters import own_stores
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.memory_store import MemoryResponseStore
+from stream_core.ports.memory_store import MemoryResponseStore
 from stream_sqlite.response_store import SQLiteResponseStore
 
 KEY = "0123456789abcdef0123456789abcdef"

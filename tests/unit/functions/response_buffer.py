@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 
 from functions.poll_response.long_poll import LongPoll, PollResult
 from functions.poll_response.stored_responses import StoredResponses
-from stream_core.channel import Channel
-from stream_core.errors import Gone, NotFound
-from stream_core.memory_store import MemoryResponseStore
-from stream_core.response_log import LogEntry, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, Lease, ResponseHead, gapless
+from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.policy.channel import Channel
+from stream_core.ports.memory_store import MemoryResponseStore
+from stream_core.ports.response_store import Chunk, Ending, Lease, ResponseHead, gapless
+from stream_core.protocol.errors import Gone, NotFound
 
 T = TypeVar("T")
 

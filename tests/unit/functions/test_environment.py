@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from functions.environment import ConfigurationError, allowed_origins, limits, required
-from functions.session_init.settings import SessionInitSettings
-from stream_core.limits import Limits
+from functions.settings import ConfigurationError, SessionInitSettings, allowed_origins, limits, required
+from stream_core.policy.limits import Limits
 
 VARIABLES = {
     "EVENFLOW_TOKEN_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tokens",

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.poll_response.long_poll import PollResult
-from stream_core.response_log import Cursor, LogEntry, ResponseLog, Restart, slice_of
-from stream_core.response_store import Chunk, gapless
-from stream_core.resume_point import resume_point
+from stream_core.log.response_log import Cursor, LogEntry, ResponseLog, Restart, resume_point, slice_of
+from stream_core.ports.response_store import Chunk, gapless
 from tests.unit.functions.response_buffer import LOOK, START, Buffer, at_once
 
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.errors import InvalidRequest
-from stream_core.long_poll import Polled
-from stream_core.response_log import LogEntry, ResponseLog, Restart
-from stream_core.response_state import ResponseState
-from stream_core.resume_point import resume_point
+from stream_core.log.response_log import LogEntry, ResponseLog, ResponseState, Restart, resume_point
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.long_poll import Polled
 from tests.unit.functions.response_buffer import LOOK, USAGE, Buffer
 
 # Two take-overs, at 3 and at 6, and a restart by the last owner.

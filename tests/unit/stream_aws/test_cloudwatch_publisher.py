@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from botocore.session import Session
 
-from stream_aws.cloudwatch_publisher import CloudWatchPublisher, cloudwatch_unit
-from stream_core import metric_catalogue as catalogue
-from stream_core.metric_catalogue import CATALOGUE
-from stream_core.metric_snapshot import MetricPoint
+from stream_aws.metric_publication import CloudWatchPublisher, cloudwatch_unit
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import CATALOGUE
+from stream_core.metrics.metric_snapshot import MetricPoint
 
 MINUTE = 1_900_000_020
 

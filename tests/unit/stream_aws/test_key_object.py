@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_aws.key_object import KeysUnreadable, parse_key_object
-from stream_aws.signing_keys import parse_signing_keys
-from stream_aws.tenant_keys import parse_tenant_keys
-from stream_core.channel import Channel
-from stream_core.session_token import SessionTokens
+from stream_aws.keys import KeysUnreadable, parse_key_object, parse_signing_keys, parse_tenant_keys
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
 
 KEY, OTHER = "k" * 32, "o" * 32
 

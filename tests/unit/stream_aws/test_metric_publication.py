@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from fargate_handler.metrics import Metrics
 from stream_aws.metric_publication import MetricPublication
-from stream_core import metric_catalogue as catalogue
-from stream_core.metric_snapshot import MetricPoint
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_snapshot import MetricPoint
 
 MINUTE = 1_900_000_020  # a whole one
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_aws.response_items import chunk_item, head_item, is_chunk, is_head, read_chunk, read_head
-from stream_core.response_log import LogEntry, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, ResponseHead
-from stream_core.stored_json import ending_text
+from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.ports.response_store import Chunk, Ending, ResponseHead
+from stream_core.ports.stored_json import ending_text
 
 NOW = 1_800_000_000.0
 HEAD = ResponseHead("r", "t:a:s", "m", "task", 1, NOW, NOW + 86_400)

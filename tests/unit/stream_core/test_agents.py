@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.agents import Agent, Agents, AgentsError, agents_as_json, agents_from_json, agents_from_toml
-from stream_core.errors import NotFound
+from stream_core.policy.agents import Agent, Agents, AgentsError, agents_as_json, agents_from_json, agents_from_toml
+from stream_core.protocol.errors import NotFound
 
 TEXT = """
 [support]

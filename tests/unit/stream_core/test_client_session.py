@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.channel import Channel
-from stream_core.client_session import CLOSE_SECONDS, ClientSession, Opcode
-from stream_core.client_session_outputs import (
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.client_session import CLOSE_SECONDS, ClientSession, Opcode
+from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
@@ -20,11 +22,12 @@ from stream_core.client_session_outputs import (
     SendPing,
     SendPong,
     SendText,
+    SessionEvent,
+    SessionState,
     SetTimer,
 )
-from stream_core.client_session_states import SessionEvent, SessionState
-from stream_core.close_frame import CloseCode
-from stream_core.errors import (
+from stream_core.protocol.ending_frames import CloseCode, refusal_frame
+from stream_core.protocol.errors import (
     Conflict,
     EvenflowError,
     Gone,
@@ -33,10 +36,7 @@ from stream_core.errors import (
     Overloaded,
     RateLimited,
 )
-from stream_core.limits import Limits
-from stream_core.messages import ChatMessageFrame, ClientMessage, ErrorFrame, ResponseAck, ResponseResume
-from stream_core.refusal_frame import refusal_frame
-from stream_core.session_token import SessionClaims
+from stream_core.protocol.messages import ChatMessageFrame, ClientMessage, ErrorFrame, ResponseAck, ResponseResume
 
 CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000)
 MESSAGE = b'{"type":"chat.message","message_id":"m1","previous_message_id":null,"payload":{"text":"hi"}}'

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.conversation import Conversation, Turn
-from stream_core.errors import Conflict, InvalidRequest, RateLimited
-from stream_core.limits import Limits
-from stream_core.session_store import LedgerEntry, StoredConversation
+from stream_core.log.conversation import Conversation, Turn
+from stream_core.policy.limits import Limits
+from stream_core.ports.session_store import LedgerEntry, StoredConversation
+from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
 def say(conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0) -> tuple[Turn, ...]:

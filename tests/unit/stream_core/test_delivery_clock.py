@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core import errors
-from stream_core.errors import Conflict, EvenflowError, RateLimited
+from stream_core.protocol import errors
+from stream_core.protocol.errors import Conflict, EvenflowError, RateLimited
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EvenflowError)]
 

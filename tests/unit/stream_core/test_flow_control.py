@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.flow_control import FLOW_TRANSITIONS, FlowEvent, FlowState, Lag, ReaderFlow
-from stream_core.limits import Limits
+from stream_core.delivery.flow_control import FLOW_TRANSITIONS, FlowEvent, FlowState, Lag, ReaderFlow
+from stream_core.policy.limits import Limits
 
 LIMITS = Limits()
 

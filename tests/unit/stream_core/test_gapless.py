@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_core.response_log import LogEntry
-from stream_core.response_store import Chunk, ResponseHead, gapless
+from stream_core.log.response_log import LogEntry
+from stream_core.ports.response_store import Chunk, ResponseHead, gapless
 
 LENGTH = 6
 """Entries that each owner would write. An entry names its epoch and index, so that a stale one can be told apart."""

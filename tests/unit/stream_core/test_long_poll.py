@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.long_poll import answer_at, linger_seconds
+from stream_core.protocol.long_poll import answer_at, linger_seconds
 
 
 def polls_of(answer_seconds: float, *, gap: float = 0.05, timeout: float = 10.0, network: float = 0.0) -> list[float]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.marked_text import (
+from stream_core.log.marked_text import (
     ASIDES,
     LONGEST_MARK,
     LONGEST_RECORD,
@@ -21,7 +21,7 @@ from stream_core.marked_text import (
     NotMarked,
     has_marks,
 )
-from stream_core.marked_text_reader import MarkedTextReader
+from stream_core.log.marked_text_reader import MarkedTextReader
 
 # Much of what marks are made of, so that content looks like marks.
 TEXT = st.text(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stream_core.large_texts import LARGE_TEXT_SECONDS
-from stream_core.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
-from stream_core.response_store import LIFETIME_SECONDS
+from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
+from stream_core.ports.response_store import LIFETIME_SECONDS
+from stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.channel import Channel
-from stream_core.message_kind import CHAT, COMPLETION, KEYED_COMPLETION, MessageKind
+from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Channel, MessageKind
 
 _SESSION = Channel("acme", "demo", "ses_1")
 

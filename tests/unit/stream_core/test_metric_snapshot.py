@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.distribution import Distribution
-from stream_core.metric_catalogue import CATALOGUE, Metric, MetricKind
-from stream_core.metric_snapshot import MetricPoint, MetricSnapshot
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_snapshot import Distribution, MetricPoint, MetricSnapshot
 
 JITTER, RATIO, COUNTER, LEVEL, EVENTS = (
     catalogue.DELIVERY_JITTER,

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stream_core.errors import InvalidRequest
-from stream_core.paced_cursor import Pace, PacedCursor
-from stream_core.response_log import ResponseLog, Restart
-from stream_core.response_state import ResponseState
+from stream_core.delivery.paced_cursor import Pace, PacedCursor
+from stream_core.log.response_log import ResponseLog, ResponseState, Restart
+from stream_core.protocol.errors import InvalidRequest
 
 MOST_CREDIT = 20
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from stream_core.errors import InvalidRequest
-from stream_core.messages import (
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.messages import (
     ChatMessageFrame,
     ErrorFrame,
     LagNotice,
@@ -29,7 +29,7 @@ from stream_core.messages import (
     Throttle,
     Usage,
 )
-from stream_core.realtime import REALTIME_CLIENT_MESSAGE, REALTIME_SERVER_MESSAGE, RealtimeDialect
+from stream_core.protocol.realtime import REALTIME_CLIENT_MESSAGE, REALTIME_SERVER_MESSAGE, RealtimeDialect
 
 DIALECT = RealtimeDialect()
 ERROR = {"type": "rate_limit_error", "code": "rate_limited", "message": "slowly"}

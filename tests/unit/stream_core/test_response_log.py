@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.response_log import Cursor, LogClosed, ResponseLog, Restart
-from stream_core.response_state import ResponseState
+from stream_core.log.response_log import Cursor, LogClosed, ResponseLog, ResponseState, Restart
 from tests.unit.recording_reader import AssembledText, standing_text
 
 TERMINAL_STATES = [state for state in ResponseState if state.terminal]

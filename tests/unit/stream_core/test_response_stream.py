@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_core.channel import Channel
-from stream_core.limits import Limits
-from stream_core.messages import Usage
-from stream_core.response_log import LogClosed, Restart
-from stream_core.response_state import IllegalTransition, ResponseState
-from stream_core.response_stream import ResponseFull, ResponseStream
+from stream_core.log.response_log import IllegalTransition, LogClosed, ResponseState, Restart
+from stream_core.log.response_stream import ResponseFull, ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, Delivery, RecordingReader
 

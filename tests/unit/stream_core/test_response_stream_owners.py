@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.limits import Limits
-from stream_core.messages import Usage
-from stream_core.response_log import LogClosed, LogEntry, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseFull, ResponseStream
+from stream_core.log.response_log import LogClosed, LogEntry, ResponseState, Restart
+from stream_core.log.response_stream import ResponseFull, ResponseStream
+from stream_core.policy.limits import Limits
+from stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import standing_text
 from tests.unit.stream_core.test_response_stream import new_stream, reading

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.response_log import ResponseLog, Restart
-from stream_core.response_state import ResponseState
-from stream_core.resume_point import EVERYTHING, ResumePoint, resume_point
+from stream_core.log.response_log import EVERYTHING, ResponseLog, ResponseState, Restart, ResumePoint, resume_point
 
 FIRST = ResumePoint(0)
 

@@ -6,7 +6,7 @@ import fnmatch
 
 import pytest
 
-from stream_core.routes import (
+from stream_core.protocol.routes import (
     EVENTS,
     GET_MODEL,
     ROUTES,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.agents import Agent, Agents
-from stream_core.channel import NAME_PATTERN, Channel
-from stream_core.errors import AuthenticationFailed, InvalidRequest, NotFound
-from stream_core.messages import SESSION_REQUEST, SessionRequest, parse
-from stream_core.session_init import OpenedSession, bearer, iso_time, open_session
-from stream_core.session_token import SessionTokens
+from stream_core.policy.agents import Agent, Agents
+from stream_core.policy.channel import NAME_PATTERN, Channel
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.errors import AuthenticationFailed, InvalidRequest, NotFound
+from stream_core.protocol.messages import SESSION_REQUEST, SessionRequest, parse
+from stream_core.protocol.session_init import OpenedSession, bearer, iso_time, open_session
 
 TOKENS = SessionTokens({"k1": b"secret--" * 4})
 NOW = 1_795_251_600.0

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.channel import NAME_PATTERN, Channel
-from stream_core.errors import AuthenticationFailed
-from stream_core.session_token import SessionClaims, SessionTokens, tenant_key_matches
+from stream_core.policy.channel import NAME_PATTERN, Channel
+from stream_core.policy.session_token import SessionClaims, SessionTokens, tenant_key_matches
+from stream_core.protocol.errors import AuthenticationFailed
 
 OLD, NEW, OTHER = b"old-" * 8, b"new-" * 8, b"other-secret-" * 3
 CHANNEL = Channel("acme", "support", "ses_1")

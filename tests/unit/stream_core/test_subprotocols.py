@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_core.messages import ResponseDelta
-from stream_core.realtime import Token
-from stream_core.subprotocols import COMPACT, REALTIME, V1, CompactEncoder, TokenEncoder, V1Encoder
+from stream_core.protocol.dialect import COMPACT, REALTIME, V1, CompactEncoder, TokenEncoder, V1Encoder
+from stream_core.protocol.messages import ResponseDelta
+from stream_core.protocol.realtime import Token
 
 ANY_TEXT = st.text()
 INDEXES = st.tuples(st.integers(0, 10**6), st.integers(0, 100)).map(lambda pair: (pair[0], pair[0] + pair[1]))

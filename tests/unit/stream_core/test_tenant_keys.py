@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.tenant_keys import TenantKeys
+from stream_core.policy.session_token import TenantKeys
 
 ACME, ZETA = "acme-key-0123456789", "zeta-key-0123456789"
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from stream_core.client_session import ClientSession, Opcode
-from stream_core.client_session_states import SESSION_TRANSITIONS, SessionEvent, SessionState
-from stream_core.flow_control import FLOW_TRANSITIONS, FlowEvent, FlowState, ReaderFlow
-from stream_core.limits import Limits
-from stream_core.response_state import (
+from stream_core.delivery.flow_control import FLOW_TRANSITIONS, FlowEvent, FlowState, ReaderFlow
+from stream_core.log.response_log import (
     RESPONSE_TRANSITIONS,
     IllegalTransition,
     ResponseEvent,
     ResponseState,
     next_response_state,
 )
+from stream_core.policy.limits import Limits
+from stream_core.protocol.client_session import ClientSession, Opcode
+from stream_core.protocol.client_session_states import SESSION_TRANSITIONS, SessionEvent, SessionState
 from tests.unit.stream_core.test_client_session import CLAIMS, MESSAGE, READY
 
 TABLES: list[tuple[type[StrEnum], type[StrEnum], StrEnum, set[StrEnum], dict[Any, Any]]] = [

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
+from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
 from stream_sqlite import file
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores

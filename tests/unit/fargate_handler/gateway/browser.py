@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from fargate_handler.gateway.client_connection import ClientConnection
-from stream_core.channel import Channel
-from stream_core.client_session import ClientSession, Opcode
-from stream_core.session_token import SessionClaims
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.client_session import ClientSession, Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 

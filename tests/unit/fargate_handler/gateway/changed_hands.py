@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_stream import ResponseStream
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource

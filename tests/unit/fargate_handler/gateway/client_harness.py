@@ -10,20 +10,17 @@ from fargate_handler.background import Background
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.delivery_measures import DeliveryMeasures
-from fargate_handler.gateway.outbox import Outbox
+from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
-from stream_core.agents import Agents, built_in_agents
-from stream_core.allowed_origins import AllowedOrigins
-from stream_core.channel import Channel
-from stream_core.client_session import ClientSession, Opcode
-from stream_core.dialect import CompactDialect, Dialect
-from stream_core.limits import Limits
-from stream_core.realtime import RealtimeDialect
-from stream_core.response_stream import ResponseStream
-from stream_core.session_token import SessionClaims, SessionTokens
-from stream_core.subprotocols import V1
-from stream_core.tenant_keys import TenantKeys
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.agents import Agents, built_in_agents
+from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.policy.session_token import SessionClaims, SessionTokens, TenantKeys
+from stream_core.protocol.client_session import ClientSession, Opcode
+from stream_core.protocol.dialect import V1, CompactDialect, Dialect
+from stream_core.protocol.realtime import RealtimeDialect
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

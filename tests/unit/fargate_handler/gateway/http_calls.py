@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_listener import HttpListener
-from stream_core.channel import Channel
+from stream_core.policy.channel import Channel
 
 
 class RecordingWriter(AbstractStreamWriter):

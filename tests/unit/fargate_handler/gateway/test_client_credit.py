@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.limits import Limits
-from stream_core.subprotocols import COMPACT, REALTIME, V1
+from stream_core.policy.limits import Limits
+from stream_core.protocol.dialect import COMPACT, REALTIME, V1
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.test_client_changing_hands import reading
 from tests.unit.settle import settle

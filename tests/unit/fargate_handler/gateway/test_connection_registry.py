@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.channel import Channel
-from stream_core.errors import Overloaded, RateLimited
-from stream_core.limits import Limits
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 ELSE = Channel("public", "demo", "ses_2")

@@ -5,7 +5,7 @@ import random
 import pytest
 from picows.picows import _parse_http_request  # type: ignore[attr-defined]
 
-from fargate_handler.gateway.handshake_rules import head_fault, http_address
+from fargate_handler.gateway.handshake import head_fault, http_address
 
 _HEAD = (
     b"GET /ws?replace=1 HTTP/1.1\r\nHost: chat.example:8081\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from fargate_handler.gateway.listening_socket import listening_socket
-from stream_core.limits import Limits
+from stream_core.policy.limits import Limits
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(write_buffer_bytes=16_384, read_buffer_bytes=32_768)])

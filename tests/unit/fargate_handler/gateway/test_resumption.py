@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from fargate_handler.gateway.resumption import Resumption, resume
-from stream_core.channel import Channel
-from stream_core.errors import EvenflowError
-from stream_core.response_log import Restart
-from stream_core.resume_point import ResumePoint
+from stream_core.log.response_log import Restart, ResumePoint
+from stream_core.policy.channel import Channel
+from stream_core.protocol.errors import EvenflowError
 from tests.unit.fargate_handler.gateway.changed_hands import LEASE, ChangedHands
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.settle import settle

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.ingest_event import IngestEvent
-from stream_core.channel import Channel
-from stream_core.errors import EvenflowError
-from stream_core.limits import Limits
-from stream_core.message_kind import MessageKind
-from stream_core.response_log import slice_of
-from stream_core.response_state import ResponseState
-from stream_core.response_store import StoreUnavailable
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.log.response_log import ResponseState, slice_of
+from stream_core.policy.channel import Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import StoreUnavailable
+from stream_core.protocol.errors import EvenflowError
 from tests.unit.fargate_handler.gateway.browser import Browser
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited

@@ -10,7 +10,7 @@ from picows import WSFrame, WSMsgType, WSTransport
 
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from stream_core.client_session import Opcode
+from stream_core.protocol.client_session import Opcode
 
 
 @dataclass

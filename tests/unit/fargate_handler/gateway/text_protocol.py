@@ -8,12 +8,12 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import claims_of
-from fargate_handler.orchestrator.ingest_event import IngestEvent
+from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.encoders.appended_text import AppendedText
-from stream_core.encoders.completion_ending import check_completed
-from stream_core.errors import EvenflowError
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import ResumePoint
+from stream_core.encoders.completion_chunks import check_completed
+from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError
 
 
 class TextEncoder:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stream_core.response_store import StoreUnavailable
+from stream_core.ports.response_store import StoreUnavailable
 
 
 class KeptApart:
-    """See `stream_core.large_texts.LargeTexts`."""
+    """See `stream_core.ports.session_store.LargeTexts`."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}

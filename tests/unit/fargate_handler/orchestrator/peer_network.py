@@ -7,22 +7,19 @@ from collections.abc import AsyncGenerator
 
 from fargate_handler.gateway.resumption import WakingReader, reading
 from fargate_handler.orchestrator.orchestrator import Orchestrator
-from stream_core.errors import EvenflowError
-from stream_core.limits import Limits
-from stream_core.messages import ResponseDelta
-from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
-from stream_core.response_log import Cursor, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
-from stream_core.restart_frame import restart_frame
-from stream_core.resume_point import EVERYTHING, resume_point
-from stream_core.terminal_frame import terminal_frame
+from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, Restart, resume_point
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.limits import Limits
+from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.messages import ResponseDelta
 
 _SILENCE_SECONDS = 2.5
 
 
 class PeerNetwork:
-    """See `stream_core.peer_log.PeerLog`."""
+    """See `stream_core.log.peer_log.PeerLog`."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.limits import Limits
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.metric_catalogue import Metric
-from stream_core.response_log import LogEntry
-from stream_core.response_store import ResponseHead
-from stream_core.response_stream import ResponseStream
-from stream_core.session_store import LedgerEntry
+from stream_core.log.response_log import LogEntry
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import Metric
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.response_store import ResponseHead
+from stream_core.ports.session_store import LedgerEntry
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     ScriptedResponseStore,
     ScriptedSessionStore,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from stream_core.messages import ResponseCompleted, ResponseDelta, ResponseFailed, ResponseRestarted
-from stream_core.peer_log import PeerEvent, PeerResponse, PeerUnreachable
-from stream_core.response_state import ResponseState
+from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.log.response_log import ResponseState
+from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, ResponseFailed, ResponseRestarted
 
 _OF_RESPONSE = {"session_id": "s", "response_id": "r"}
 
 
 class ScriptedPeer:
-    """See `stream_core.peer_log.PeerLog`."""
+    """See `stream_core.log.peer_log.PeerLog`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[PeerResponse, int]] = []

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from stream_core.channel import Channel
-from stream_core.response_store import (
+from stream_core.policy.channel import Channel
+from stream_core.ports.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -18,7 +18,7 @@ from stream_core.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from stream_core.session_store import LedgerEntry, SessionStore, StoredConversation
+from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
 
 UNREACHABLE = StoreUnavailable("nobody answers")
 

@@ -11,20 +11,18 @@ from fargate_handler.adapters import Stores
 from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
 from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
+from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.token_sources.port import TokenSource
-from stream_core.channel import Channel
-from stream_core.errors import EvenflowError, Overloaded
-from stream_core.large_texts import LargeTexts
-from stream_core.limits import Limits
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.message_kind import CHAT, MessageKind
-from stream_core.metric_catalogue import Metric
-from stream_core.response_log import LogEntry
-from stream_core.response_store import ResponseHead
-from stream_core.response_stream import ResponseStream
-from stream_core.session_store import LedgerEntry
+from stream_core.log.response_log import LogEntry
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics.metric_catalogue import Metric
+from stream_core.policy.channel import CHAT, Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.response_store import ResponseHead
+from stream_core.ports.session_store import LargeTexts, LedgerEntry
+from stream_core.protocol.errors import EvenflowError, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import ScriptedResponseStore, ScriptedSessionStore

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import Conflict, EvenflowError
-from stream_core.limits import Limits
-from stream_core.message_kind import MessageKind
-from stream_core.response_state import ResponseState
-from stream_core.session_store import LedgerEntry, NotAccepted
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.channel import Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.ports.session_store import LedgerEntry, NotAccepted
+from stream_core.protocol.errors import Conflict, EvenflowError
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )

@@ -3,17 +3,14 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.ingest_event import IngestEvent
-from fargate_handler.orchestrator.whole_request import WholeRequest, single_channel
+from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
 from fargate_handler.token_sources.port import Caller, ModelOptions
-from stream_core.agents import Agent, Agents
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import NotFound
-from stream_core.limits import Limits
-from stream_core.message_kind import COMPLETION
-from stream_core.message_terms import MessageParams, MessageTerms
-from stream_core.response_state import ResponseState
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.agents import Agent, Agents, MessageParams, MessageTerms
+from stream_core.policy.channel import COMPLETION, Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import NotFound
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, two_tasks
 from tests.unit.settle import settle
 

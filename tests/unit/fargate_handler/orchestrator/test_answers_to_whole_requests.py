@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
+from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, repeatable_channel, single_channel
 from fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import UpstreamFailed
-from stream_core.message_kind import COMPLETION, KEYED_COMPLETION
-from stream_core.response_state import ResponseState
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
+from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.errors import EvenflowError, Gone, NotFound, RateLimited
-from stream_core.limits import Limits
-from stream_core.response_log import slice_of
-from stream_core.response_state import ResponseState
+from stream_core.log.response_log import ResponseState, slice_of
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task, two_tasks
 from tests.unit.settle import settle

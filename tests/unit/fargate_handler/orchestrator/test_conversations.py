@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.orchestrator.conversations import Conversations
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import RateLimited
-from stream_core.limits import Limits
-from stream_core.message_kind import CHAT, KEYED_COMPLETION
+from stream_core.log.conversation import Turn
+from stream_core.policy.channel import CHAT, KEYED_COMPLETION, Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited
 
 
 def channel(number: int) -> Channel:

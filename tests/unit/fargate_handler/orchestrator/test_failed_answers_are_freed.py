@@ -15,12 +15,11 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import UpstreamFailed
-from stream_core.limits import Limits
-from stream_core.message_kind import CHAT
-from stream_core.response_stream import ResponseStream
+from stream_core.log.conversation import Turn
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import CHAT, Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

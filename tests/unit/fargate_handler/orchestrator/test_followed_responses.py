@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.errors import EvenflowError, Gone, NotFound
-from stream_core.response_log import Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_log import ResponseState, Restart
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.protocol.errors import EvenflowError, Gone, NotFound
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task, two_tasks
 from tests.unit.settle import settle

@@ -7,17 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fargate_handler.orchestrator.following import Diverged, Following
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.lease_view import LeaseView
-from stream_core.channel import Channel
-from stream_core.limits import Limits
-from stream_core.memory_store import MemoryResponseStore
-from stream_core.messages import Usage
-from stream_core.peer_log import PeerResponse
-from stream_core.response_log import LogEntry, Restart
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk, Ending, ResponseHead, TaskLease
-from stream_core.response_stream import ResponseStream
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from stream_core.log.peer_log import PeerResponse
+from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.memory_store import MemoryResponseStore
+from stream_core.ports.response_store import Chunk, Ending, ResponseHead, TaskLease
+from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.scripted_peer import ScriptedPeer, completed, delta, failed, restarted
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE, ScriptedResponseStore
 from tests.unit.hand_turned_clock import HandTurnedClock

@@ -12,9 +12,12 @@ from fargate_handler.background import Background
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import (
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import LogEntry, ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,
@@ -22,12 +25,7 @@ from stream_core.errors import (
     UpstreamFailed,
     UpstreamRejected,
 )
-from stream_core.limits import Limits
-from stream_core.message_kind import CHAT, COMPLETION, MessageKind
-from stream_core.messages import Usage
-from stream_core.response_log import LogEntry
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
+from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.errors import ModelRefused, Overloaded
-from stream_core.limits import Limits
-from stream_core.response_log import Restart
-from stream_core.response_state import ResponseState
+from stream_core.log.response_log import ResponseState, Restart
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import ModelRefused, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, CALLER, TURNS, Bench, error_code
 from tests.unit.settle import settle

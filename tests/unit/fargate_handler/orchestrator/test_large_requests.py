@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.kept_texts import LARGEST_ITEM_TEXT
+from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
-from stream_core.conversation import Turn
-from stream_core.errors import Overloaded, TooLarge
-from stream_core.message_kind import KEYED_COMPLETION
-from stream_core.response_state import ResponseState
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.channel import KEYED_COMPLETION
+from stream_core.protocol.errors import Overloaded, TooLarge
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from stream_core.limits import Limits
-from stream_core.memory_store import MemoryResponseStore
-from stream_core.response_store import LeaseLost, TaskLease
+from fargate_handler.orchestrator.leases import LeaseKeeper
+from stream_core.policy.limits import Limits
+from stream_core.ports.memory_store import MemoryResponseStore
+from stream_core.ports.response_store import LeaseLost, TaskLease
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE, ScriptedResponseStore
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import Overloaded, RateLimited
-from stream_core.limits import Limits
-from stream_core.message_kind import COMPLETION, KEYED_COMPLETION, MessageKind
-from stream_core.response_stream import ResponseStream
+from stream_core.log.conversation import Turn
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle

@@ -3,19 +3,18 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.ingest_event import IngestEvent
-from fargate_handler.orchestrator.kept_texts import KeptTexts
-from fargate_handler.orchestrator.lease_keeper import LeaseKeeper
-from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.leases import LeaseKeeper
+from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.errors import Overloaded
-from stream_core.limits import Limits
-from stream_core.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.response_store import Lease
-from stream_core.response_stream import ResponseStream
-from stream_core.session_store import LedgerEntry, NotAccepted
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.response_store import Lease
+from stream_core.ports.session_store import LedgerEntry, NotAccepted
+from stream_core.protocol.errors import Overloaded
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.ingest_event import IngestEvent
 from fargate_handler.orchestrator.orchestrator import Submission
+from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.token_sources.port import TokenSource
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.errors import Conflict, EvenflowError, Gone, RateLimited, UpstreamFailed
-from stream_core.limits import Limits
-from stream_core.metric_catalogue import Metric
-from stream_core.response_state import ResponseState
-from stream_core.response_stream import ResponseStream
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.metrics.metric_catalogue import Metric
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import Conflict, EvenflowError, Gone, RateLimited, UpstreamFailed
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import LEAVING, Task
 from tests.unit.settle import settle
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.limits import Limits
-from stream_core.messages import Usage
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Chunk
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import Chunk
+from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

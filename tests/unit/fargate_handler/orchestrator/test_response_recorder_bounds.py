@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from fargate_handler.orchestrator import response_recorder
-from stream_core import metric_catalogue as catalogue
-from stream_core.limits import Limits
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

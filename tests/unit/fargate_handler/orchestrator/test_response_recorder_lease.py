@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.response_log import Restart
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_log import Restart
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
 
 # -- the lease -------------------------------------------------------------------------------------------------------
 from tests.integration.stores.stores import lease_of

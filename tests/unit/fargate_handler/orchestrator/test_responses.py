@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.orchestrator.responses import Responses
-from stream_core.channel import Channel
-from stream_core.errors import Gone, NotFound
-from stream_core.limits import Limits
-from stream_core.response_stream import ResponseStream
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import Gone, NotFound
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 

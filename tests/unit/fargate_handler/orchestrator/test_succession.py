@@ -6,14 +6,13 @@ from random import Random
 
 import pytest
 
-from stream_core import metric_catalogue as catalogue
-from stream_core.channel import Channel
-from stream_core.conversation import Turn
-from stream_core.limits import Limits
-from stream_core.response_log import Restart, slice_of
-from stream_core.response_state import ResponseState
-from stream_core.response_store import Ending, TaskLease
-from stream_core.response_stream import ResponseStream
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import ResponseState, Restart, slice_of
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import Ending, TaskLease
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task

@@ -6,8 +6,8 @@ import pytest
 
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.conversation import Turn
-from stream_core.message_kind import KEYED_COMPLETION
+from stream_core.log.conversation import Turn
+from stream_core.policy.channel import KEYED_COMPLETION
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle

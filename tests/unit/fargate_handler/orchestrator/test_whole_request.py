@@ -14,12 +14,11 @@ from fargate_handler.orchestrator.whole_request import (
     single_channel,
 )
 from fargate_handler.token_sources.port import Caller, ModelOptions
-from stream_core.channel import NAME_PATTERN, Channel
-from stream_core.conversation import ToolCall, Turn, text_of_parts
-from stream_core.errors import InvalidRequest
-from stream_core.message_kind import CHAT, COMPLETION, KEYED_COMPLETION
-from stream_core.messages import SESSION_REQUEST, parse
-from stream_core.response_log import LogEntry, Restart
+from stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from stream_core.log.response_log import LogEntry, Restart
+from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, NAME_PATTERN, Channel
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.messages import SESSION_REQUEST, parse
 
 TEXT = st.text(st.characters(codec="utf-8"))
 JSON = st.recursive(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stream_core.dead_letters import DeadLetter, DeadLettersUnavailable
+from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 
 
 class ToldLetters:
-    """See `stream_core.dead_letters.DeadLetters`."""
+    """See `stream_core.ports.dead_letters.DeadLetters`."""
 
     def __init__(self) -> None:
         self.letters: list[DeadLetter] = []

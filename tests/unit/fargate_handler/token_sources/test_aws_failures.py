@@ -19,7 +19,7 @@ from botocore.parsers import ResponseParserError
 
 from fargate_handler.token_sources.aws_failures import failure_of
 from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.protocol.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
 
 
 def answered(name: str, status: int | None, message: str = "of AWS' own", **members: object) -> ClientError:

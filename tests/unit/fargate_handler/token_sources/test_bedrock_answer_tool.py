@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
-from fargate_handler.token_sources.bedrock_answer_tool import AnswerTool
+from fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
-from stream_core.errors import UpstreamFailed
-from stream_core.marked_text import AnswerPart, CallPart
-from stream_core.marked_text_reader import MarkedTextReader
+from stream_core.log.marked_text import AnswerPart, CallPart
+from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 

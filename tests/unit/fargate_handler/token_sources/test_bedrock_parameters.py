@@ -8,8 +8,8 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 
 from fargate_handler.token_sources import bedrock_parameters
 from fargate_handler.token_sources.bedrock_parameters import NEUTRAL, WITHOUT_EFFECT, check_passed
-from stream_core.completion_bodies import CompletionRequest
-from stream_core.errors import ModelRefused, UnsupportedByModel
+from stream_core.protocol.completion_bodies import CompletionRequest
+from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 # Those whose every value would change the answer.
 _REFUSED = {"audio", "moderation", "prediction", "verbosity", "web_search_options"}

@@ -7,8 +7,8 @@ import pytest
 
 from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.conversation import ToolCall, Turn
-from stream_core.errors import ModelRefused, UnsupportedByModel
+from stream_core.log.conversation import ToolCall, Turn
+from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}}
 _ADD = {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": _SCHEMA, "strict": True}}

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
-from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
-from stream_core.marked_text import AnswerPart, CallPart
-from stream_core.marked_text_reader import MarkedTextReader
-from stream_core.messages import Usage
+from stream_core.log.marked_text import AnswerPart, CallPart
+from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.protocol.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.protocol.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

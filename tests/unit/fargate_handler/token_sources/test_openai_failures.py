@@ -9,7 +9,13 @@ from email.utils import format_datetime
 import pytest
 
 from fargate_handler.token_sources.openai_failures import Failures
-from stream_core.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamRejected, is_worth_repeating
+from stream_core.protocol.errors import (
+    EvenflowError,
+    ModelRefused,
+    UpstreamAnswered,
+    UpstreamRejected,
+    is_worth_repeating,
+)
 
 
 def answered(status: int, body: object = None, **headers: str) -> EvenflowError:

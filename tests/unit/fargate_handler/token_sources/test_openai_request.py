@@ -6,7 +6,7 @@ from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.conversation import ToolCall, Turn
+from stream_core.log.conversation import ToolCall, Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 TURNS = (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fargate_handler.token_sources.worker_addresses import resolve, split_address
+from fargate_handler.inference.worker_pool import resolve, split_address
 
 
 @pytest.mark.parametrize(

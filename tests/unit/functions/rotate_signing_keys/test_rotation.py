@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from functions.rotate_signing_keys.rotation import RotationRefused, check_tokens, rotated
-from stream_core.channel import Channel
-from stream_core.errors import AuthenticationFailed
-from stream_core.session_token import SessionTokens
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.errors import AuthenticationFailed
 
 CHANNEL = Channel("tenant", "agent", "session")
 Keys = dict[str, str]

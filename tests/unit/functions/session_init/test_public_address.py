@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.http_api import HttpApiRequest
-from functions.session_init.public_address import public_address
+from functions.http_api import HttpApiRequest, public_address
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
-from stream_core.response_log import Restart
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import EVERYTHING, ResumePoint
+from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
+from stream_core.log.response_stream import ResponseStream
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 

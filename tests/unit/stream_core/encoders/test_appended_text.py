@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.encoders.appended_text import AppendedText
-from stream_core.errors import UpstreamFailed
-from stream_core.response_log import ResponseLog, Restart, slice_of
-from stream_core.response_state import ResponseState
-from stream_core.resume_point import ResumePoint
+from stream_core.log.response_log import ResponseLog, ResponseState, Restart, ResumePoint, slice_of
+from stream_core.protocol.errors import UpstreamFailed
 
 
 def log_of(*attempts: list[str]) -> ResponseLog:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.channel import Channel
-from stream_core.encoders.completion_ending import check_completed
-from stream_core.errors import (
+from stream_core.encoders.completion_chunks import check_completed
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import (
     EvenflowError,
     Gone,
     InternalError,
@@ -17,8 +19,6 @@ from stream_core.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from stream_core.limits import Limits
-from stream_core.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

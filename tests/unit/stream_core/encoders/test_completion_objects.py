@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from stream_core.completion_bodies import Completion, CompletionChunk
 from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.marked_text import AnswerPart, CallPart, MarkedTextWriter
-from stream_core.messages import Usage
-from stream_core.response_stream import ResponseStream
+from stream_core.log.marked_text import AnswerPart, CallPart, MarkedTextWriter
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.completion_bodies import Completion, CompletionChunk
+from stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

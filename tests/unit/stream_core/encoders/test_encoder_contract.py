@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.encoders.port import EventId, LogEncoder
-from stream_core.errors import EvenflowError, UpstreamFailed
-from stream_core.response_log import LogEntry, Restart, slice_of
-from stream_core.response_stream import ResponseStream
-from stream_core.resume_point import ResumePoint, resume_point
+from stream_core.log.response_log import LogEntry, Restart, ResumePoint, resume_point, slice_of
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.encoders.readers import KINDS, Client, Kind
 from tests.unit.stream_core.test_response_stream import new_stream

@@ -7,8 +7,8 @@ import pytest
 
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.conversation import Turn
-from stream_core.errors import InvalidRequest
+from stream_core.log.conversation import Turn
+from stream_core.protocol.errors import InvalidRequest
 
 
 def call(**parameters: object) -> CompletionCall:

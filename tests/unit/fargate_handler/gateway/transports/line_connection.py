@@ -13,8 +13,8 @@ from typing import cast
 import orjson
 
 from fargate_handler.gateway.client_connection import ClientConnection
-from stream_core.client_session import Opcode
-from stream_core.errors import EvenflowError
+from stream_core.protocol.client_session import Opcode
+from stream_core.protocol.errors import EvenflowError
 
 
 class LineConnection(asyncio.Protocol):

@@ -10,7 +10,7 @@ from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.listening_socket import listening_socket
-from stream_core.dialect import Dialect
+from stream_core.protocol.dialect import Dialect
 from tests.unit.fargate_handler.gateway.transports.line_connection import LineConnection
 
 

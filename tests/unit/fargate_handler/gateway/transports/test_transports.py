@@ -13,10 +13,10 @@ import pytest
 
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_listener import WebSocketListener
-from stream_core import metric_catalogue as catalogue
-from stream_core.client_session import CLOSE_SECONDS
-from stream_core.client_session_states import SessionState
-from stream_core.limits import Limits
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
+from stream_core.protocol.client_session import CLOSE_SECONDS
+from stream_core.protocol.client_session_states import SessionState
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.transports.contract import (
     ClosedError,

@@ -11,10 +11,10 @@ from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.conversation import Turn
-from stream_core.errors import ModelRefused
-from stream_core.marked_text import AnswerPart, CallPart
-from stream_core.marked_text_reader import MarkedTextReader
+from stream_core.log.conversation import Turn
+from stream_core.log.marked_text import AnswerPart, CallPart
+from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.protocol.errors import ModelRefused
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

@@ -14,7 +14,7 @@ from fargate_handler.token_sources.demo.script import (
     is_directive,
     split_tokens,
 )
-from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 
 @given(st.text())

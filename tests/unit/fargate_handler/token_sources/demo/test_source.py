@@ -8,8 +8,8 @@ from fargate_handler.token_sources.demo.passages import NO_PASSAGE, Passage, Pas
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.conversation import Turn
-from stream_core.errors import ModelRefused, UpstreamFailed
+from stream_core.log.conversation import Turn
+from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

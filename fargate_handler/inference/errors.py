@@ -1,0 +1,165 @@
+"""gRPC between handlers and workers: its options, and errors both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote
+
+import grpc
+
+from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import (
+    EvenflowError,
+    InternalError,
+    ModelRefused,
+    UnsupportedByModel,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+
+Options = list[tuple[str, int | str]]
+
+# A machine that is silent for so long, and then doesn't answer for so long, is gone: before the deadline of a first token.
+_KEEPALIVE_MS = 3_000
+_KEEPALIVE_TIMEOUT_MS = 3_000
+_CONNECT_MS = 2_000
+_RECONNECT_MS = (200, 2_000)
+# UTF-8's longest character, and room for what is around the texts.
+_BYTES_A_CHARACTER, _AROUND = 4, 65_536
+_COMMON: Options = [
+    ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
+    # Measured: with the line above alone, a silent machine was not found within half a minute.
+    ("grpc.http2.ping_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Left on, the windows grow with the line's speed: to megabytes a stream.
+    ("grpc.http2.bdp_probe", 0),
+]
+
+
+def handler_options(limits: Limits, authority: str) -> Options:
+    """Of a connection to a worker that the settings call `authority`."""
+    first, longest = _RECONNECT_MS
+    return [
+        *_COMMON,
+        ("grpc.default_authority", authority),
+        # A worker is a neighbour, whatever this machine's environment says of proxies.
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.initial_reconnect_backoff_ms", first),
+        ("grpc.max_reconnect_backoff_ms", longest),
+        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS), # how long connecting may take, in spite of its name
+        ("grpc.keepalive_permit_without_calls", 1),
+        # The window of one stream: what a worker may send ahead of a handler that doesn't read.
+        ("grpc.http2.lookahead_bytes", limits.worker_window_bytes),
+        ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * limits.response_bytes + _AROUND),
+    ]  # fmt: skip
+
+
+def worker_options(limits: Limits) -> Options:
+    """Of a listener for handlers."""
+    # A request of OpenAI's API may say a text twice, in a part and as the turn's own.
+    longest_request = limits.history_bytes + limits.message_bytes + 2 * limits.request_bytes + limits.response_bytes
+    return [
+        *_COMMON,
+        # Two workers on one port are a mistake.
+        ("grpc.so_reuseport", 0),
+        ("grpc.http2.write_buffer_size", limits.worker_window_bytes),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * longest_request + _AROUND),
+    ]
+
+
+_CODE, _RETRY_AFTER = "evenflow-code", "evenflow-retry-after-ms"
+# What the model's server said, where that is passed on.
+_STATUS, _TYPE, _PARAM = "evenflow-status", "evenflow-type", "evenflow-param"
+# A status travels in HTTP/2's headers, which are small.
+_MOST_CHARACTERS = 500
+
+_Status = grpc.StatusCode
+# For us to mend, and nothing that a user should read.
+_NOT_FOR_US = (
+    _Status.FAILED_PRECONDITION,
+    _Status.NOT_FOUND,
+    _Status.PERMISSION_DENIED,
+    _Status.UNAUTHENTICATED,
+    _Status.UNIMPLEMENTED,
+)
+_KEPT = "what it had sent was kept"
+
+
+def status_of(error: EvenflowError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]:
+    """Code, message and trailing metadata for what a token source raised."""
+    metadata = [(_CODE, error.code)]
+    if error.retry_after_ms is not None:
+        metadata.append((_RETRY_AFTER, str(error.retry_after_ms)))
+    if error.status_of_model is not None:
+        metadata += [(_STATUS, str(error.status_of_model)), (_TYPE, error.type)]
+    if error.param is not None:
+        metadata.append((_PARAM, quote(error.param)))
+    return _code_of(error), error.message[:_MOST_CHARACTERS], tuple(metadata)
+
+
+def _code_of(error: EvenflowError) -> grpc.StatusCode:
+    match error:
+        case ModelRefused():
+            return _Status.INVALID_ARGUMENT
+        case UpstreamRejected():
+            return _Status.FAILED_PRECONDITION
+        case UpstreamTimeout():
+            return _Status.DEADLINE_EXCEEDED
+        case UpstreamFailed():
+            return _Status.ABORTED if error.retry_after_ms is None else _Status.RESOURCE_EXHAUSTED
+    return _Status.INTERNAL
+
+
+def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowError:
+    """The contract's error for how a call ended.
+
+    Args:
+        operator: where it is told what is for us to mend.
+    """
+    told = {str(key): str(value) for key, value in failure.trailing_metadata() or ()}
+    status, said = failure.code(), failure.details() or ""
+    # What a worker of ours says is made for users; anything else may be of its insides.
+    code = told.get(_CODE)
+    message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
+    if status is _Status.INVALID_ARGUMENT:
+        return _refusal_of(said, code, told)
+    if status in _NOT_FOR_US:
+        operator.error(f"the worker will not have us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS")
+        if code is None or _STATUS not in told:
+            return not_set_up()
+        return UpstreamRejected(message, code=code, **_passed_on(told))
+    if status is _Status.DEADLINE_EXCEEDED:
+        return UpstreamTimeout(f"the model did not finish in time; {_KEPT}", code=code or "model_timeout")
+    if status is _Status.INTERNAL and code:
+        return InternalError(message, code=code)
+    kind = UpstreamAnswered if _STATUS in told else UpstreamFailed
+    return kind(message, code=code or "upstream_failed", **_passed_on(told))
+
+
+def _refusal_of(said: str, code: str | None, told: dict[str, str]) -> ModelRefused:
+    if code is None:
+        return ModelRefused(f"the model refused the message: {said[:200]}", code="model_refused")
+    # A parameter that no server was asked about is one that the worker's model doesn't have.
+    kind = UnsupportedByModel if _PARAM in told and _STATUS not in told else ModelRefused
+    return kind(said, code=code, **_passed_on(told))
+
+
+def _passed_on(told: dict[str, str]) -> dict[str, Any]:
+    """What a worker's error says beside message and code."""
+    return {
+        "status": _number(told.get(_STATUS)),
+        "type": told.get(_TYPE),
+        "param": unquote(told[_PARAM]) if _PARAM in told else None,
+        "retry_after_ms": _number(told.get(_RETRY_AFTER)),
+    }
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,0 +1,139 @@
+"""Requests and ends of the token-source port as messages of `llm.v1`, and back: for handlers and for workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.token_sources.port import Caller, ModelEnd, ModelFinish, ModelOptions, ModelRequest
+from stream_core.log.conversation import ToolCall, Turn
+from stream_core.protocol.messages import Usage
+
+_REASONS: dict[str, ModelEnd] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+def message_of(request: ModelRequest) -> wire.StreamRequest:
+    """A request, for a worker."""
+    return wire.StreamRequest(
+        agent=request.agent,
+        turns=[
+            wire.Turn(
+                role=turn.role,
+                text=turn.text,
+                tool_calls=[
+                    wire.ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in turn.tool_calls
+                ],
+                tool_call_id=turn.tool_call_id,
+                parts=_json(turn.parts),
+                extra=_json(turn.extra),
+            )
+            for turn in request.turns
+        ],
+        attempt=request.attempt,
+        prefix=request.prefix,
+        key=request.key,
+        options=_options_message(request.options),
+        marked=request.marked,
+        model=request.model,
+        caller=_caller_message(request.caller),
+    )
+
+
+def request_of(message: wire.StreamRequest) -> ModelRequest:
+    """A handler's request.
+
+    Raises:
+        ValueError: what should be JSON isn't.
+    """
+    turns = tuple(
+        Turn(
+            turn.role,
+            turn.text,
+            tuple(ToolCall(call.id, call.name, call.arguments) for call in turn.tool_calls),
+            turn.tool_call_id,
+            tuple(orjson.loads(turn.parts or b"[]")),
+            orjson.loads(turn.extra or b"{}"),
+        )
+        for turn in message.turns
+    )
+    return ModelRequest(
+        message.agent,
+        turns,
+        message.attempt,
+        message.prefix,
+        message.key,
+        _options_of(message.options),
+        # A handler from before there was that field wants it with tools.
+        marked=message.marked or bool(message.options.tools),
+        model=message.model,
+        caller=_caller_of(message.caller),
+    )
+
+
+def finish_message(finish: ModelFinish) -> wire.Finish:
+    """A model's end, for a handler."""
+    usage = finish.usage
+    if usage is None:
+        return wire.Finish(reason=finish.finish_reason)
+    return wire.Finish(
+        reason=finish.finish_reason,
+        usage=wire.Usage(**usage.counted()),
+    )
+
+
+def finish_of(message: wire.Finish) -> ModelFinish:
+    """How a worker's model ended. A reason that nobody knows is `stop`."""
+    reason = _REASONS.get(message.reason, "stop")
+    if not message.HasField("usage"):
+        return ModelFinish(reason, None)
+    counted = message.usage
+    known = {name: getattr(counted, name) for name in ("cached_tokens", "reasoning_tokens") if counted.HasField(name)}
+    return ModelFinish(
+        reason,
+        Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens, **known),
+    )
+
+
+def _caller_message(caller: Caller) -> wire.Caller:
+    return wire.Caller(
+        session=caller.session,
+        user=caller.user,
+        tenant=caller.tenant,
+        message_id=caller.message_id,
+        metadata=dict(caller.metadata),
+    )
+
+
+def _caller_of(message: wire.Caller) -> Caller:
+    return Caller(message.session, message.user, message.tenant, message.message_id, dict(message.metadata))
+
+
+def _options_message(options: ModelOptions) -> wire.Options:
+    given = options.given()
+    if "tools" in given:
+        given["tools"] = [orjson.dumps(tool).decode() for tool in options.tools]
+    if "tool_choice" in given:
+        given["tool_choice"] = orjson.dumps(options.tool_choice).decode()
+    if "passed" in given:
+        given["passed"] = _json(options.passed)
+    return wire.Options(**given)
+
+
+def _options_of(message: wire.Options) -> ModelOptions:
+    given = {field.name: value for field, value in message.ListFields()}
+    given["stop"] = tuple(message.stop)
+    given["tools"] = tuple(orjson.loads(tool) for tool in message.tools)
+    if "tool_choice" in given:
+        given["tool_choice"] = orjson.loads(message.tool_choice)
+    given["passed"] = orjson.loads(message.passed or b"{}")
+    return ModelOptions(**given)
+
+
+def _json(value: tuple[Any, ...] | dict[str, Any]) -> str:
+    return orjson.dumps(value).decode() if value else ""

@@ -1,0 +1,168 @@
+"""The gRPC service of a worker, and the tokens that wait in it for a slow handler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import grpc
+
+from fargate_handler.inference.errors import status_of
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceServicer
+from fargate_handler.inference.messages import finish_message, request_of
+from fargate_handler.token_sources.port import ModelFinish, TokenSource
+from stream_core.log.response_stream import ResponseFull
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import EvenflowError, InternalError, UpstreamFailed
+
+_TELL_EVERY_SECONDS = 1.0
+
+
+class TokenBuffer:
+    """The `TokenSink` of one stream.
+
+    Args:
+        most_tokens: with so many waiting, the model is paused; also the most that `take` returns.
+        most_characters: with so many waiting, the model must stop: it gives all at once, and an answer is no longer than that.
+        monotonic: seconds.
+    """
+
+    def __init__(self, most_tokens: int, most_characters: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.taken = 0
+        """Tokens that the model has given."""
+        self._most_tokens = most_tokens
+        self._most_characters = most_characters
+        self._monotonic = monotonic
+        self._silent = True
+        """Whether nothing is to be told but tokens."""
+        self._told_at = -_TELL_EVERY_SECONDS
+        self._waiting: list[str] = []
+        self._characters = 0
+        self._ended = False
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def paused(self) -> bool:
+        """See `TokenSink.paused`."""
+        return len(self._waiting) >= self._most_tokens
+
+    def push(self, token: str) -> None:
+        """See `TokenSink.push`.
+
+        Raises:
+            ResponseFull: the longest answer there may be waits here already.
+        """
+        if self._characters >= self._most_characters:
+            raise ResponseFull
+        self._waiting.append(token)
+        self._characters += len(token)
+        self.taken += 1
+        self._changed.set()
+
+    def alive(self) -> None:
+        """See `TokenSink.alive`."""
+        if self._silent and self._monotonic() - self._told_at >= _TELL_EVERY_SECONDS:
+            self._silent = False
+            self._changed.set()
+
+    def end(self) -> None:
+        """The model gives no more."""
+        self._ended = True
+        self._changed.set()
+
+    async def take(self) -> list[str] | None:
+        """The tokens that wait, as soon as there are some; none of them for a sign of life, at most once a second.
+
+        None when the model has ended and all are taken.
+        """
+        while not self._waiting and not self._ended and self._silent:
+            self._changed.clear()
+            await self._changed.wait()
+        if not self._waiting and self._ended:
+            return None
+        self._silent = True
+        self._told_at = self._monotonic()
+        most = self._most_tokens
+        tokens, self._waiting = self._waiting[:most], self._waiting[most:]
+        self._characters -= sum(map(len, tokens))
+        return tokens
+
+
+_logger = logging.getLogger(__name__)
+
+_IDLE_LOOK_SECONDS = 0.02
+
+_Context = grpc.aio.ServicerContext[wire.StreamRequest, wire.StreamEvent]
+_DescribeContext = grpc.aio.ServicerContext[wire.DescribeRequest, wire.DescribeResponse]
+
+
+class InferenceService(InferenceServicer):
+    """See proto/llm/v1/inference.proto."""
+
+    def __init__(self, source: TokenSource, limits: Limits) -> None:
+        self._source = source
+        self._limits = limits
+        self._buffers: set[TokenBuffer] = set()
+        self._taken_of_ended = 0
+
+    async def Stream(self, request: wire.StreamRequest, context: _Context) -> None:  # noqa: N802 - the proto's name
+        """One answer."""
+        if len(self._buffers) >= self._limits.generations_per_node:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this worker is full; ask another one")
+        buffer = TokenBuffer(self._limits.worker_buffer_tokens, self._limits.response_bytes)
+        self._buffers.add(buffer)
+        try:
+            outcome = await self._outcome(request, buffer, context)
+        finally:
+            self._buffers.discard(buffer)
+            self._taken_of_ended += buffer.taken
+        if isinstance(outcome, EvenflowError):
+            await context.abort(*status_of(outcome))
+        else:
+            await context.write(wire.StreamEvent(finish=finish_message(outcome)))
+
+    async def Describe(self, request: wire.DescribeRequest, context: _DescribeContext) -> wire.DescribeResponse:  # noqa: N802
+        """What this worker can, and does."""
+        return wire.DescribeResponse(
+            continues=self._source.continues,
+            tools=True,
+            streams=len(self._buffers),
+            tokens_taken=self._taken_of_ended + sum(buffer.taken for buffer in self._buffers),
+            tokens_waiting=sum(map(len, self._buffers)),
+        )
+
+    async def idle(self) -> None:
+        """Return when no answer is being generated."""
+        while self._buffers:  # noqa: ASYNC110 - once, as the process ends
+            await asyncio.sleep(_IDLE_LOOK_SECONDS)
+
+    async def _outcome(
+        self, request: wire.StreamRequest, buffer: TokenBuffer, context: _Context
+    ) -> ModelFinish | EvenflowError:
+        """Send the model's tokens; how it ended. The model is stopped whenever this returns or raises."""
+        if request.prefix and not self._source.continues:
+            return UpstreamFailed("this model cannot go on from the middle of an answer", code="upstream_failed")
+        generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
+        generating.add_done_callback(lambda _: buffer.end())
+        try:
+            while (tokens := await buffer.take()) is not None:
+                await context.write(wire.StreamEvent(tokens=wire.Tokens(text=tokens)))
+            return await generating
+        except ResponseFull:
+            return ModelFinish("length", None)
+        except EvenflowError as error:
+            return error
+        except Exception:
+            if context.cancelled() or context.done():
+                raise asyncio.CancelledError from None  # the handler is gone; nobody is left to hear how this ended
+            _logger.exception("the token source failed in a way that it doesn't know")
+            return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
+        finally:
+            generating.cancel()
+            await asyncio.gather(generating, return_exceptions=True)

@@ -1,0 +1,106 @@
+"""One worker process, and the probe that asks whether it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from contextlib import suppress
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.inference.errors import worker_options
+from fargate_handler.inference.llm_v1 import inference_pb2
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
+from fargate_handler.inference.service import InferenceService
+from fargate_handler.settings import ConfigurationError, HandlerSettings
+from fargate_handler.token_sources.chosen_source import chosen_source
+from stream_core.delivery.delivery_clock import DeliveryClock
+
+_SECONDS = 3.0
+
+
+def main() -> int:
+    """The exit status: 0 it answers gRPC's health protocol, whatever it says there; 1 it doesn't."""
+    # A worker that is full or leaves is alive: started anew, it would cut its answers off.
+    address = f"127.0.0.1:{os.environ.get('EVENFLOW_WORKER_PORT', '50051')}"
+    with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_SECONDS)
+        except grpc.RpcError as error:
+            print(f"the worker at {address} doesn't answer: {error.code().name}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+_STOP_SECONDS = 5.0
+_SERVICE = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
+
+
+class Worker:
+    """Serves `llm.v1.Inference` and gRPC's health protocol.
+
+    Raises:
+        ConfigurationError: its model would be other workers.
+    """
+
+    def __init__(self, settings: HandlerSettings, loop: asyncio.AbstractEventLoop) -> None:
+        if settings.model == "grpc":
+            raise ConfigurationError("EVENFLOW_MODEL=grpc: a worker needs a model of its own, not other workers")
+        self._settings = settings
+        clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
+        self._driver = ClockDriver(clock, loop, time.monotonic, lambda: None)
+        self._source = chosen_source(settings, clock)
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(options=worker_options(settings))
+        self._service = InferenceService(self._source, settings)
+        add_InferenceServicer_to_server(self._service, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+
+    @property
+    def serves(self) -> str:
+        """What it serves, for the log."""
+        return f"grpc://{self._address} ({_SERVICE})"
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigurationError: the address can't be had; the message names the variables.
+        """
+        try:
+            self._server.add_insecure_port(self._address)
+        except RuntimeError as error:
+            raise ConfigurationError(
+                f"EVENFLOW_WORKER_PORT={self._settings.worker_port}: cannot listen on {self._address} (EVENFLOW_WORKER_HOST); "
+                "is the port taken?"
+            ) from error
+        self._driver.start()
+        await self._server.start()
+        await self._health.set(_SERVICE, health_pb2.HealthCheckResponse.SERVING)
+
+    async def drain(self) -> None:
+        """Leave: new calls are refused, so that handlers ask other workers, and running answers have their time to finish."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(self._settings.drain_seconds)
+
+    async def stop(self) -> None:
+        """Close everything."""
+        await self._server.stop(0)
+        # gRPC has cancelled what was left, and doesn't wait for it.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._service.idle(), _STOP_SECONDS)
+        await self._source.close()
+        self._driver.stop()
+
+    @property
+    def _address(self) -> str:
+        host = self._settings.worker_host
+        return f"[{host}]:{self._settings.worker_port}" if ":" in host else f"{host}:{self._settings.worker_port}"

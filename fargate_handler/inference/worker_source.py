@@ -1,0 +1,204 @@
+"""Workers on other machines as a token source: `llm.v1.Inference` over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import grpc
+
+from fargate_handler.inference.errors import error_of, handler_options
+from fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
+from fargate_handler.inference.messages import finish_of, message_of
+from fargate_handler.inference.worker_pool import KnownWorker, WorkerPool, resolve
+from fargate_handler.token_sources.model_connection import while_paused
+from fargate_handler.token_sources.operator_log import OperatorLog
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import ModelRefused, UpstreamFailed
+
+_logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 2.0
+_DESCRIBE_SECONDS = 1.0
+# The orchestrator ends a call in time, with a clock that stands still as often as the model is paused, and pings find a machine
+# that is gone. This is for a call that both have missed.
+_LONGEST_HELD_SECONDS = 6 * 3600.0
+
+_Gone = grpc.StatusCode.UNAVAILABLE
+
+
+class _Connection:
+    """The channel to one worker."""
+
+    def __init__(self, target: str, options: list[tuple[str, int | str]]) -> None:
+        self.target = target
+        self.channel = grpc.aio.insecure_channel(target, options)
+        self.stub = InferenceStub(self.channel)
+
+
+_Worker = KnownWorker[_Connection]
+
+
+class GrpcWorkers:
+    """Asks the least busy worker; see `TokenSource`.
+
+    Args:
+        addresses: `host:port` of each; a name may stand for several, and is looked up again every few seconds.
+    """
+
+    def __init__(self, addresses: Sequence[str], limits: Limits) -> None:
+        self._addresses = addresses
+        self._limits = limits
+        self._call_seconds = limits.model_deadline_seconds + _LONGEST_HELD_SECONDS
+        self._pool = WorkerPool(self._connect, limits.worker_rest_seconds)
+        self._operator = OperatorLog(_logger)
+        self._targets: Mapping[str, str] = {}
+        self._looked_up = asyncio.Event()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    @property
+    def continues(self) -> bool:
+        """See `TokenSource.continues`: what the workers said."""
+        return self._pool.continue_answers
+
+    async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`. A worker that is gone before its first word is replaced by another one."""
+        await self._looked_up.wait()
+        message = message_of(request)
+        tried: list[_Worker] = []
+        failure: grpc.aio.AioRpcError | None = None
+        without_tools = False
+        while (worker := self._pool.pick(time.monotonic(), tried)) is not None:
+            tried.append(worker)
+            answer = _Answer(sink)
+            try:
+                async with _occupied(worker):
+                    if request.options.tools and await self._lacks_tools(worker):
+                        without_tools = True
+                        continue
+                    return await self._ask(worker, message, answer)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not _Gone:
+                    raise error_of(error, self._operator) from error
+                self._gone(worker, error)
+                failure = error
+                if answer.begun:
+                    break
+        if failure is None and without_tools:
+            raise ModelRefused(
+                "the workers of this model don't know tools; nothing was generated, ask without them",
+                code="model_refused",
+            )
+        raise UpstreamFailed(
+            "no worker can be reached" if failure is None else "the worker is gone; what it had sent was kept",
+            code="upstream_failed",
+        ) from failure
+
+    async def _ask(self, worker: _Worker, message: wire.StreamRequest, answer: _Answer) -> ModelFinish:
+        call = worker.connection.stub.Stream(message, timeout=self._call_seconds)
+        try:
+            async for event in call:
+                answer.take(event)
+                await while_paused(answer.sink)
+            return answer.finish()
+        finally:
+            call.cancel()  # which is what stops the model; of a call that has ended, nothing
+
+    def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
+        _logger.warning("the worker %s is gone or full (%s)", worker.connection.target, error.details())
+        self._pool.rest(worker, time.monotonic())
+
+    async def close(self) -> None:
+        """Close the connections to the workers."""
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        await _close(self._pool.update({}))
+
+    # -- who is there ------------------------------------------------------------------------------------------------
+
+    def _connect(self, target: str, address: str) -> _Connection:
+        return _Connection(target, handler_options(self._limits, address))
+
+    async def _watch(self) -> None:
+        """Look the names up again, and ask those who have not said what they can, or could not be reached."""
+        while True:
+            try:
+                self._targets = await resolve(self._addresses, self._targets)
+                await _close(self._pool.update(self._targets))
+                self._looked_up.set()
+                silent = [worker for worker in self._pool.workers if worker.continues is None]
+                await asyncio.gather(*map(self._describe, silent))
+            except Exception:
+                _logger.exception("looking for workers failed; those that are known stay")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _describe(self, worker: _Worker) -> None:
+        try:
+            said = await worker.connection.stub.Describe(wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # somebody else's worker
+                self._pool.wake(worker, continues=False, tools=False)
+            else:
+                self._pool.rest(worker, time.monotonic())
+        else:
+            self._pool.wake(worker, continues=said.continues, tools=said.tools)
+
+    async def _lacks_tools(self, worker: _Worker) -> bool:
+        """Whether it would answer as if there were none, as one does that is older than they are."""
+        if worker.tools is None:
+            await self._describe(worker)
+        return worker.tools is False
+
+
+class _Answer:
+    """What the events of one call add up to."""
+
+    def __init__(self, sink: TokenSink) -> None:
+        self.sink = sink
+        self.begun = False
+        self._finish: wire.Finish | None = None
+
+    def take(self, event: wire.StreamEvent) -> None:
+        tokens = event.tokens.text
+        if event.HasField("finish"):
+            self._finish = event.finish
+        elif not tokens:
+            self.sink.alive()
+            return
+        self.begun = True
+        for token in tokens:
+            self.sink.push(token)
+
+    def finish(self) -> ModelFinish:
+        """The end of the stream.
+
+        Raises:
+            UpstreamFailed: it ended before the model had.
+        """
+        if self._finish is None:
+            raise UpstreamFailed(
+                "the worker broke off in the middle of its answer; what came before was kept", code="upstream_failed"
+            )
+        return finish_of(self._finish)
+
+
+@asynccontextmanager
+async def _occupied(worker: _Worker) -> AsyncIterator[None]:
+    """It has one answer more under way from here, and is connected at least as long, whatever names stand for."""
+    worker.outstanding += 1
+    try:
+        yield
+    finally:
+        worker.outstanding -= 1
+        if worker.left and not worker.outstanding:
+            await worker.connection.channel.close()
+
+
+async def _close(connections: Sequence[_Connection]) -> None:
+    for connection in connections:
+        await connection.channel.close()

@@ -1,0 +1,170 @@
+"""Leases: this task's own, kept, and those of others, looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from fargate_handler.background import Background
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.policy.limits import Limits
+from stream_core.ports.response_store import LeaseLost, ResponseStore, StoreUnavailable, TaskLease
+
+_logger = logging.getLogger(__name__)
+
+_RENEWALS_PER_LEASE = 3.3
+
+
+class LeaseKeeper:
+    """Renews the lease of this task. When it was lost, the task gets another name: nothing is its own any more.
+
+    Args:
+        name: this task's; each lease lost adds a number to it.
+        address: where other tasks reach this one, `http://host:port`.
+        monotonic, wall_time: seconds, the second ones since the epoch, for what other machines read.
+        on_lost: called when the lease was lost, after the name has changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: ResponseStore,
+        name: str,
+        address: str | None,
+        clock: DeliveryClock,
+        limits: Limits,
+        monotonic: Callable[[], float],
+        wall_time: Callable[[], float],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.owner = name
+        """The name under which this task owns responses now."""
+        self._store = store
+        self._name = name
+        self._names = 1
+        self._address = address
+        self._clock = clock
+        self._seconds = limits.lease_seconds
+        self._monotonic = monotonic
+        self._wall_time = wall_time
+        self._on_lost = on_lost
+        self._in_force_until = 0.0
+        self._released = False
+        self._renewing = False
+        self._background = Background()
+
+    @property
+    def in_force(self) -> bool:
+        """Whether nobody else may take over what is this task's."""
+        return not self._released and self._monotonic() < self._in_force_until
+
+    async def start(self) -> None:
+        """Take the lease, and keep it from now on.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        await self._renew()
+        self._clock.put_after(self, self._seconds / _RENEWALS_PER_LEASE)
+
+    async def release(self) -> None:
+        """Leave: other tasks may take over at once what isn't finished.
+
+        Raises:
+            StoreUnavailable: the store can't be reached; the lease runs out by itself.
+        """
+        self._released = True
+        await self._store.release(self.owner)
+
+    async def aclose(self) -> None:
+        """Renew no more; a lease that wasn't released runs out by itself."""
+        self._released = True
+        await self._background.aclose()
+
+    def on_due(self, _slot: int) -> None:
+        """Renew."""
+        if self._released:
+            return
+        self._clock.put_after(self, self._seconds / _RENEWALS_PER_LEASE)
+        if not self._renewing:
+            self._background.run(self._keep())
+
+    async def _keep(self) -> None:
+        self._renewing = True
+        try:
+            await self._renew()
+        except StoreUnavailable:
+            _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
+        except LeaseLost:
+            if self._released:
+                return
+            _logger.warning("the lease of this task was lost: other tasks go on with what it was answering")
+            self._names += 1
+            self.owner = f"{self._name}-{self._names}"
+            self._in_force_until = 0.0
+            self._on_lost()
+            await self._keep()
+        finally:
+            self._renewing = False
+
+    async def _renew(self) -> None:
+        # Counted from before the call, which may take long.
+        begun = self._monotonic()
+        await self._store.renew(self.owner, self._wall_time() + self._seconds, self._address)
+        self._in_force_until = max(self._in_force_until, begun + self._seconds)
+
+
+# A lease seen so long ago is as good as one read now: one that was renewed since only looks shorter than it is, and who
+# takes over asks the store in any case.
+_FRESH_SECONDS = 0.3
+
+
+class LeaseView:
+    """Who is there.
+
+    Args:
+        monotonic: seconds.
+    """
+
+    def __init__(self, store: ResponseStore, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._leases: Mapping[str, TaskLease] = {}
+        self._fresh_until = 0.0
+        self._reading: asyncio.Task[None] | None = None
+        self._background = Background()
+
+    async def all(self) -> Mapping[str, TaskLease]:
+        """Owner → its lease.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        if self._monotonic() >= self._fresh_until:
+            if self._reading is None:
+                self._reading = self._background.run(self._read())
+            await asyncio.shield(self._reading)
+        return self._leases
+
+    async def of(self, owner: str) -> TaskLease | None:
+        """The lease of a task, if there is one.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        leases = await self.all()
+        # One that is not seen may have come since.
+        return leases[owner] if owner in leases else await self._store.lease(owner)
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._background.aclose()
+
+    async def _read(self) -> None:
+        asked = self._monotonic()
+        try:
+            self._leases = {lease.owner: lease for lease in await self._store.leases()}
+            self._fresh_until = asked + _FRESH_SECONDS
+        finally:
+            self._reading = None

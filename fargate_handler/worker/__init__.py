@@ -1,1 +1,0 @@
-"""`python -m fargate_handler --role worker`: a model behind gRPC, for handlers on other machines."""

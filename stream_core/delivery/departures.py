@@ -1,0 +1,85 @@
+"""Who leaves a draining node when, and the moments at which clients come back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+# Networks and clients bunch what is evenly spaced; with this room the rate holds in short windows too.
+_ROOM = 1.2
+
+
+def slot_spacing(clients: int, per_second: float, most_seconds: float) -> float:
+    """The seconds between two of so many clients: a little more than the rate asks, or less where all would take longer
+    than `most_seconds`.
+    """
+    return min(_ROOM / per_second, most_seconds / max(1, clients))
+
+
+def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> list[float]:
+    """A moment for each of so many clients, in seconds from now, evenly spaced."""
+    spacing = slot_spacing(clients, per_second, most_seconds)
+    return [spacing * place for place in range(clients)]
+
+
+# Who has not gone by itself so long after its slot is sent.
+_PATIENCE_SECONDS = 2.0
+
+Client = TypeVar("Client")
+
+
+class Departures(Generic[Client]):
+    """The slots of a leaving task's clients. Times are seconds of one monotonic clock.
+
+    Args:
+        clients: in the order in which they go.
+        begun: now.
+        per_second: so many go, unless there are more than fit.
+        first_until: all have had their first slot by then.
+        until: no slot is later.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[Client],
+        begun: float,
+        per_second: float,
+        first_until: float,
+        until: float,
+    ) -> None:
+        window = first_until - begun
+        slots = reconnect_slots(len(clients), per_second, window)
+        moments = (begun + slot for slot in slots)
+        self._to_tell = deque(zip(moments, clients, strict=True))
+        self._told: deque[tuple[float, Client]] = deque()
+        self._put_back: deque[tuple[float, Client]] = deque()
+        self._spacing = slot_spacing(len(clients), per_second, window)
+        self._free = begun + len(clients) * self._spacing + _PATIENCE_SECONDS
+        self._until = until
+
+    def to_tell(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
+        """The next clients to be told their slot, at most so many; who goes first is told first."""
+        left = len(self._to_tell)
+        for _ in range(left if most is None else min(most, left)):
+            slot, client = self._to_tell.popleft()
+            self._told.append((slot + _PATIENCE_SECONDS, client))
+            yield slot, client
+
+    def over(self, now: float) -> list[Client]:
+        """Those whose slot is over."""
+        return [client for waiting in (self._told, self._put_back) for client in _due(waiting, now)]
+
+    def put_back(self, client: Client, now: float) -> bool:
+        """Give a client another slot, behind all others; False when the time is up before that."""
+        slot = max(self._free, now + self._spacing)
+        if slot > self._until:
+            return False
+        self._free = slot + self._spacing
+        self._put_back.append((slot, client))
+        return True
+
+
+def _due(waiting: deque[tuple[float, Client]], now: float) -> Iterator[Client]:
+    while waiting and waiting[0][0] <= now:
+        yield waiting.popleft()[1]

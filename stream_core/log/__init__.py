@@ -1,0 +1,1 @@
+"""Responses: text in order, and what is remembered of a conversation."""

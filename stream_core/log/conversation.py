@@ -1,0 +1,236 @@
+"""One session's messages: which come in order, which came before, and what the model should know of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.limits import Limits
+from stream_core.policy.token_bucket import TokenBucket
+from stream_core.ports.session_store import StoredConversation
+from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model called; `arguments` is what it wrote, JSON if it did well."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One line of a conversation; `role` is `user` or `assistant`.
+
+    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave, or
+    `function`, an older word for it. `tool_calls` are what an assistant's turn called. `parts` are the parts of OpenAI's
+    API as they came, where they are more than text; `text` is the text among them then (`text_of_parts`). `extra` are
+    further fields of the message, as they came.
+    """
+
+    role: str
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a message that has parts; images and the like have none."""
+    return "".join(part["text"] for part in parts if part["type"] == "text")
+
+
+REMEMBERED = frozenset({ResponseState.COMPLETED, ResponseState.ERROR})
+"""How a response may end for the model to see its text later. Behind an error too: the reader has it."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A message and its answer; empty while there is none to remember."""
+
+    question: str
+    answer: str = ""
+
+    @property
+    def size(self) -> int:
+        return len(self.question.encode()) + len(self.answer.encode())
+
+
+class Conversation:
+    """The messages of one session, in causal order, each accepted once.
+
+    Args:
+        limits: those in force.
+        now: seconds on a monotonic clock, like every `now` here.
+        keeps_history: whether what was said is kept for the model; else it sees each message alone.
+    """
+
+    __slots__ = (
+        "_bucket",
+        "_exchanges",
+        "_exchanges_bytes",
+        "_history_bytes",
+        "_limits",
+        "_responses",
+        "in_flight",
+        "last_message_id",
+        "stale",
+        "used_at",
+    )
+
+    def __init__(self, limits: Limits, now: float, *, keeps_history: bool = True) -> None:
+        self._limits = limits
+        self._history_bytes = limits.history_bytes if keeps_history else 0
+        self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
+        self._responses: OrderedDict[str, str] = OrderedDict()
+        self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
+        self._exchanges_bytes = 0
+        self.last_message_id: str | None = None
+        self.in_flight = 0
+        """Accepted messages whose response has not ended; among them those of other lines that are under its limits."""
+        self.stale = True
+        """Whether what the store knows must be loaded: nothing was yet, or answers were still outstanding then."""
+        self.used_at = now
+
+    def known_response(self, message_id: str) -> str | None:
+        """The response of a message that was accepted before, if it was."""
+        return self._responses.get(message_id)
+
+    def check_rate(self, now: float) -> None:
+        """Whether a message, right or wrong, may come now.
+
+        Raises:
+            RateLimited: they come too fast.
+        """
+        wait = self._bucket.take(now)
+        if wait:
+            raise RateLimited(
+                "messages come too fast; this one was not accepted, send it again later",
+                code="rate_limited",
+                retry_after_ms=int(wait * 1000) + 1,
+            )
+
+    def check(self, message_id: str, previous_message_id: str | None, replaces: str | None = None) -> None:
+        """Whether a new message comes in its order; it changes nothing.
+
+        Raises:
+            Conflict: it does not follow the session's last message.
+            InvalidRequest: it is to replace another one than that.
+        """
+        if previous_message_id != self.last_message_id:
+            expected = "null" if self.last_message_id is None else repr(self.last_message_id)
+            raise Conflict(
+                f"message {message_id!r} names previous_message_id {previous_message_id!r}, but this session's last message "
+                f"is {expected}; nothing was accepted, send it again behind that one",
+                code="causal_violation",
+                param="previous_message_id",
+                expected=self.last_message_id,
+            )
+        if replaces not in (None, previous_message_id):
+            raise InvalidRequest(
+                f"message {message_id!r} is to replace {replaces!r}, but only the session's last message can be replaced; "
+                "nothing was accepted, send it again with `replaces` as `previous_message_id`, or without",
+                code="invalid_request",
+                param="replaces",
+            )
+
+    def check_in_flight(self) -> None:
+        """Whether one more message may be answered now.
+
+        Raises:
+            RateLimited: too many at once.
+        """
+        if self.in_flight >= self._limits.messages_in_flight_per_session:
+            raise RateLimited(
+                f"{self.in_flight} messages of this session are being answered; the message was not accepted, "
+                "send it again when one has ended",
+                code="session_in_flight",
+                retry_after_ms=1000,
+            )
+
+    def catch_up(self, stored: StoredConversation, owner: str) -> None:
+        """Take over what the store knows: other tasks than `owner` may have accepted messages of this session."""
+        known, self._exchanges = self._exchanges, OrderedDict()
+        self._exchanges_bytes = 0
+        replaced = {entry.replaces for entry in stored.entries}
+        for entry in stored.entries:
+            self._know(entry.message_id, entry.response_id)
+            if entry.message_id in replaced or entry.text_name is not None:
+                # Large texts are requests that bring their conversation: there is no history of them.
+                continue
+            # What was answered here may not have reached the store yet.
+            ours = known.get(entry.message_id)
+            answer = entry.answer or (ours.answer if ours else "")
+            self._remember(entry.message_id, _Exchange(entry.text, answer))
+        self.last_message_id = stored.last_message_id
+        self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
+
+    def begin_late(self, message_id: str, text: str) -> tuple[Turn, ...]:
+        """A message that it caught up with is answered by this task after all; what the model should see."""
+        self.in_flight += 1
+        turns: list[Turn] = []
+        if message_id not in self._exchanges:
+            return (Turn("user", text),)
+        for known, exchange in self._exchanges.items():
+            turns.append(Turn("user", exchange.question))
+            if known == message_id:
+                break
+            if exchange.answer:
+                turns.append(Turn("assistant", exchange.answer))
+        return tuple(turns)
+
+    def accept(
+        self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
+    ) -> tuple[Turn, ...]:
+        """Take the message in and return what the model should see: the history, but for what it replaces, and this message."""
+        self._know(message_id, response_id)
+        if replaces is not None:
+            self._forget(replaces)
+        self.last_message_id = message_id
+        self.in_flight += 1
+        self.used_at = now
+        self._remember(message_id, _Exchange(text))
+        # The newest message is always sent, however long it is.
+        return tuple(self._turns()) or (Turn("user", text),)
+
+    def response_ended(self, message_id: str, answer: str, now: float) -> None:
+        """A message's response has ended with `answer` (empty when there is none to remember)."""
+        self.in_flight -= 1
+        self.used_at = now
+        exchange = self._exchanges.get(message_id)
+        if exchange is not None and answer and not exchange.answer:
+            exchange.answer = answer
+            self._exchanges_bytes += len(answer.encode())
+            self._trim()
+
+    def _turns(self) -> Iterator[Turn]:
+        for exchange in self._exchanges.values():
+            yield Turn("user", exchange.question)
+            if exchange.answer:
+                yield Turn("assistant", exchange.answer)
+
+    def _know(self, message_id: str, response_id: str) -> None:
+        self._responses[message_id] = response_id
+        if len(self._responses) > self._limits.messages_remembered_per_session:
+            self._responses.popitem(last=False)
+
+    def _remember(self, message_id: str, exchange: _Exchange) -> None:
+        self._exchanges[message_id] = exchange
+        self._exchanges_bytes += exchange.size
+        self._trim()
+
+    def _forget(self, message_id: str) -> None:
+        exchange = self._exchanges.pop(message_id, None)
+        if exchange is not None:
+            self._exchanges_bytes -= exchange.size
+
+    def _trim(self) -> None:
+        while self._exchanges and self._exchanges_bytes > self._history_bytes:
+            _, oldest = self._exchanges.popitem(last=False)
+            self._exchanges_bytes -= oldest.size

@@ -1,0 +1,399 @@
+"""One response while it is generated and kept in memory: tokens in, deltas into the log, cursors moved on the delivery clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.delivery.paced_cursor import Batcher
+from stream_core.log.response_log import (
+    LogClosed,
+    LogEntry,
+    ResponseEvent,
+    ResponseLog,
+    ResponseState,
+    Restart,
+    next_response_state,
+)
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.messages import Usage, Via
+
+# Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
+_PACE_SMOOTHING = 0.25
+_END_EVENTS = {
+    ResponseState.COMPLETED: ResponseEvent.COMPLETE,
+    ResponseState.ERROR: ResponseEvent.FAIL,
+    ResponseState.CANCELLED: ResponseEvent.CANCEL,
+}
+# Characters. What a source gives in one piece is cut, so that a delta fits into a frame and into an item of any store.
+_LONGEST_DELTA = 4_096
+
+
+class ResponseFull(Exception):
+    """The response has reached its size limit. What it holds is delivered; it ends with finish_reason `length`."""
+
+
+class Reader(Protocol):
+    """A cursor with a transport behind it."""
+
+    @property
+    def holds_model(self) -> bool:
+        """Whether it pauses, and the log is the pause window ahead of it (rule 6)."""
+
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise.
+
+        `jitter` is by how many seconds this delivery misses its time, None where it has none: the first one, or a
+        call for another reason.
+        """
+
+    def lost(self) -> None:
+        """This copy of the response goes on no more: find the response again, and resume. Must not wait or raise."""
+
+
+class ResponseStream:
+    """One response. The token source pushes; the delivery clock delivers; readers come and go.
+
+    The size limit of a batch cuts the log, so that no index stands for more than a few tokens; delivery keeps the
+    interval, and joins what was cut meanwhile: a burst of the model doesn't become a burst on the screen.
+
+    Args:
+        monotonic: seconds, for measuring when a frame is really handed over.
+    """
+
+    __slots__ = (
+        "_batcher",
+        "_clock",
+        "_delivered_at",
+        "_due",
+        "_full_at",
+        "_longest_batched",
+        "_monotonic",
+        "_most_bytes",
+        "_pace",
+        "_scheduled",
+        "acknowledged",
+        "attempt",
+        "channel",
+        "created_at",
+        "degraded",
+        "ended_at",
+        "epoch",
+        "error",
+        "finish_reason",
+        "first_delta_at",
+        "log",
+        "message_id",
+        "on_urgent",
+        "paused",
+        "paused_readers",
+        "polls",
+        "readers",
+        "response_id",
+        "signs_of_life",
+        "state",
+        "tokens",
+        "unread_since",
+        "usage",
+        "via",
+    )
+
+    def __init__(
+        self,
+        *,
+        response_id: str,
+        message_id: str,
+        channel: Channel,
+        clock: DeliveryClock,
+        limits: Limits,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.response_id = response_id
+        self.message_id = message_id
+        self.channel = channel
+        self.log = ResponseLog()
+        self.state = ResponseState.QUEUED
+        self.epoch = 1
+        """Which of the response's owners this task is, where it is its owner."""
+        self.via: Via = "owner"
+        """Where the entries come from: this task generates them, or follows another one or the store."""
+        self.readers: list[Reader] = []
+        self.paused_readers = 0
+        """How many of them pause; they keep this number themselves, and call `hold_or_release`."""
+        self.paused = False
+        """Whether the model should wait."""
+        self.attempt = 1
+        self.tokens = 0
+        """Tokens that the model has given, all attempts together."""
+        self.signs_of_life = 0
+        """How often the model said that it lives without giving a token."""
+        self.degraded = False
+        self.usage: Usage | None = None
+        self.finish_reason: str | None = None
+        self.error: dict[str, Any] | None = None
+        self.polls = 0
+        self.acknowledged = -1
+        """The last index that a client said it has."""
+        self.on_urgent: Callable[[], None] | None = None
+        """Called when what there is should be on record at once: at the first delta, and at the end."""
+        self.created_at = monotonic()
+        self.first_delta_at: float | None = None
+        self.ended_at: float | None = None
+        self.unread_since: float | None = self.created_at
+        self._batcher = Batcher(limits.batch_tokens)
+        self._clock = clock
+        self._most_bytes = self._full_at = limits.response_bytes
+        self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
+        self._monotonic = monotonic
+        self._due = 0  # the slot from which on a token is delivered at once
+        self._scheduled = False  # whether the clock will call, which is when tokens wait
+        self._delivered_at = 0.0
+        self._pace = 0.0
+
+    # -- what the token source does ------------------------------------------------------------------------------
+
+    def push(self, token: str) -> None:
+        """Take a token of the model. Never waits.
+
+        Raises:
+            ResponseFull: the response has reached its size limit; the model must stop.
+            LogClosed: the response has ended, for example by a cancel.
+        """
+        if self.log.text_bytes >= self._full_at:
+            raise ResponseFull
+        if not token:
+            return
+        if len(token) > self._longest_batched:
+            self._push_long(token)
+            return
+        self.tokens += 1
+        if not self._scheduled and self._clock.position >= self._due:
+            self._deliver(token)
+            return
+        if self.log.closed:
+            raise LogClosed("a token came after the end of its response; the log keeps what it held")
+        if self._batcher.add(token):
+            self.log.append(self._batcher.cut())
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.put(self, self._due)
+
+    def alive(self) -> None:
+        """The model gave a sign of life that is no text."""
+        self.signs_of_life += 1
+
+    def _push_long(self, text: str) -> None:
+        """Take what would make a batch too long: it becomes entries of its own."""
+        if self.log.closed:
+            raise LogClosed("a token came after the end of its response; the log keeps what it held")
+        self.tokens += 1
+        if waiting := self._batcher.cut():
+            self.log.append(waiting)
+        full = False
+        for first in range(0, len(text), _LONGEST_DELTA):
+            full = self.log.text_bytes >= self._full_at
+            if full:
+                break
+            self.log.append(text[first : first + _LONGEST_DELTA])
+        if not self._scheduled:
+            if self._clock.position >= self._due:
+                self._deliver("")
+            else:
+                self._scheduled = True
+                self._clock.put(self, self._due)
+        if full:
+            raise ResponseFull
+
+    # -- what the generation does --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """It was taken from the queue."""
+        self._fire(ResponseEvent.START)
+
+    def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
+        """Go on with what an earlier owner left, the response as `epoch`'s. Its text stands until `restart`.
+
+        Args:
+            entries: what of it is on record.
+            began_at: when its first delta came, on the monotonic clock.
+        """
+        self.log.extend(entries)
+        self.epoch = epoch
+        self.first_delta_at = began_at
+        self._delivered_at = self._monotonic()
+        self.attempt = 1 + max((entry.attempt for entry in entries if isinstance(entry, Restart)), default=1)
+        replaced = self.log.text_bytes - len(self.log.text.encode())
+        self._full_at = self._most_bytes + replaced
+        self.log.restart(self.log.next_index - 1, self.attempt, epoch)
+
+    def next_attempt(self) -> None:
+        """An attempt failed, the next one begins. What was delivered stands, until `restart` says that it is replaced."""
+        self._fire(ResponseEvent.RESTART)
+        self.attempt += 1
+
+    def restart(self) -> None:
+        """What was delivered is declared replaced by what this attempt gives from now on."""
+        self._batcher.cut()
+        # What was replaced doesn't count against the new text.
+        self._full_at = self.log.text_bytes + self._most_bytes
+        if self.log.next_index:
+            self.log.restart(from_index=-1, attempt=self.attempt)
+            self._deliver("")
+
+    def substitute(self, text: str) -> None:
+        """A ready-made answer in the model's place: the response is degraded. `complete` delivers it."""
+        self.degraded = True
+        self._batcher.add(text)
+
+    def complete(self, finish_reason: str, usage: Usage | None) -> None:
+        """The model has finished: `stop` or `length`."""
+        self._fire(ResponseEvent.COMPLETE)
+        self.usage = usage
+        self.finish_reason = finish_reason
+        self._end()
+
+    def fail(self, error: dict[str, Any]) -> None:
+        """No attempt is left; what was delivered stays."""
+        self._fire(ResponseEvent.FAIL)
+        self.error = error
+        self._end()
+
+    def cancel(self) -> None:
+        """The client said so, or nobody reads; what was delivered stays."""
+        self._fire(ResponseEvent.CANCEL)
+        self.finish_reason = "cancelled"
+        self._end()
+
+    def settle(self) -> None:
+        """Deliver what has come so far: another owner goes on from there."""
+        text = self._batcher.cut()
+        if text and not self.log.closed:
+            self._deliver(text)
+
+    def lose(self) -> None:
+        """This task isn't the one any more that knows how the response goes on: its readers find out who is."""
+        self._batcher.cut()
+        for reader in tuple(self.readers):
+            reader.lost()
+
+    # -- what follows another copy ---------------------------------------------------------------------------------
+
+    def follow(self, entries: Sequence[LogEntry]) -> None:
+        """Add what stands in the copy that this one follows, and deliver it.
+
+        Raises:
+            LogClosed: the response has ended.
+        """
+        if not entries:
+            return
+        if self.state is ResponseState.QUEUED:
+            self.start()
+        self.log.extend(entries)
+        now = self._monotonic()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+        for reader in tuple(self.readers):
+            reader.deliver(now, None)
+
+    def end_like(
+        self,
+        state: ResponseState,
+        *,
+        finish_reason: str | None = None,
+        usage: Usage | None = None,
+        error: dict[str, Any] | None = None,
+        degraded: bool = False,
+    ) -> None:
+        """End as the copy did that this one follows; `state` is the one that it ended in.
+
+        Raises:
+            LogClosed: the response has ended.
+        """
+        if self.log.closed:
+            raise LogClosed("an end came after the end of its response; the first one stands")
+        if self.state is ResponseState.QUEUED and state is ResponseState.COMPLETED:
+            self.start()
+        self._fire(_END_EVENTS[state])
+        self.finish_reason, self.usage, self.error, self.degraded = finish_reason, usage, error, degraded
+        self._end()
+
+    # -- what readers do -----------------------------------------------------------------------------------------
+
+    def attach(self, reader: Reader) -> None:
+        """From now on the reader is delivered to (and at once what is there already)."""
+        self.readers.append(reader)
+        self.unread_since = None
+        self.hold_or_release()
+        reader.deliver(self._monotonic(), None)
+
+    def detach(self, reader: Reader) -> None:
+        """The reader leaves; the grace period begins with the last one."""
+        if reader in self.readers:
+            self.readers.remove(reader)
+            self.hold_or_release()
+            if not self.readers:
+                self.unread_since = self._monotonic()
+
+    def acknowledge(self, index: int) -> int:
+        """A client has everything up to `index`; returns how many deltas that adds."""
+        added = max(0, index - self.acknowledged)
+        self.acknowledged += added
+        return added
+
+    # -- what the clock does -------------------------------------------------------------------------------------
+
+    def on_due(self, slot: int) -> None:
+        """The window has ended: cut and deliver."""
+        if slot < self._due:
+            # Something was delivered since this slot was taken, the marker of a restart.
+            self._clock.put(self, self._due)
+            return
+        self._scheduled = False
+        if not self.log.closed:
+            self._deliver(self._batcher.cut())
+
+    def hold_or_release(self) -> None:
+        """See whether the model should wait: every reader pauses, and it is the pause window ahead of each of them."""
+        self.paused = self.paused_readers > 0 and all(reader.holds_model for reader in self.readers)
+
+    def _deliver(self, text: str) -> None:
+        clock = self._clock
+        if text:
+            self.log.append(text)
+        self._due = clock.position + clock.interval_slots
+        now = self._monotonic()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+            jitter = None
+        else:
+            gap, pace, interval = now - self._delivered_at, self._pace, clock.interval
+            # The stream's current interval is the clock's, or the model's own recent pace where that is slower.
+            jitter = abs(gap - interval) if interval > pace else abs(gap - pace)
+            self._pace = pace + (gap - pace) * _PACE_SMOOTHING
+        self._delivered_at = now
+        for reader in self.readers:
+            reader.deliver(now, jitter)
+        if jitter is None and self.on_urgent is not None:
+            self.on_urgent()
+        if self.paused_readers:
+            self.hold_or_release()
+
+    def _end(self) -> None:
+        text = self._batcher.cut()
+        if text:
+            self.log.append(text)
+        self.log.close(self.state)
+        now = self._monotonic()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+        self.ended_at = now
+        # A reader that has everything leaves the list while we walk it.
+        for reader in tuple(self.readers):
+            reader.deliver(now, None)
+        if self.on_urgent is not None:
+            self.on_urgent()
+
+    def _fire(self, event: ResponseEvent) -> None:
+        self.state = next_response_state(self.state, event)

@@ -1,0 +1,149 @@
+"""What a minute measured: counters, ratios and distributions, as they are published."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+
+# Preferred numbers (ISO 3, series R20), at most 14.3 % apart. Thresholds are round numbers and so are these: a percentile
+# told from the buckets is on the same side of a threshold as the true one.
+_R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
+# Above the last bound nothing is known: taken as wide as the next bucket would be.
+_LAST_EDGE = 1_000_000.0
+# A bucket does not hold its lower bound, so no value may be told to stand on it.
+_LEAST_FRACTION = 1e-6
+
+
+class Distribution:
+    """Counts values by bucket. Values below the first bound fall in it, values above the last in an open bucket.
+
+    `bounds[i]` is the inclusive upper bound of `counts[i]`; `counts[-1]` has none. The unit is the caller's. 141 buckets:
+    CloudWatch takes 150 values of a metric in a request.
+    """
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    BOUNDS: tuple[float, ...] = tuple(
+        round(number * scale, 3) for scale in (0.1, 1, 10, 100, 1_000, 10_000, 100_000) for number in _R20
+    )  # 0.1 … 900,000 (at milliseconds: 0.1 ms to a quarter of an hour)
+
+    def __init__(self) -> None:
+        self._bounds = self.BOUNDS
+        self.counts = [0] * (len(self.BOUNDS) + 1)
+        self.total = 0.0
+
+    def record(self, value: float) -> None:
+        """Count one value."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        """How many values were recorded."""
+        return sum(self.counts)
+
+    def percentile(self, p: float) -> float:
+        """The p-th percentile (0–100), interpolated inside its bucket; 0.0 when nothing was recorded."""
+        rank = self.count * p / 100
+        seen = 0
+        for count, (low, high) in zip(self.counts, pairwise((0.0, *self.BOUNDS, self.BOUNDS[-1])), strict=True):
+            if count and seen + count >= rank:
+                return low + (high - low) * (rank - seen) / count
+            seen += count
+        return 0.0
+
+    def copy(self) -> Self:
+        """What was recorded until now."""
+        return self.since(type(self)())
+
+    def since(self, earlier: Distribution) -> Self:
+        """What was recorded after `earlier`, which is a copy of this one."""
+        recorded = type(self)()
+        recorded.counts = [now - then for now, then in zip(self.counts, earlier.counts, strict=True)]
+        recorded.total = self.total - earlier.total
+        return recorded
+
+    def weighted_values(self) -> list[tuple[float, int]]:
+        """Each bucket that is not empty as one value and its count, rising: what a percentile can be computed from.
+
+        All values stand inside their buckets, at the same fraction of the width, chosen so that the sum of value x count
+        is the true total. So a percentile is in the bucket of the true one, and the average is the true one (but where
+        values lie above the last bound: they are told as at most 1,000,000).
+        """
+        edges = pairwise((0.0, *self.BOUNDS, _LAST_EDGE))
+        buckets = [(low, high, count) for (low, high), count in zip(edges, self.counts, strict=True) if count]
+        if not buckets:
+            return []
+        least = sum(low * count for low, _, count in buckets)
+        width = sum((high - low) * count for low, high, count in buckets)
+        fraction = min(max((self.total - least) / width, _LEAST_FRACTION), 1.0)
+        return [(min(low + (high - low) * fraction, high), count) for low, high, count in buckets]
+
+
+_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """One metric of one process in one minute: `values[i]`, in the metric's unit, occurred `counts[i]` times."""
+
+    metric: Metric
+    values: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSnapshot:
+    """What a process has measured since its start; each by the metric's name.
+
+    Args:
+        ratios: the part and the whole.
+        levels: the gauges as they stand.
+        events: events counted for those gauges that are a mean a second over the minute.
+    """
+
+    distributions: Mapping[str, Distribution]
+    counters: Mapping[str, int]
+    ratios: Mapping[str, tuple[int, int]]
+    levels: Mapping[str, float]
+    events: Mapping[str, int]
+
+    def points_since(self, earlier: MetricSnapshot, *, leaving: bool = False) -> list[MetricPoint]:
+        """What to publish about the minute between `earlier` and this, in the catalogue's order.
+
+        A distribution is its buckets and a ratio its percent, as often as there was something whole; both are left out
+        when there was nothing. A counter is its increase, nought included.
+
+        An event a second is always an event in sixty, also where the process began or left within the minute: so the sum
+        over processes is right whoever came or went.
+
+        Args:
+            leaving: the process ends within this minute. Its levels are left out: a process that is gone has none, and
+                its noughts would pull the average of those that stay.
+        """
+        return [
+            MetricPoint(metric, tuple(values), tuple(counts))
+            for metric in CATALOGUE
+            if (weighted := list(self._weighted_values(metric, earlier, leaving)))
+            for values, counts in [zip(*weighted, strict=True)]
+        ]
+
+    def _weighted_values(self, metric: Metric, earlier: MetricSnapshot, leaving: bool) -> Iterator[tuple[float, int]]:
+        name = metric.name
+        if metric.kind is MetricKind.DISTRIBUTION:
+            yield from self.distributions[name].since(earlier.distributions[name]).weighted_values()
+        elif metric.kind is MetricKind.COUNTER:
+            yield float(self.counters[name] - earlier.counters[name]), 1
+        elif metric.kind is MetricKind.RATIO:
+            part, whole = (now - then for now, then in zip(self.ratios[name], earlier.ratios[name], strict=True))
+            if whole:
+                yield 100.0 * part / whole, whole
+        elif name in self.events:
+            yield (self.events[name] - earlier.events[name]) / _SECONDS, 1
+        elif not leaving:
+            yield self.levels[name], 1

@@ -1,0 +1,236 @@
+"""Agents, and what a message says of how it is to be answered."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from stream_core.policy.channel import NAME_PATTERN
+from stream_core.protocol.errors import NotFound
+
+_INT64 = 2**63
+# As one header of a request it must pass servers that take 8 KiB of them.
+_MOST_METADATA_BYTES = 6_144
+
+LONGEST_USER = 256
+
+
+def metadata_header(metadata: dict[str, str]) -> str:
+    """Metadata as JSON in printable ASCII."""
+    return json.dumps(metadata, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _bounded(metadata: dict[str, str]) -> dict[str, str]:
+    if len(metadata_header(metadata)) > _MOST_METADATA_BYTES:
+        raise ValueError(f"must have at most {_MOST_METADATA_BYTES} bytes as JSON in ASCII")
+    return metadata
+
+
+Metadata = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=512)]],
+    Field(max_length=16),
+    AfterValidator(_bounded),
+]
+"""The application's own names and values. They go on to the model's server, and nothing here reads them."""
+
+TimeoutMs = Annotated[int, Field(ge=1, le=86_400_000)]
+User = Annotated[str, Field(min_length=1, max_length=LONGEST_USER)]
+
+
+class MessageParams(BaseModel):
+    """How a message is to be answered, by OpenAI's names; what is not given is the agent's, or the model's own."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=4)] | None = None
+    seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
+
+
+class GivenParams(MessageParams):
+    """The same as a client sends them. An unknown one is refused: a misspelt parameter would be ignored in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def taken(self) -> MessageParams:
+        """What they say."""
+        return MessageParams(**self.model_dump())
+
+
+class MessageTerms(BaseModel):
+    """`timeout_ms`: the answer ends at that age at the latest. `user`: for whom it is, where the application says.
+
+    `model`: the public name that was asked for; empty for the agent's, or the only one.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    params: MessageParams = MessageParams()
+    timeout_ms: TimeoutMs | None = None
+    metadata: Metadata = {}
+    user: str = ""
+    model: str = ""
+
+    def to_text(self) -> str:
+        """As kept on record; empty where nothing was said."""
+        text = self.model_dump_json(exclude_defaults=True)
+        return "" if text == "{}" else text
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The terms whose text this is. What a newer version wrote is left out."""
+        return cls.model_validate_json(text) if text else cls()
+
+
+NO_TERMS = MessageTerms()
+"""Those of a message that says nothing but its text."""
+
+
+BUILT_IN = "demo"
+"""The one agent there is where nobody has named any."""
+
+_DEMO_SUGGESTIONS = [
+    "What is Evenflow?",
+    "How does it treat slow readers?",
+    "What happens when I close the tab?",
+    "How do I use it from my OpenAI code?",
+]
+_MOST_NAMED = 20
+
+
+class AgentsError(ValueError):
+    """The agents are not right. The message is one line: where, which table and field, and what that accepts."""
+
+
+class Agent(BaseModel):
+    """One agent; None or empty: as the settings, or the model itself, have it. Each description is what the field accepts."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    model: Annotated[str, Field(min_length=1, max_length=2_048)] | None = Field(
+        None, description="the model's name at its server, or a name of EVENFLOW_MODELS"
+    )
+    instructions: str = Field("", max_length=32_768, description="the system prompt, of 32,768 characters at most")
+    temperature: float | None = Field(None, ge=0, le=2, description="a number from 0 to 2")
+    max_tokens: int | None = Field(None, ge=1, le=10_000_000, description="a whole number from 1 to 10,000,000")
+    silence_seconds: float | None = Field(None, ge=0.1, le=3_600, description="seconds from 0.1 to 3,600")
+    deadline_seconds: float | None = Field(None, ge=0.1, le=86_400, description="seconds from 0.1 to 86,400")
+    suggestions: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        [], max_length=8, description="a list of at most 8 questions, each of 1 to 200 characters"
+    )
+
+
+class Agents:
+    """The agents in force.
+
+    Args:
+        by_name: at least one. Who names none gets `default`, or the first where none is called so.
+    """
+
+    def __init__(self, by_name: Mapping[str, Agent]) -> None:
+        self.replace(by_name)
+
+    def replace(self, by_name: Mapping[str, Agent]) -> None:
+        """Use these from now on."""
+        self._by_name = dict(by_name)
+        self._default = "default" if "default" in by_name else next(iter(by_name))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(self._by_name)
+
+    def chosen(self, name: str | None) -> str:
+        """The name of the agent that is meant; None: of the default one.
+
+        Raises:
+            NotFound: there is no such agent; the message names those that there are.
+        """
+        if name is None:
+            return self._default
+        self.find(name)
+        return name
+
+    def find(self, name: str) -> Agent:
+        """One agent.
+
+        Raises:
+            NotFound: as above.
+        """
+        if name not in self._by_name:
+            names = ", ".join(self.names[:_MOST_NAMED])
+            more = ", …" if len(self._by_name) > _MOST_NAMED else ""
+            raise NotFound(
+                f"there is no agent {name[:64]!r}; POST /session with one of: {names}{more}",
+                code="agent_not_found",
+                param="agent",
+            )
+        return self._by_name[name]
+
+
+def built_in_agents(*, demo: bool) -> dict[str, Agent]:
+    """What there is without any configuration.
+
+    Args:
+        demo: whether the demo model answers: it knows about Evenflow alone, so a page suggests questions about that.
+    """
+    return {BUILT_IN: Agent(suggestions=_DEMO_SUGGESTIONS if demo else [])}
+
+
+def agents_from_toml(text: str, where: str) -> dict[str, Agent]:
+    """The agents of a TOML text with a table for each.
+
+    Args:
+        where: what the text is, for the message of an error.
+
+    Raises:
+        AgentsError: it is no TOML, or a table is wrong.
+    """
+    try:
+        return _checked(tomllib.loads(text), where)
+    except tomllib.TOMLDecodeError as error:
+        raise AgentsError(f"{where}: this is not TOML ({error})") from None
+
+
+def agents_from_json(text: str, where: str) -> dict[str, Agent]:
+    """The agents of a JSON object with a member for each; arguments and errors as for TOML."""
+    try:
+        return _checked(json.loads(text), where)
+    except json.JSONDecodeError as error:
+        raise AgentsError(f"{where}: this is not JSON ({error})") from None
+
+
+def agents_as_json(agents: Mapping[str, Agent]) -> str:
+    """The text that `agents_from_json` reads."""
+    tables = {name: agent.model_dump(exclude_defaults=True) for name, agent in agents.items()}
+    return json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
+
+
+def _checked(tables: Any, where: str) -> dict[str, Agent]:
+    if not isinstance(tables, dict) or not tables:
+        raise AgentsError(f"{where}: must have a table for each agent, and one agent at least")
+    return {name: _agent(name, table, where) for name, table in tables.items()}
+
+
+def _agent(name: str, table: Any, where: str) -> Agent:
+    if not re.match(NAME_PATTERN, name):
+        raise AgentsError(f"{where}: [{name[:80]}]: an agent's name has 1 to 64 letters, digits, `_`, `.` or `-`")
+    if not isinstance(table, dict):
+        raise AgentsError(f"{where}: {name} must be an agent's table, [{name}]")
+    try:
+        return Agent.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        if field not in Agent.model_fields:
+            known = ", ".join(Agent.model_fields)
+            raise AgentsError(f"{where}: [{name}] {field}: there is no such field; there are {known}") from None
+        accepts = Agent.model_fields[field].description
+        raise AgentsError(f"{where}: [{name}] {field}: must be {accepts} ({first['msg']})") from None

@@ -1,0 +1,1 @@
+"""What a node needs of the outside, and the store in memory."""

@@ -1,0 +1,248 @@
+"""The stores in the memory of one process: what the ports mean, in plain Python.
+
+The methods of a store do what the port says that its class names.
+What has expired is dropped when a message is accepted, so that memory doesn't grow for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from stream_core.policy.channel import Channel
+from stream_core.ports.response_store import (
+    LIFETIME_SECONDS,
+    Chunk,
+    Ending,
+    Lease,
+    LeaseLost,
+    ResponseHead,
+    StoredEntries,
+    TaskLease,
+    gapless,
+)
+from stream_core.ports.session_store import (
+    LARGE_TEXT_SECONDS,
+    LedgerEntry,
+    NotAccepted,
+    StoredConversation,
+    in_causal_order,
+)
+
+Key = TypeVar("Key")
+
+
+class _Expiries(Generic[Key]):
+    """What may have expired, in the order of time."""
+
+    def __init__(self) -> None:
+        self._moments: list[tuple[float, int, Key]] = []
+        self._added = 0
+
+    def add(self, expires_at: float, key: Key) -> None:
+        """`key` is to be looked at then."""
+        self._added += 1  # keys have no order of their own
+        heappush(self._moments, (expires_at, self._added, key))
+
+    def take(self, now: float) -> list[Key]:
+        """Those whose moment has come; they are told once."""
+        due: list[Key] = []
+        while self._moments and self._moments[0][0] <= now:
+            due.append(heappop(self._moments)[2])
+        return due
+
+
+class MemoryResponseStore:
+    """Keeps the response buffer (`ResponseStore`)."""
+
+    chunks_per_write = 1_000
+
+    def __init__(self) -> None:
+        self._heads: dict[str, ResponseHead] = {}
+        self._chunks: dict[str, list[Chunk]] = {}
+        self._leases: dict[str, TaskLease] = {}
+        self._forgotten: set[str] = set()
+        self._handed_over: dict[str, int] = {}
+        self._expiries: _Expiries[str] = _Expiries()
+
+    def create(self, head: ResponseHead) -> None:
+        """Begin a response; part of accepting its message."""
+        self._drop_expired(head.created_at)
+        self._heads[head.response_id] = head
+        self._chunks[head.response_id] = []
+        self._expiries.add(head.expires_at, head.response_id)
+
+    async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        for chunk in chunks:
+            if (known := self._chunks.get(chunk.response_id)) is not None:
+                known.append(chunk)
+        return ()
+
+    async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
+        head = self._heads.get(lease.response_id)
+        if head is None or head.lease != lease:
+            raise LeaseLost(f"response {lease.response_id} is another owner's now; its ending was not written")
+        if head.ending is None:
+            self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
+            self._expiries.add(expires_at, lease.response_id)
+
+    async def renew(self, owner: str, until: float, address: str | None = None) -> None:
+        known = self._leases.get(owner, TaskLease(owner, until, address=address))
+        if known.lost or owner in self._forgotten:
+            raise LeaseLost(f"the lease of {owner} is lost; take another name")
+        if until >= known.until:
+            self._leases[owner] = TaskLease(owner, until, address=address)
+
+    async def release(self, owner: str) -> None:
+        if (known := self._leases.get(owner)) is not None:
+            self._leases[owner] = replace(known, lost=True)
+
+    async def lease(self, owner: str) -> TaskLease | None:
+        return self._leases.get(owner)
+
+    async def leases(self) -> Sequence[TaskLease]:
+        return tuple(self._leases.values())
+
+    async def unfinished(self, owner: str) -> Sequence[str]:
+        return [head.response_id for head in self._heads.values() if head.owner == owner and head.ending is None]
+
+    async def forget(self, owner: str) -> None:
+        if (known := self._leases.get(owner)) is not None and known.lost:
+            del self._leases[owner]
+            self._forgotten.add(owner)
+
+    async def hand_over(self, lease: Lease) -> None:
+        head = self._heads.get(lease.response_id)
+        if head is None or head.lease != lease:
+            raise LeaseLost(f"response {lease.response_id} is another owner's now")
+        if self._handed_over.get(lease.response_id) != lease.epoch:
+            self._handed_over[lease.response_id] = lease.epoch
+            self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
+
+    async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
+        head = await self.head(response_id, now)
+        if head is None or head.ending is not None:
+            return None
+        if head.owner == owner:
+            return gapless(head, self._chunks[response_id], 0)
+        lease = self._leases.get(head.owner, TaskLease(head.owner, 0.0))
+        if lease.in_force(now):
+            return None
+        self._leases[head.owner] = replace(lease, lost=True)
+        left = gapless(head, self._chunks[response_id], 0)
+        epoch = head.epoch + 1
+        head = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: left.next_index})
+        self._heads[response_id] = head
+        return replace(left, head=head)
+
+    async def head(self, response_id: str, now: float) -> ResponseHead | None:
+        head = self._heads.get(response_id)
+        return head if head is not None and head.expires_at > now else None
+
+    async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
+        head = await self.head(response_id, now)
+        if head is None:
+            return None
+        self._heads[response_id] = head = replace(head, polls=head.polls + 1)
+        return head
+
+    async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
+        head = await self.head(response_id, now)
+        if head is None:
+            return StoredEntries(from_index, (), None)
+        read = (chunk for chunk in self._chunks[response_id] if chunk.last_index >= from_index - 1)
+        return gapless(head, read, from_index)
+
+    def _drop_expired(self, now: float) -> None:
+        for response_id in self._expiries.take(now):
+            head = self._heads.get(response_id)
+            if head is not None and head.expires_at <= now:
+                del self._heads[response_id], self._chunks[response_id]
+                self._handed_over.pop(response_id, None)
+
+
+@dataclass
+class _StoredSession:
+    expires_at: float
+    last_message_id: str | None = None
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)
+
+
+class MemorySessionStore:
+    """Keeps the ledger (`SessionStore`).
+
+    Args:
+        responses: where the empty responses of accepted messages go.
+    """
+
+    def __init__(self, responses: MemoryResponseStore) -> None:
+        self._responses = responses
+        self._sessions: dict[Channel, _StoredSession] = {}
+        self._expiries: _Expiries[tuple[Channel, str]] = _Expiries()
+
+    async def load(self, channel: Channel, now: float) -> StoredConversation:
+        session = self._session(channel, now)
+        entries = in_causal_order(session.last_message_id, tuple(session.entries.values()))
+        return StoredConversation(session.last_message_id, entries)
+
+    async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
+        self._drop_expired(now)
+        session = self._session(channel, now)
+        known = session.entries.get(entry.message_id)
+        lease = Lease(entry.response_id, entry.owner, 1)
+        if known is not None and known.response_id == entry.response_id:
+            return lease
+        if known is not None or session.last_message_id != entry.previous_message_id:
+            raise NotAccepted(f"message {entry.message_id} is known already, or doesn't follow the session's last one")
+        expires_at = now + LIFETIME_SECONDS
+        session.entries[entry.message_id] = entry
+        session.last_message_id = entry.message_id
+        session.expires_at = expires_at
+        self._sessions[channel] = session
+        self._expiries.add(expires_at, (channel, entry.message_id))
+        self._responses.create(
+            ResponseHead(entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, expires_at)
+        )
+        return lease
+
+    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+        session = self._sessions.get(channel)
+        if session is not None and (entry := session.entries.get(message_id)) is not None:
+            session.entries[message_id] = replace(entry, answer=answer, ended=True)
+
+    def _session(self, channel: Channel, now: float) -> _StoredSession:
+        session = self._sessions.get(channel)
+        return session if session is not None and session.expires_at > now else _StoredSession(now)
+
+    def _drop_expired(self, now: float) -> None:
+        for channel, message_id in self._expiries.take(now):
+            if (session := self._sessions.get(channel)) is not None:
+                session.entries.pop(message_id, None)
+                if not session.entries:
+                    del self._sessions[channel]
+
+
+class MemoryLargeTexts:
+    """Keeps large texts (`LargeTexts`).
+
+    Args:
+        wall_time: seconds since the epoch.
+    """
+
+    def __init__(self, wall_time: Callable[[], float]) -> None:
+        self._wall_time = wall_time
+        self._texts: dict[str, tuple[float, str]] = {}
+
+    async def put(self, name: str, text: str) -> None:
+        now = self._wall_time()
+        # The first one is the oldest, and all are kept equally long.
+        while self._texts and next(iter(self._texts.values()))[0] <= now:
+            del self._texts[next(iter(self._texts))]
+        self._texts.pop(name, None)
+        self._texts[name] = (now + LARGE_TEXT_SECONDS, text)
+
+    async def get(self, name: str) -> str | None:
+        expires_at, text = self._texts.get(name, (0.0, None))
+        return text if expires_at > self._wall_time() else None

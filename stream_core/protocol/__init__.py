@@ -1,0 +1,1 @@
+"""What clients and Evenflow say to each other."""

@@ -1,0 +1,281 @@
+"""One client's protocol, whatever carries it: frames and time in, frames, commands and timers out.
+
+It has no socket and no clock. A transport gives it what came, and does what it is told.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from stream_core.policy.limits import Limits
+from stream_core.policy.session_token import SessionClaims
+from stream_core.protocol.client_session_states import (
+    SESSION_TRANSITIONS,
+    Command,
+    Disconnect,
+    Ended,
+    MessageRefused,
+    Output,
+    SendClose,
+    SendPing,
+    SendPong,
+    SendText,
+    SessionEvent,
+    SessionState,
+    SetTimer,
+)
+from stream_core.protocol.dialect import Dialect
+from stream_core.protocol.ending_frames import CloseCode, answer_to_close, refusal_frame
+from stream_core.protocol.errors import AuthenticationFailed, EvenflowError, Overloaded
+from stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
+from stream_core.protocol.messages import ChatMessageFrame, Reconnect, ServerMessage
+
+CLOSE_SECONDS = 5.0
+"""A client that doesn't answer our close frame is cut off after so long."""
+
+_MOST_WAITING = 64
+"""Deltas stop when a transport takes no more; so many other frames may wait behind them."""
+
+
+class Opcode(IntEnum):
+    """The kinds of frames (RFC 6455, 5.2)."""
+
+    CONTINUATION = 0
+    TEXT = 1
+    BINARY = 2
+    CLOSE = 8
+    PING = 9
+    PONG = 10
+
+
+_EVENFLOW = Dialect()
+
+
+class ClientSession:
+    """The protocol state of one client's connection.
+
+    Each method takes what happened and returns what is to be done about it, in order.
+
+    Args:
+        claims: whose connection it is.
+        dialect: how its frames are written.
+        expires_in: seconds from `now` until the token expires (which the claims say in wall-clock time).
+        now: seconds on a monotonic clock, like every `now` here.
+    """
+
+    __slots__ = (
+        "_close_by",
+        "_expires_at",
+        "_fragments",
+        "_heard_at",
+        "_intake",
+        "_limits",
+        "_ping_at",
+        "_waiting",
+        "blocked",
+        "claims",
+        "dialect",
+        "state",
+    )
+
+    def __init__(
+        self,
+        claims: SessionClaims,
+        limits: Limits,
+        *,
+        expires_in: float,
+        now: float,
+        dialect: Dialect = _EVENFLOW,
+    ) -> None:
+        self.claims = claims
+        self.dialect = dialect
+        self.state = SessionState.CONNECTING
+        self.blocked = False
+        """Whether the transport takes no more: cursors wait."""
+        self._limits = limits
+        self._expires_at = now + expires_in
+        self._intake = MessageIntake(dialect, limits)
+        self._fragments: bytearray | None = None
+        self._waiting = 0  # frames that were sent since the transport took no more
+        self._heard_at = now
+        self._ping_at = now
+        self._close_by = now
+
+    @property
+    def over(self) -> bool:
+        """Whether its client is not served any more."""
+        return self.state is SessionState.CLOSING or self.state is SessionState.CLOSED
+
+    # -- what the transport says ----------------------------------------------------------------
+
+    def connected(self, ready: ServerMessage, share: float, now: float) -> list[Output]:
+        """The transport is ready: greet with `ready`, and begin the heartbeat.
+
+        `share` (0–1) spreads connections over the heartbeat interval.
+        """
+        if not self._fire(SessionEvent.CONNECT):
+            return []
+        first_ping_in = self._limits.heartbeat_seconds * max(share, 0.05)
+        self._ping_at = now + first_ping_in
+        return [*self.tell(ready), SetTimer(first_ping_in)]
+
+    def receive_frame(
+        self, opcode: int, payload: bytes, now: float, *, final: bool = True, reserved: bool = False
+    ) -> list[Output]:
+        """A frame came. `reserved`: whether it has reserved bits set."""
+        self._heard_at = now
+        if opcode == Opcode.CLOSE and not reserved:
+            return self._answer_close(payload)
+        if not self._fire(SessionEvent.RECEIVE):
+            return []
+        if reserved:
+            reason = "reserved bits are set, but no extension was agreed"
+            return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
+        if opcode in (Opcode.TEXT, Opcode.CONTINUATION):
+            return self._receive_text(payload, opcode == Opcode.CONTINUATION, final, now)
+        if opcode in (Opcode.PING, Opcode.PONG):
+            # Who pings without reading gets no more pongs than the write buffer holds.
+            answers = opcode == Opcode.PING and not self.blocked
+            return [SendPong(payload)] if answers else []
+        reason = "binary frames are not part of this protocol"
+        return self._violate(Violation(CloseCode.UNSUPPORTED_DATA, reason), now)
+
+    def block(self) -> None:
+        """The client doesn't read as fast as it is written to."""
+        self.blocked = True
+
+    def unblock(self) -> None:
+        """The transport takes frames again."""
+        self.blocked = False
+        self._waiting = 0
+
+    def timer(self, now: float) -> list[Output]:
+        """A timer is up: ping, or give up who isn't heard, or who doesn't answer a close frame."""
+        if self._fire(SessionEvent.BEAT):
+            return self._heartbeat(now)
+        if self.state is SessionState.CLOSING and now < self._close_by:
+            return [SetTimer(self._close_by - now)]
+        return self._end(SessionEvent.TIME_OUT, Disconnect(flush=False))
+
+    def disconnected(self) -> list[Output]:
+        """The transport is gone. Responses go on for their grace period."""
+        return self._end(SessionEvent.DISCONNECT)
+
+    # -- what the node says ---------------------------------------------------------------------
+
+    def tell(self, message: ServerMessage) -> list[Output]:
+        """Send a frame that is no delta."""
+        if not self._fire(SessionEvent.SEND):
+            return []
+        self._waiting += self.blocked
+        if self._waiting > _MOST_WAITING:
+            close = SendClose(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume")
+            return self._end(SessionEvent.OVERFLOW, close, Disconnect(flush=False))
+        return [SendText(self.dialect.write(message))]
+
+    def drain(self, reason: str, after_ms: int) -> list[Output]:
+        """The node is leaving: refuse new messages, and tell the client when to come elsewhere."""
+        self._fire(SessionEvent.DRAIN)
+        return self.tell(Reconnect(type="reconnect", reason=reason, after_ms=after_ms))
+
+    def close(self, code: int, reason: str, now: float) -> list[Output]:
+        """Send a close frame, and let the client answer it."""
+        return self._begin_close(SessionEvent.CLOSE, code, reason, now)
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def _receive_text(self, data: bytes, continues: bool, final: bool, now: float) -> list[Output]:
+        if continues is (self._fragments is None):
+            reason = "a fragmented message is out of order"
+            return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
+        if self._fragments is None:
+            if final:
+                return self._receive_message(data, now)
+            self._fragments = bytearray()
+        self._fragments += data
+        if len(self._fragments) > self._limits.message_bytes:
+            return self._violate(self._intake.too_large(), now)
+        if not final:
+            return []
+        whole = bytes(self._fragments)
+        self._fragments = None
+        return self._receive_message(whole, now)
+
+    def _receive_message(self, data: bytes, now: float) -> list[Output]:
+        taken = self._intake.take(data, now)
+        if isinstance(taken, Violation):
+            return self._violate(taken, now)
+        if isinstance(taken, Refusal):
+            return self._refuse(taken, now)
+        if isinstance(taken, ChatMessageFrame) and (error := self._not_accepted(now)) is not None:
+            return self._refuse(Refusal(error, taken.message_id, is_violation=False), now)
+        return [Command(taken)]
+
+    def _not_accepted(self, now: float) -> EvenflowError | None:
+        if not self._fire(SessionEvent.MESSAGE):
+            return Overloaded(
+                "this node is leaving; the message was not accepted, send it on a new connection",
+                code="draining",
+                retry_after_ms=1000,
+            )
+        if now >= self._expires_at:
+            return AuthenticationFailed(
+                "the session token has expired; running answers go on, but the message was not "
+                "accepted: POST /session with the same session_id, connect again and send it there",
+                code="token_expired",
+            )
+        return None
+
+    def _refuse(self, refusal: Refusal, now: float) -> list[Output]:
+        frame = refusal_frame(refusal.error, refusal.message_id, refusal.response_id)
+        outputs = self.tell(frame)
+        if refusal.refused_message:
+            outputs.append(MessageRefused(refusal.refused_message))
+        if refusal.is_violation and self._intake.too_many_violations(now):
+            reason = "too many frames were not understood or too fast"
+            outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
+        return outputs
+
+    # -- ends -----------------------------------------------------------------------------------
+
+    def _heartbeat(self, now: float) -> list[Output]:
+        lost_at = self._heard_at + self._limits.pong_timeout_seconds
+        if now >= lost_at:
+            silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
+            close = SendClose(CloseCode.HEARTBEAT_LOST, silent)
+            return self._end(SessionEvent.LOSE, close, Disconnect(flush=False))
+        outputs: list[Output] = []
+        if now >= self._ping_at:
+            self._ping_at = now + self._limits.heartbeat_seconds
+            outputs.append(SendPing())
+        return [*outputs, SetTimer(min(self._ping_at, lost_at) - now)]
+
+    def _violate(self, violation: Violation, now: float) -> list[Output]:
+        return self._begin_close(SessionEvent.VIOLATE, violation.code, violation.reason, now)
+
+    def _begin_close(self, event: SessionEvent, code: int, reason: str, now: float) -> list[Output]:
+        outputs = self._end(event, SendClose(code, reason), SetTimer(CLOSE_SECONDS))
+        if outputs:
+            self._close_by = now + CLOSE_SECONDS
+        return outputs
+
+    def _answer_close(self, payload: bytes) -> list[Output]:
+        if self.state is SessionState.CLOSING:
+            return self._end(SessionEvent.CLIENT_CLOSE, Disconnect(flush=True))
+        close = SendClose(answer_to_close(payload))
+        return self._end(SessionEvent.CLIENT_CLOSE, close, Disconnect(flush=True))
+
+    def _end(self, event: SessionEvent, *outputs: Output) -> list[Output]:
+        """Fire an event that ends the service, or the connection behind it."""
+        served = not self.over
+        if not self._fire(event):
+            return []
+        return [*outputs, Ended(event)] if served else list(outputs)
+
+    def _fire(self, event: SessionEvent) -> bool:
+        """Take the table's row for it; whether there is one."""
+        to = SESSION_TRANSITIONS.get((self.state, event))
+        if to is None:
+            return False
+        self.state = to
+        return True

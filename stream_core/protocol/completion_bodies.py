@@ -1,0 +1,322 @@
+"""The bodies of `/v1`, OpenAI's API, as typed models. `stream_core.api_documents` describes them from here.
+
+Answers are not built from these models: `completion_objects` writes their bytes, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
+
+from stream_core.log.marked_text import MOST_CALLS, MOST_CHOICES
+from stream_core.policy.agents import LONGEST_USER, Metadata
+
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "function",
+}
+"""What a message's role is → what the model is told that it is."""
+
+_INT64 = 2**63
+
+# What they may be is for the model's server to judge; these bounds are of what carries them there.
+_Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_TEXT, _LIST = "<text>", "<list>"
+
+
+def _kind(given: object) -> str | None:
+    # Not told which of the two it is meant to be, pydantic says of a wrong list that it is no text.
+    return _TEXT if isinstance(given, str) else _LIST if isinstance(given, list) else None
+
+
+_TEXT_OR_LIST = Discriminator(
+    _kind,
+    custom_error_type="text_or_list",
+    custom_error_message="Input should be a string or a list",
+)
+_Stop = Annotated[str, Field(min_length=1)]
+_Stops = Annotated[Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Tag(_LIST)], _TEXT_OR_LIST]
+_FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class _Given(BaseModel):
+    # What isn't named here goes to the model as it came.
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+
+
+class ContentPart(_Given):
+    """A part of a message: text, or what the model takes beside it, such as an image."""
+
+    type: str
+    text: str | None = None
+
+
+_Content = Annotated[Annotated[str, Tag(_TEXT)] | Annotated[list[ContentPart], Tag(_LIST)], _TEXT_OR_LIST]
+
+
+class CalledFunction(_Given):
+    """What the model called, and the arguments that it wrote."""
+
+    name: _FunctionName
+    arguments: str
+
+
+class RequestToolCall(_Given):
+    """A call in an assistant's message."""
+
+    id: Annotated[str, Field(min_length=1)]
+    type: str = "function"
+    function: CalledFunction | None = None
+
+
+class RequestMessage(_Given):
+    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them.
+
+    Further fields, such as `name`, go to the model as they came.
+    """
+
+    role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
+    content: _Content | None = None
+    tool_calls: Annotated[list[RequestToolCall], Field(max_length=MOST_CALLS)] | None = None
+    tool_call_id: Annotated[str, Field(min_length=1)] | None = None
+
+
+class OfferedFunction(_Given):
+    """A function that the model may call; `parameters` is a JSON schema, and without one it has none."""
+
+    name: _FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class OfferedTool(_Given):
+    """A tool that the model may call. One of another type than `function` is as the model's server has it."""
+
+    type: str
+    function: OfferedFunction | None = None
+
+
+_NAMED_CHOICE = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "function"},
+        "function": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    },
+    "required": ["type", "function"],
+}
+_OTHER_CHOICE = {
+    "type": "object",
+    "properties": {"type": {"type": "string", "not": {"const": "function"}}},
+    "required": ["type"],
+}
+# Read by hand: what pydantic says of a union names its parts, which is no parameter.
+_ToolChoice = Annotated[
+    Any,
+    WithJsonSchema({"anyOf": [{"type": "string"}, _NAMED_CHOICE, _OTHER_CHOICE, {"type": "null"}]}),
+]
+
+
+class StreamOptions(_Given):
+    """What a stream says beside the answer."""
+
+    include_usage: bool | None = None
+
+
+class CompletionRequest(_Given):
+    """What Evenflow reads itself; all other parameters go to the model as they came.
+
+    `timeout_ms` is ours: so long may the whole answer take.
+    `user` and `metadata` go on to the model's server as headers.
+    """
+
+    model: Annotated[str, Field(min_length=1, max_length=256)]
+    messages: Annotated[list[RequestMessage], Field(min_length=1)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
+    max_tokens: _Tokens | None = None
+    max_completion_tokens: _Tokens | None = None
+    temperature: _Number | None = None
+    top_p: _Number | None = None
+    stop: _Stops | None = None
+    seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
+    tools: list[OfferedTool] | None = None
+    tool_choice: _ToolChoice = None
+    parallel_tool_calls: bool | None = None
+    timeout_ms: Annotated[int, Field(ge=1)] | None = None
+    user: Annotated[str, Field(max_length=LONGEST_USER)] | None = None
+    metadata: Metadata | None = None
+
+
+COMPLETION_REQUEST: TypeAdapter[CompletionRequest] = TypeAdapter(CompletionRequest)
+
+_FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class PromptTokens(BaseModel):
+    """What of the prompt's tokens the model had in its cache."""
+
+    cached_tokens: int
+
+
+class CompletionTokens(BaseModel):
+    """What of the answer's tokens is reasoning."""
+
+    reasoning_tokens: int
+
+
+class CompletionUsage(BaseModel):
+    """What was counted, in the model's tokens; the details are there where the model's server says them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokens | None = None
+    completion_tokens_details: CompletionTokens | None = None
+
+
+class Logprobs(BaseModel):
+    """The log probabilities of tokens, as the model's server says them."""
+
+    content: list[dict[str, Any]] | None
+    refusal: list[dict[str, Any]] | None
+
+
+class MessageFunction(BaseModel):
+    """What the model called; `arguments` is what it wrote, JSON if it did well."""
+
+    name: str
+    arguments: str
+
+
+class MessageCustom(BaseModel):
+    """The custom tool that the model called; `input` is what it wrote."""
+
+    name: str
+    input: str
+
+
+class MessageToolCall(BaseModel):
+    """A call that the model made: `function` or `custom`, as `type` says."""
+
+    id: str
+    type: Literal["function", "custom"]
+    function: MessageFunction | None = None
+    custom: MessageCustom | None = None
+
+
+class _Asides(BaseModel):
+    # By whichever of its names the model's server calls its reasoning.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class CompletionMessage(_Asides):
+    """The answer, and the reasoning before it. `content` is null only where it is nothing but calls, or a refusal."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: str | None
+    tool_calls: list[MessageToolCall] | None = None
+
+
+class CompletionChoice(BaseModel):
+    """An answer of as many as `n` said."""
+
+    index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
+    message: CompletionMessage
+    logprobs: Logprobs | None
+    finish_reason: _FinishReason
+
+
+class _Completion(BaseModel):
+    id: str
+    created: int
+    model: str
+
+
+class Completion(_Completion):
+    """A whole answer; without `usage` where the model doesn't count."""
+
+    object: Literal["chat.completion"]
+    choices: Annotated[list[CompletionChoice], Field(min_length=1)]
+    usage: CompletionUsage | None = None
+
+
+class ChunkFunction(BaseModel):
+    """Of a call: its name at the beginning, and more of its arguments."""
+
+    name: str | None = None
+    arguments: str
+
+
+class ChunkCustom(BaseModel):
+    """Of a call of a custom tool: its name at the beginning, and more of its input."""
+
+    name: str | None = None
+    input: str
+
+
+class ChunkToolCall(BaseModel):
+    """More of the call `index`; `id`, `type` and the name are there where it begins."""
+
+    index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
+    id: str | None = None
+    type: Literal["function", "custom"] | None = None
+    function: ChunkFunction | None = None
+    custom: ChunkCustom | None = None
+
+
+class ChunkDelta(_Asides):
+    """What comes next: who speaks where a choice begins, text, reasoning, a refusal and calls, nothing in the last one.
+
+    In the first chunk `content` is null where the request has tools.
+    """
+
+    role: Literal["assistant"] | None = None
+    content: str | None = Field(default_factory=lambda: None)
+    refusal: str | None = None
+    tool_calls: list[ChunkToolCall] | None = None
+
+
+class ChunkChoice(BaseModel):
+    """The next piece of one of the answers; its last one says how it ended."""
+
+    index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
+    delta: ChunkDelta
+    logprobs: Logprobs | None
+    finish_reason: _FinishReason | None
+
+
+class CompletionChunk(_Completion):
+    """A piece of an answer, or of several.
+
+    With `include_usage` there is `usage`: null, but in the last chunk, which has no choice.
+    """
+
+    object: Literal["chat.completion.chunk"]
+    choices: list[ChunkChoice]
+    usage: CompletionUsage | None = Field(default_factory=lambda: None)
+
+
+class ModelObject(BaseModel):
+    """A name by which the model may be asked for."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    """All names of the model, its own first."""
+
+    object: Literal["list"]
+    data: list[ModelObject]

@@ -1,0 +1,110 @@
+"""The frames that end, refuse or begin again."""
+
+from __future__ import annotations
+
+from stream_core.log.response_log import ResponseState, Restart
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
+from stream_core.protocol.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    ErrorFrame,
+    ResponseCompleted,
+    ResponseFailed,
+    ResponseRestarted,
+    ServerMessage,
+    SystemBusy,
+    Throttle,
+)
+
+
+class CloseCode:
+    """The close codes of the contract."""
+
+    DONE = 1000
+    GOING_AWAY = 1001
+    PROTOCOL = 1002
+    UNSUPPORTED_DATA = 1003
+    INVALID_TEXT = 1007
+    POLICY = 1008
+    TOO_LARGE = 1009
+    OVER_CAPACITY = 1013
+    TOO_SLOW = 4008
+    REPLACED = 4009
+    HEARTBEAT_LOST = 4010
+
+
+_DEFINED = {1000, 1001, 1002, 1003, *range(1007, 1015)}
+_FREE = range(3000, 5000)
+
+
+def answer_to_close(payload: bytes) -> int | None:
+    """The code that answers one: its own, None where it has none, 1002 for an illegal one."""
+    if not payload:
+        return None
+    code = int.from_bytes(payload[:2], "big")
+    legal = len(payload) >= 2 and (code in _DEFINED or code in _FREE)
+    return code if legal else CloseCode.PROTOCOL
+
+
+def refusal_frame(error: EvenflowError, message_id: str | None = None, response_id: str | None = None) -> ServerMessage:
+    """`throttle`, `system.busy` or `error`, by what the error is and what it is about."""
+    told = error.to_object()
+    wait = error.retry_after_ms or 1000
+    # `system.busy` is about messages; what can't be done with a response now names it.
+    about_response = response_id is not None and isinstance(error, Overloaded)
+    if isinstance(error, RateLimited) and error.code != "queue_full":
+        return Throttle(
+            type="throttle",
+            retry_after_ms=wait,
+            message_id=message_id,
+            response_id=response_id,
+            error=told,
+        )
+    if isinstance(error, RateLimited | Overloaded) and not about_response:
+        return SystemBusy(type="system.busy", retry_after_ms=wait, message_id=message_id, error=told)
+    return ErrorFrame(type="error", error=told, message_id=message_id, response_id=response_id)
+
+
+def ids_of(message: ClientMessage) -> tuple[str | None, str | None]:
+    """The message's id, or that of the response which a client's frame is about."""
+    if isinstance(message, ChatMessageFrame):
+        return message.message_id, None
+    return None, message.response_id
+
+
+def restart_frame(stream: ResponseStream, restart: Restart, index: int) -> ResponseRestarted:
+    """`chat.response.restarted` for the marker that stands at `index` of the stream's log."""
+    return ResponseRestarted(
+        type="chat.response.restarted",
+        session_id=stream.channel.session,
+        response_id=stream.response_id,
+        from_index=restart.from_index,
+        attempt=restart.attempt,
+        index=index,
+        epoch=restart.epoch or stream.log.epoch_at(index),
+    )
+
+
+def terminal_frame(stream: ResponseStream) -> ResponseCompleted | ResponseFailed:
+    """`chat.response.completed` (also for a cancelled response) or `chat.response.error` of an ended response."""
+    last_index = stream.log.next_index - 1
+    if stream.state is ResponseState.ERROR:
+        return ResponseFailed(
+            type="chat.response.error",
+            session_id=stream.channel.session,
+            response_id=stream.response_id,
+            message_id=stream.message_id,
+            last_index=last_index,
+            error=stream.error or {},
+        )
+    return ResponseCompleted(
+        type="chat.response.completed",
+        session_id=stream.channel.session,
+        response_id=stream.response_id,
+        message_id=stream.message_id,
+        finish_reason=stream.finish_reason or "stop",
+        last_index=last_index,
+        usage=stream.usage,
+        degraded=stream.degraded,
+    )

@@ -1,0 +1,129 @@
+"""When a long-poll answers, and with what. Stateless, so that any task or Lambda function decides alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stream_core.log.response_log import LogSlice, ResponseState
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.http_bodies import PollAnswer, PollMetadata, TextReplaced
+from stream_core.protocol.messages import Usage
+
+DEFAULT_TIMEOUT_MS = 10_000
+
+_FIRST_LINGER_SECONDS = 1.0
+
+
+def linger_seconds(from_index: int, seconds_since_first_delta: float) -> float:
+    """How long a poll waits to collect more text.
+
+    The first poll (`from_index` 0) doesn't wait. Later ones double, 1 s, 2 s, 4 s …, which follows from the time alone:
+    a poll that begins *t* seconds after the first delta waits 1 + *t*.
+    """
+    if from_index == 0:
+        return 0.0
+    return _FIRST_LINGER_SECONDS + max(0.0, seconds_since_first_delta)
+
+
+def answer_at(*, linger_until: float, timeout_at: float, has_news: bool, ended: bool) -> float:
+    """The time at which a poll answers, unless something happens before; a past time means at once.
+
+    Args:
+        linger_until, timeout_at: seconds on one clock.
+        has_news: whether there is text behind the poll's index.
+        ended: whether the response has ended.
+    """
+    if ended:
+        return 0.0
+    return min(linger_until, timeout_at) if has_news else timeout_at
+
+
+class PollPatience:
+    """One poll: told at each look what there is, it says when to answer, and since when it could have.
+
+    Args:
+        from_index: the first entry that the reader wants.
+        started: when the poll began; all times are seconds on one clock.
+        patience: seconds for which the reader waits.
+    """
+
+    def __init__(self, from_index: int, started: float, patience: float) -> None:
+        self._from_index = from_index
+        self._started = started
+        self._timeout_at = started + patience
+        self._nothing_at = started
+        self._due = started
+
+    def look(self, now: float, *, has_news: bool, ended: bool, first_delta_at: float | None) -> float:
+        """The time at which to answer, as things are at `now`; a past time means at once."""
+        if not has_news:
+            self._nothing_at = now
+        since_first = self._started - first_delta_at if first_delta_at is not None else 0.0
+        self._due = answer_at(
+            linger_until=self._started + linger_seconds(self._from_index, since_first),
+            timeout_at=self._timeout_at,
+            has_news=has_news,
+            ended=ended,
+        )
+        return self._due
+
+    def could_at(self, *, has_news: bool, ended_at: float | None) -> float:
+        """The earliest time at which it could have answered as it did; news came after the last look without any."""
+        if ended_at is not None:
+            return max(self._started, ended_at)
+        return max(self._due, self._nothing_at) if has_news else self._due
+
+
+def check_from_index(from_index: int, next_index: int) -> None:
+    """Whether a poll may ask from there on.
+
+    Raises:
+        InvalidRequest: it is behind the end of what there is.
+    """
+    if from_index > next_index:
+        raise InvalidRequest(
+            f"from_index is {from_index}, but the response's next index is {next_index}",
+            code="invalid_field",
+            param="from_index",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a poll found, under which epoch. `full_text` is there once the response has ended."""
+
+    response_id: str
+    message_id: str
+    status: ResponseState
+    part: LogSlice
+    finish_reason: str | None = None
+    usage: Mapping[str, int] | None = None
+    error: Mapping[str, Any] | None = None
+    degraded: bool = False
+    epoch: int = 1
+    full_text: str | None = None
+
+    def to_body(self) -> dict[str, Any]:
+        """The contract's answer to a poll."""
+        restarted = self.part.restarted
+        metadata = PollMetadata(
+            message_id=self.message_id,
+            next_index=self.part.last_index + 1,
+            finish_reason=self.finish_reason,
+            degraded=self.degraded,
+            epoch=self.epoch,
+            usage=Usage.model_validate(self.usage) if self.usage is not None else None,
+            restarted=TextReplaced(from_index=restarted.from_index, attempt=restarted.attempt) if restarted else None,
+            error=dict(self.error) if self.error is not None else None,
+        )
+        body = PollAnswer(
+            response_id=self.response_id,
+            new_text=self.part.text,
+            chunk_index=self.part.last_index,
+            status=self.status,
+            metadata=metadata,
+            full_text=self.full_text,
+        )
+        return body.model_dump(exclude_defaults=True)

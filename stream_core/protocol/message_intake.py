@@ -1,0 +1,137 @@
+"""What a client's whole text message leads to: something to act upon, or a refusal that says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from stream_core.policy.limits import Limits
+from stream_core.policy.token_bucket import TokenBucket
+from stream_core.protocol.dialect import Dialect
+from stream_core.protocol.ending_frames import CloseCode, ids_of
+from stream_core.protocol.errors import EvenflowError, InvalidRequest, RateLimited
+from stream_core.protocol.messages import (
+    LONGEST_IDENTIFIER,
+    ChatMessageFrame,
+    ClientMessage,
+    ResponseCredit,
+    ResponseResume,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A frame that is not acted upon, and the ids that it named.
+
+    `is_violation`: it wasn't understood, or came too fast; too many of those end the connection.
+    """
+
+    error: EvenflowError
+    message_id: str | None = None
+    response_id: str | None = None
+    is_violation: bool = True
+
+    @property
+    def refused_message(self) -> str:
+        """The code by which a message of the conversation was refused, or nothing.
+
+        A frame that wasn't understood is no message yet, whatever ids it names.
+        """
+        understood = self.message_id is not None and not isinstance(self.error, InvalidRequest)
+        return self.error.code if understood else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What breaks the protocol beyond an answer."""
+
+    code: int
+    reason: str
+
+
+class MessageIntake:
+    """Reads the messages of one connection, and counts them.
+
+    Args:
+        dialect: how they are written.
+    """
+
+    __slots__ = ("_dialect", "_limits", "_messages", "_violations")
+
+    def __init__(self, dialect: Dialect, limits: Limits) -> None:
+        self._dialect = dialect
+        self._limits = limits
+        # Most connections never send much: what counts is made when it is needed.
+        self._messages: TokenBucket | None = None
+        self._violations: TokenBucket | None = None
+
+    def take(self, data: bytes, now: float) -> ClientMessage | Refusal | Violation:
+        """Understand a whole message, and look whether the client may send it now."""
+        if len(data) > self._limits.message_bytes:
+            return self.too_large()
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return Violation(CloseCode.INVALID_TEXT, "text frames must be UTF-8")
+        try:
+            message = self._dialect.read(data)
+            self._check_credit(message)
+        except InvalidRequest as error:
+            return self._not_understood(data, error)
+        return self._too_fast(message, now) or message
+
+    def too_large(self) -> Violation:
+        """What a message beyond the limit is."""
+        return Violation(CloseCode.TOO_LARGE, f"a message may have {self._limits.message_bytes} bytes")
+
+    def too_many_violations(self, now: float) -> bool:
+        """Count one more refusal of a frame that wasn't understood or came too fast."""
+        if self._violations is None:
+            per_minute = self._limits.protocol_errors_per_minute
+            self._violations = TokenBucket(per_minute / 60, per_minute, now)
+        return self._violations.take(now) > 0
+
+    def _check_credit(self, message: ClientMessage) -> None:
+        """Before a message is accepted or a response is looked for."""
+        if isinstance(message, ResponseCredit):
+            credit, param = message.n, "n"
+        elif isinstance(message, ChatMessageFrame | ResponseResume) and message.credit is not None:
+            credit, param = message.credit, "credit"
+        else:
+            return
+        most = self._limits.credit_window
+        if credit > most:
+            raise InvalidRequest(
+                f"{param}: at most {most} entries may be granted ahead; nothing was changed",
+                code="invalid_field",
+                param=param,
+            )
+
+    def _too_fast(self, message: ClientMessage, now: float) -> Refusal | None:
+        if self._messages is None:
+            rate = self._limits.messages_per_second
+            self._messages = TokenBucket(rate, rate * 2, now)
+        wait = self._messages.take(now)
+        if not wait:
+            return None
+        error = RateLimited(
+            "frames come too fast; this one was not acted upon, send it again later",
+            code="rate_limited",
+            retry_after_ms=int(wait * 1000) + 1,
+        )
+        return Refusal(error, *ids_of(message))
+
+    def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
+        """Says the ids that the frame names, so that its sender knows which one it was."""
+        try:
+            frame = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            frame = None
+        if not isinstance(frame, dict):
+            return Refusal(error)
+        return Refusal(error, _id(frame.get(self._dialect.message_field)), _id(frame.get("response_id")))
+
+
+def _id(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= LONGEST_IDENTIFIER else None

@@ -1,0 +1,392 @@
+"""The messages of the protocol, both directions, as typed models. docs/protocol.md describes them for people.
+
+Deltas are not built from a model on the way out: `stream_core.protocol.dialect` writes their bytes, and a test compares
+the two.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
+
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.agents import GivenParams, MessageParams, MessageTerms, Metadata, TimeoutMs, User
+from stream_core.policy.channel import NAME_PATTERN
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.http_contract import ErrorFields
+
+LONGEST_IDENTIFIER = 128
+Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
+Credit = Annotated[int, Field(ge=0)]
+"""Entries of a log. `Limits.credit_window` bounds it."""
+
+
+class FromClient(BaseModel):
+    """What a client sends."""
+
+    # Unknown fields are ignored so that an older server serves a newer client.
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class MessagePayload(FromClient):
+    """What the user wrote, how it is to be answered, how many milliseconds that may take, and the application's `metadata`."""
+
+    text: Annotated[str, Field(min_length=1)]
+    params: GivenParams | None = None
+    timeout_ms: TimeoutMs | None = None
+    metadata: Metadata | None = None
+
+    def terms(self, user: str) -> MessageTerms:
+        """What it says beside its text; `user` is the session's."""
+        return MessageTerms(
+            params=self.params.taken() if self.params else MessageParams(),
+            timeout_ms=self.timeout_ms,
+            metadata=self.metadata or {},
+            user=user,
+        )
+
+
+class ChatMessage(FromClient):
+    """A user's message. `previous_message_id` is the session's last accepted one, None for the first.
+
+    `replaces` is that one too, where this is another try at it: the model then sees neither it nor its answer.
+    """
+
+    message_id: Identifier
+    previous_message_id: Identifier | None = None
+    replaces: Identifier | None = None
+    payload: MessagePayload
+
+
+class PostedMessage(ChatMessage):
+    """`ChatMessage` over HTTP. With `cookie` the answer sets one that opens this response's events, for an `EventSource`."""
+
+    cookie: bool = False
+
+
+class ChatMessageFrame(ChatMessage):
+    """`ChatMessage` over a WebSocket; `credit`: at most so many entries of the answer, until more are granted."""
+
+    type: Literal["chat.message"]
+    credit: Credit | None = None
+
+
+class ResponseResume(FromClient):
+    """Continue a response behind index `after` (-1: from its beginning); `epoch` is the newest that a frame of it said.
+
+    `credit` as in `ChatMessageFrame`.
+    """
+
+    type: Literal["response.resume"]
+    response_id: Identifier
+    after: Annotated[int, Field(ge=-1)]
+    epoch: Annotated[int, Field(ge=1)] | None = None
+    credit: Credit | None = None
+
+
+class ResponsePause(FromClient):
+    """Hold the delivery to this connection."""
+
+    type: Literal["response.pause"]
+    response_id: Identifier
+
+
+class ResponseContinue(FromClient):
+    """Let the delivery go on."""
+
+    type: Literal["response.continue"]
+    response_id: Identifier
+
+
+class ResponseCancel(FromClient):
+    """Stop the model."""
+
+    type: Literal["response.cancel"]
+    response_id: Identifier
+
+
+class ResponseAck(FromClient):
+    """The user has everything up to `index`."""
+
+    type: Literal["response.ack"]
+    response_id: Identifier
+    index: Annotated[int, Field(ge=-1)]
+
+
+class ResponseCredit(FromClient):
+    """`n` more entries may be delivered. The first one, where the response was asked for without, sets the pace from there on."""
+
+    type: Literal["response.credit"]
+    response_id: Identifier
+    n: Annotated[int, Field(ge=1)]
+
+
+ClientMessage = Annotated[
+    ChatMessageFrame
+    | ResponseResume
+    | ResponsePause
+    | ResponseContinue
+    | ResponseCancel
+    | ResponseAck
+    | ResponseCredit,
+    Field(discriminator="type"),
+]
+CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
+POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
+
+
+class SessionRequest(FromClient):
+    """The body of `POST /session`; every field may be left out. `user`: for whom it is, in the application's words."""
+
+    tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
+    agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
+    session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
+    user: User | None = None
+
+
+SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
+
+
+class FromServer(BaseModel):
+    """What the server sends."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def to_json(self) -> bytes:
+        """The frame's bytes; fields that are None by default are left out."""
+        return self.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+
+
+Via = Literal["owner", "peer", "store"]
+FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter"]
+"""How a response ended. `tool_calls` ends only answers to requests of OpenAI's API, which no other reader can open."""
+
+
+class Usage(BaseModel):
+    """What the model counted; what of it was cached, or reasoning, where it says so."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def counted(self) -> dict[str, int]:
+        """What is known, by name."""
+        return self.model_dump(exclude_none=True)
+
+
+class SessionLimits(BaseModel):
+    """The limits that a client can act on."""
+
+    message_bytes: int
+    messages_in_flight: int
+    batch_window_ms: int
+    heartbeat_seconds: float
+    pong_timeout_seconds: float
+
+
+class ResponseSummary(BaseModel):
+    """A response that can be resumed."""
+
+    response_id: str
+    message_id: str
+    status: ResponseState
+    next_index: int
+
+
+class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
+    """`ResponseDelta` of the subprotocol `evenflow.v1.compact`: stream, index, text, and where it joins several the first index.
+
+    What `stream` stands for was said in `chat.response.start`.
+    """
+
+
+class SessionReady(FromServer):
+    """First frame of every connection."""
+
+    type: Literal["session.ready"]
+    session_id: str
+    protocol: str
+    expires_at: str
+    last_message_id: str | None
+    limits: SessionLimits
+    responses: list[ResponseSummary]
+
+
+class ResponseStart(FromServer):
+    """Deltas of this response follow, from `next_index` on. `stream` is its number in the compact subprotocol.
+
+    `epoch` counts the response's owners; `via` says where this task has the response from: it is its owner, or follows
+    the owner (`peer`) or what is on record (`store`).
+    """
+
+    type: Literal["chat.response.start"]
+    session_id: str
+    response_id: str
+    message_id: str
+    status: ResponseState
+    next_index: int
+    duplicate: bool
+    stream: int | None = None
+    epoch: int = 1
+    via: Via = "owner"
+
+
+class ResponseDelta(FromServer):
+    """A delta, or several joined (`from_` is then the first index; `from` on the wire)."""
+
+    type: Literal["chat.response.delta"]
+    session_id: str
+    response_id: str
+    delta: str
+    index: int
+    from_: Annotated[int | None, Field(alias="from")] = None
+
+
+class ResponseRestarted(FromServer):
+    """The text after `from_index` is replaced by what follows; the marker itself has `index`.
+
+    An `index` of -1 stands for no place in the log: everything follows from index 0 on. `epoch` as in `ResponseStart`.
+    """
+
+    type: Literal["chat.response.restarted"]
+    session_id: str
+    response_id: str
+    from_index: int
+    attempt: int
+    index: int
+    epoch: int = 1
+
+
+class ResponseCompleted(FromServer):
+    """The end: everything was delivered up to `last_index`."""
+
+    type: Literal["chat.response.completed"]
+    session_id: str
+    response_id: str
+    message_id: str
+    finish_reason: FinishReason
+    last_index: int
+    usage: Usage | None
+    degraded: bool
+
+
+class ResponseFailed(FromServer):
+    """The end by an error; what was delivered up to `last_index` stays."""
+
+    type: Literal["chat.response.error"]
+    session_id: str
+    response_id: str
+    message_id: str
+    last_index: int
+    error: ErrorFields
+
+
+class LagNotice(FromServer):
+    """The reader is behind; the next deltas come joined. `last_index` is the last one that it was given."""
+
+    type: Literal["lag"]
+    session_id: str
+    response_id: str
+    behind_deltas: int
+    behind_ms: int
+    last_index: int
+
+
+class Throttle(FromServer):
+    """A message, or what was asked of a response, was refused by a rate or a quota."""
+
+    type: Literal["throttle"]
+    retry_after_ms: int
+    message_id: str | None = None
+    response_id: str | None = None
+    error: ErrorFields
+
+
+class SystemBusy(FromServer):
+    """A message was refused because the queue is full or the node is leaving."""
+
+    type: Literal["system.busy"]
+    retry_after_ms: int
+    message_id: str | None = None
+    error: ErrorFields
+
+
+class Reconnect(FromServer):
+    """This node is leaving: open a new connection after `after_ms` and resume."""
+
+    type: Literal["reconnect"]
+    reason: str
+    after_ms: int
+
+
+class ErrorFrame(FromServer):
+    """A frame was refused; the connection stays."""
+
+    type: Literal["error"]
+    error: ErrorFields
+    message_id: str | None = None
+    response_id: str | None = None
+
+
+ServerMessage = Annotated[
+    SessionReady
+    | ResponseStart
+    | ResponseDelta
+    | ResponseRestarted
+    | ResponseCompleted
+    | ResponseFailed
+    | LagNotice
+    | Throttle
+    | SystemBusy
+    | Reconnect
+    | ErrorFrame,
+    Field(discriminator="type"),
+]
+SERVER_MESSAGE: TypeAdapter[ServerMessage] = TypeAdapter(ServerMessage)
+
+
+T = TypeVar("T")
+
+
+def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
+    """Read a client's JSON.
+
+    Raises:
+        InvalidRequest: `invalid_json`, `unknown_type`, or `invalid_field` with the field's path in `param`.
+    """
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: ValidationError) -> InvalidRequest:
+    first = error.errors(include_url=False, include_context=True, include_input=False)[0]
+    kind, told = first["type"], "nothing was changed"
+    if kind == "json_invalid":
+        return InvalidRequest(f"this is not JSON ({first['msg']}); {told}", code="invalid_json")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return InvalidRequest(
+            f"`type` must be one of {first.get('ctx', {}).get('expected_tags', 'the protocol')}; {told}"
+            if kind == "union_tag_invalid"
+            else f"the frame needs a `type`; {told}",
+            code="unknown_type",
+            param="type",
+        )
+    # The discriminator's tag stands first in the path of a frame; a reader knows the field by what follows it.
+    tagged = first["loc"][:1] and first["loc"][0] in _TAGS
+    # The tags within a body stand in angle brackets.
+    path = [part for part in map(str, first["loc"][1 if tagged else 0 :]) if not part.startswith("<")]
+    where = ".".join(path) or "the message"
+    return InvalidRequest(f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None)
+
+
+_TAGS = frozenset(
+    {
+        *("chat.message", "response.resume", "response.pause", "response.continue", "response.cancel"),
+        *("response.ack", "response.credit"),
+        *("start", "pause", "resume", "cancel", "credit"),
+    }
+)

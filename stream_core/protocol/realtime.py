@@ -1,0 +1,272 @@
+"""The wire form of `/realtime`: the same session and cursors, said in `start`, `token`, `final`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from stream_core.log.response_log import ResponseState
+from stream_core.policy.agents import GivenParams, Metadata, TimeoutMs
+from stream_core.protocol.dialect import REALTIME, DeltaEncoder, Dialect, TokenEncoder
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.http_contract import ErrorFields
+from stream_core.protocol.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    Credit,
+    ErrorFrame,
+    FinishReason,
+    FromClient,
+    FromServer,
+    Identifier,
+    LagNotice,
+    MessagePayload,
+    Reconnect,
+    ResponseCancel,
+    ResponseCompleted,
+    ResponseContinue,
+    ResponseCredit,
+    ResponseFailed,
+    ResponsePause,
+    ResponseRestarted,
+    ResponseResume,
+    ResponseStart,
+    ServerMessage,
+    SessionReady,
+    SystemBusy,
+    Throttle,
+    Usage,
+    Via,
+    parse,
+)
+
+
+class Start(FromClient):
+    """Ask: `id` is the message's, `previous` that of the session's last one, None for the first."""
+
+    type: Literal["start"]
+    id: Identifier
+    previous: Identifier | None = None
+    text: Annotated[str, Field(min_length=1)]
+    credit: Credit | None = None
+    params: GivenParams | None = None
+    timeout_ms: TimeoutMs | None = None
+    metadata: Metadata | None = None
+
+
+class Pause(FromClient):
+    """Hold the delivery to this connection."""
+
+    type: Literal["pause"]
+    response_id: Identifier
+
+
+class Resume(FromClient):
+    """Go on after a pause; with `after` resume the response behind that index (-1: all of it)."""
+
+    type: Literal["resume"]
+    response_id: Identifier
+    after: Annotated[int, Field(ge=-1)] | None = None
+    epoch: Annotated[int, Field(ge=1)] | None = None
+    credit: Credit | None = None
+
+
+class Cancel(FromClient):
+    """Stop the model; credit and pause hold nothing back from then on."""
+
+    type: Literal["cancel"]
+    response_id: Identifier
+
+
+class GrantCredit(FromClient):
+    """`n` more entries may be delivered."""
+
+    type: Literal["credit"]
+    response_id: Identifier
+    n: Annotated[int, Field(ge=1)]
+
+
+RealtimeClientMessage = Annotated[Start | Pause | Resume | Cancel | GrantCredit, Field(discriminator="type")]
+REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(RealtimeClientMessage)
+
+
+class Started(FromServer):
+    """Tokens of this response follow, from `next_index` on."""
+
+    type: Literal["started"]
+    id: str
+    response_id: str
+    status: ResponseState
+    next_index: int
+    duplicate: bool
+    epoch: int = 1
+    via: Via = "owner"
+
+
+class Token(FromServer):
+    """An entry of the log, or several joined: `from` is then the first index."""
+
+    type: Literal["token"]
+    response_id: str
+    index: int
+    text: str
+    from_: Annotated[int | None, Field(alias="from")] = None
+
+
+class Restarted(FromServer):
+    """The text after `from_index` is replaced by what follows."""
+
+    type: Literal["restarted"]
+    response_id: str
+    from_index: int
+    attempt: int
+    index: int
+    epoch: int = 1
+
+
+class Final(FromServer):
+    """The end: everything was delivered up to `last_index`; `error` says what went wrong."""
+
+    type: Literal["final"]
+    id: str
+    response_id: str
+    finish_reason: FinishReason | Literal["error"]
+    last_index: int
+    usage: Usage | None
+    degraded: bool
+    error: ErrorFields | None = None
+
+
+class Refused(FromServer):
+    """A frame was refused, nothing was changed, and the connection stays; `id` or `response_id` is
+    what the frame named.
+    """
+
+    type: Literal["error"]
+    error: ErrorFields
+    id: str | None = None
+    response_id: str | None = None
+
+
+RealtimeServerMessage = Annotated[
+    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Refused, Field(discriminator="type")
+]
+REALTIME_SERVER_MESSAGE: TypeAdapter[RealtimeServerMessage] = TypeAdapter(RealtimeServerMessage)
+
+
+class RealtimeDialect(Dialect):
+    """`evenflow.realtime.v1`."""
+
+    name = REALTIME
+    message_field = "id"
+
+    def read(self, data: bytes) -> ClientMessage:
+        """Understand a client's frame."""
+        return _understood(parse(REALTIME_CLIENT_MESSAGE, data))
+
+    def write(self, message: ServerMessage) -> bytes:
+        """The bytes of any frame but a token."""
+        return _said(message).to_json()
+
+    def encoder(self, _session_id: str, response_id: str, _number: int) -> DeltaEncoder:
+        """What writes the tokens of a response."""
+        return TokenEncoder(response_id)
+
+
+def _understood(frame: RealtimeClientMessage) -> ClientMessage:
+    if isinstance(frame, Start):
+        return ChatMessageFrame(
+            type="chat.message",
+            message_id=frame.id,
+            previous_message_id=frame.previous,
+            payload=MessagePayload(
+                text=frame.text, params=frame.params, timeout_ms=frame.timeout_ms, metadata=frame.metadata
+            ),
+            credit=frame.credit,
+        )
+    if isinstance(frame, Pause):
+        return ResponsePause(type="response.pause", response_id=frame.response_id)
+    if isinstance(frame, Cancel):
+        return ResponseCancel(type="response.cancel", response_id=frame.response_id)
+    if isinstance(frame, GrantCredit):
+        return ResponseCredit(type="response.credit", response_id=frame.response_id, n=frame.n)
+    return _resumed(frame)
+
+
+def _resumed(frame: Resume) -> ClientMessage:
+    if frame.after is not None:
+        return ResponseResume(
+            type="response.resume",
+            response_id=frame.response_id,
+            after=frame.after,
+            epoch=frame.epoch,
+            credit=frame.credit,
+        )
+    if frame.epoch is not None or frame.credit is not None:
+        raise InvalidRequest(
+            "`epoch` and `credit` belong to a `resume` that says the last index held in `after`; nothing was changed",
+            code="invalid_field",
+            param="after",
+        )
+    return ResponseContinue(type="response.continue", response_id=frame.response_id)
+
+
+def _said(message: ServerMessage) -> FromServer:
+    if isinstance(message, ResponseStart):
+        return Started(
+            type="started",
+            id=message.message_id,
+            response_id=message.response_id,
+            status=message.status,
+            next_index=message.next_index,
+            duplicate=message.duplicate,
+            epoch=message.epoch,
+            via=message.via,
+        )
+    if isinstance(message, ResponseRestarted):
+        return Restarted(
+            type="restarted",
+            response_id=message.response_id,
+            from_index=message.from_index,
+            attempt=message.attempt,
+            index=message.index,
+            epoch=message.epoch,
+        )
+    if isinstance(message, ResponseCompleted | ResponseFailed):
+        return _final(message)
+    if isinstance(message, Throttle | SystemBusy | ErrorFrame):
+        return _refused(message)
+    return message
+
+
+def _final(end: ResponseCompleted | ResponseFailed) -> Final:
+    completed = end if isinstance(end, ResponseCompleted) else None
+    return Final(
+        type="final",
+        id=end.message_id,
+        response_id=end.response_id,
+        finish_reason=completed.finish_reason if completed else "error",
+        last_index=end.last_index,
+        usage=completed.usage if completed else None,
+        degraded=completed.degraded if completed else False,
+        error=end.error if isinstance(end, ResponseFailed) else None,
+    )
+
+
+# What the fields are called here.
+_FIELDS = {"message_id": "id", "previous_message_id": "previous", "payload.text": "text"}
+
+
+def _refused(refusal: Throttle | SystemBusy | ErrorFrame) -> Refused:
+    error: dict[str, Any] = dict(refusal.error)
+    if not isinstance(refusal, ErrorFrame):
+        error["retry_after_ms"] = refusal.retry_after_ms
+    if error.get("param") in _FIELDS:
+        error["param"] = _FIELDS[error["param"]]
+    return Refused(
+        type="error",
+        error=error,
+        id=refusal.message_id,
+        response_id=None if isinstance(refusal, SystemBusy) else refusal.response_id,
+    )

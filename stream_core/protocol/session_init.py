@@ -1,0 +1,87 @@
+"""`POST /session`, apart from its transport: the handler and the Lambda function answer alike."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from stream_core.policy.agents import Agents
+from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import SessionTokens, tenant_key_matches
+from stream_core.protocol.errors import AuthenticationFailed
+from stream_core.protocol.http_bodies import SessionOpened
+from stream_core.protocol.messages import SessionRequest
+
+OPEN_TENANT = "public"
+"""Whoever names no tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session and the token that opens everything else; `expires_at` is ISO 8601, UTC."""
+
+    session_id: str
+    token: str
+    expires_at: str
+    channel: Channel
+    suggestions: list[str]
+
+    def to_body(self, *, ws_url: str, http_url: str) -> dict[str, Any]:
+        """The contract's answer: the session, and the addresses at which its client goes on."""
+        return SessionOpened(
+            session_id=self.session_id,
+            token=self.token,
+            expires_at=self.expires_at,
+            ws_url=ws_url,
+            http_url=http_url,
+            agent=self.channel.agent,
+            suggestions=self.suggestions,
+        ).model_dump()
+
+
+def open_session(
+    request: SessionRequest,
+    given_key: str | None,
+    *,
+    agents: Agents,
+    tenant_keys: dict[str, str],
+    tokens: SessionTokens,
+    now: float,
+    ttl: int,
+) -> OpenedSession:
+    """Give a token for a new session, or for the one that the request names.
+
+    Args:
+        given_key: the tenant key of the `Authorization` header.
+        tenant_keys: tenant → key. Where any is set, a tenant without one is unknown (but for `public`).
+        now: seconds since the epoch.
+        ttl: seconds for which the token is valid.
+
+    Raises:
+        AuthenticationFailed: the tenant needs a key, and this is not it.
+        NotFound: there is no such agent.
+    """
+    expected = tenant_keys.get(request.tenant)
+    unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
+    if unknown or (expected is not None and not tenant_key_matches(given_key, expected)):
+        raise AuthenticationFailed(
+            f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no session was opened",
+            code="tenant_key_invalid",
+        )
+    session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
+    channel = Channel(request.tenant, agents.chosen(request.agent), session_id)
+    token, expires_at = tokens.issue(channel, now, ttl, user=request.user or "")
+    return OpenedSession(session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions)
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The token of an `Authorization: Bearer …` header, if it is one."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
