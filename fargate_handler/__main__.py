@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import uvloop
 
-from fargate_handler.adapters import open_adapters
 from fargate_handler.background import Background
+from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.deactivation import deactivated
 from fargate_handler.garbage_collection import GarbageCollection
 from fargate_handler.handler import Handler

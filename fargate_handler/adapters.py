@@ -1,15 +1,13 @@
-"""What the handler has of the outside world beside its sockets and its model, opened by the settings."""
+"""What the handler has of the outside world beside its sockets and its model."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.large_texts import LargeTexts
@@ -83,25 +81,6 @@ class Adapters:
     ecs_task: EcsTask | None = None
     task_protection: TaskProtection | None = None
     peer_address: str | None = None
-
-
-@asynccontextmanager
-async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIterator[Adapters]:
-    """Open what the settings ask for; it is closed at the end.
-
-    Raises:
-        ConfigurationError: the signing keys, or the tenants', can't be read, or the store can't be opened.
-    """
-    if not (settings.uses_aws or ECS_METADATA in os.environ):
-        with own_stores(settings) as stores:
-            keys = settings.signing_keys_beside(stores.signing_key)
-            yield Adapters(keys, stores, tenant_keys=settings.keys_of_tenants)
-        return
-    # Only now: a node on its own doesn't have AWS' SDK installed.
-    from fargate_handler.aws_adapters import open_aws_adapters  # noqa: PLC0415
-
-    async with open_aws_adapters(settings, metrics) as adapters:
-        yield adapters
 
 
 @contextmanager

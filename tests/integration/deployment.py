@@ -65,18 +65,18 @@ class Deployment(Tables):
 
     serve: Callable[..., ServerProcess]
 
-    def start(self, count: int, **settings: object) -> list[ServerProcess]:
+    def start(self, count: int, **settings: Any) -> list[ServerProcess]:
         """Start so many tasks."""
         all_settings = {**self.settings, **settings}
         with ThreadPoolExecutor(_AT_ONCE) as starting:
             starts = [starting.submit(self.serve, self.environment, **all_settings) for _ in range(count)]
         return [start.result() for start in starts]
 
-    async def handlers(self, count: int, **settings: object) -> list[ServerProcess]:
+    async def handlers(self, count: int, **settings: Any) -> list[ServerProcess]:
         """The same, while other things go on."""
         return await asyncio.to_thread(self.start, count, **settings)
 
-    async def handler(self, **settings: object) -> ServerProcess:
+    async def handler(self, **settings: Any) -> ServerProcess:
         """One of them."""
         (server,) = await self.handlers(1, **settings)
         return server

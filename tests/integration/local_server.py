@@ -18,7 +18,8 @@ from unittest.mock import patch
 from botocore.loaders import JSONFileLoader
 
 from fargate_handler import __main__ as program
-from fargate_handler.adapters import Stores, open_adapters
+from fargate_handler.adapters import Stores
+from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.deactivation import deactivated
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.handler import Handler

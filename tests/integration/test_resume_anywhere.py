@@ -68,8 +68,7 @@ async def test_come_back_while_it_is_generated_and_after_its_end(
 async def test_come_back_by_the_function(
     tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
-    owner, other = tasks_on_tables[:2]
-    await _come_back(function, owner, other, opened)
+    await _come_back(function, tasks_on_tables[0], tasks_on_tables[1], opened)
 
 
 async def _come_back(transport: Transport, owner: LocalServer, task: LocalServer, opened: OpenSession) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from fargate_handler.adapters import open_adapters
+from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import load_settings

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fargate_handler.adapters import open_adapters, own_stores
+from fargate_handler.adapters import own_stores
+from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.memory_store import MemoryResponseStore
