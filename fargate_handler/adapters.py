@@ -18,7 +18,7 @@ from stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
     from stream_aws.ecs_task import EcsTask, TaskProtection
-    from stream_aws.keys import KeySecret
+    from stream_aws.key_secret import KeySecret
     from stream_aws.metric_publication import MetricPublication
 
 ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"

@@ -20,8 +20,9 @@ from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask, TaskProtection
-from stream_aws.keys import CLIENT_CONFIG as SECRETS_CONFIG
-from stream_aws.keys import Keys, KeySecret, KeysUnreadable, parse_signing_keys, parse_tenant_keys
+from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
+from stream_aws.key_secret import Keys, KeySecret
+from stream_aws.keys import KeysUnreadable, parse_signing_keys, parse_tenant_keys
 from stream_aws.metric_publication import CLIENT_CONFIG as CLOUDWATCH_CONFIG
 from stream_aws.metric_publication import CloudWatchPublisher, MetricPublication
 from stream_aws.s3_large_texts import CLIENT_CONFIG as S3_CONFIG

@@ -38,7 +38,7 @@ from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.ending_frames import CloseCode
 
 if TYPE_CHECKING:
-    from stream_aws.keys import Keys, KeySecret
+    from stream_aws.key_secret import Keys, KeySecret
 
 _logger = logging.getLogger(__name__)
 

@@ -9,19 +9,8 @@ from dataclasses import replace
 from botocore.exceptions import ClientError
 
 from stream_aws import response_items as requests
-from stream_aws.dynamodb import (
-    Client,
-    Item,
-    condition_failed,
-    error_code,
-    number,
-    number_set,
-    passes,
-    query_all,
-    repeated,
-    seconds,
-    text,
-)
+from stream_aws.attributes import Item, number, number_set, seconds, text
+from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
 from stream_aws.dynamodb_leases import DynamoDBLeases
 from stream_aws.response_items import alive, chunk_item, head_key, is_chunk, read_chunk, read_head
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY

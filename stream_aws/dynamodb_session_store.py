@@ -6,18 +6,8 @@ from collections.abc import Callable
 
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import (
-    Client,
-    Item,
-    condition_failed,
-    flag,
-    number,
-    query_all,
-    repeated,
-    seconds,
-    text,
-    transact,
-)
+from stream_aws.attributes import Item, flag, number, seconds, text
+from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
 from stream_aws.response_items import alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.policy.channel import Channel

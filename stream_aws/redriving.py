@@ -10,7 +10,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import Client, Item, condition_failed, flag, number, repeated, text, transact
+from stream_aws.attributes import Item, flag, number, text
+from stream_aws.dynamodb import Client, condition_failed, repeated, transact
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.response_items import alive, head_item
 from stream_aws.sqs_dead_letters import read_letter

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from stream_aws.dynamodb import Item, number, seconds, text
+from stream_aws.attributes import Item, number, seconds, text
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_INDEX, UNFINISHED_KEY
 from stream_core.ports.response_store import LIFETIME_SECONDS, Chunk, ResponseHead
 from stream_core.ports.stored_json import plain_entries, read_ending, read_entries

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stream_aws import response_items as requests
-from stream_aws.dynamodb import Item
+from stream_aws.attributes import Item
 from stream_aws.response_items import alive, is_chunk, is_head, read_chunk, read_head
 from stream_core.ports.response_store import Chunk, ResponseHead
 from stream_core.protocol.errors import Gone, NotFound, Overloaded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_aws.dynamodb import seconds, text
+from stream_aws.attributes import seconds, text
 from stream_aws.tables import SESSIONS, TTL_ATTRIBUTE
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import LIFETIME_SECONDS

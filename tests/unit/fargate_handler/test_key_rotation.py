@@ -14,7 +14,8 @@ from fargate_handler.adapters import Adapters, memory_stores
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
-from stream_aws.keys import KeySecret, parse_signing_keys, parse_tenant_keys
+from stream_aws.key_secret import KeySecret
+from stream_aws.keys import parse_signing_keys, parse_tenant_keys
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import AuthenticationFailed
