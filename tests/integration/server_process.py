@@ -37,12 +37,16 @@ def free_ports(count: int) -> list[int]:
     """Different ports of 127.0.0.1 that nobody listened on a moment ago."""
     free: list[int] = []
     with ExitStack() as probes:
-        while len(free) < count:
-            port = _FIRST_PORT + random.randrange(_PORTS_OF_A_RUN)
+        for port in random.sample(range(_FIRST_PORT, _FIRST_PORT + _PORTS_OF_A_RUN), _PORTS_OF_A_RUN):
+            probe = probes.enter_context(socket.socket())
+            # As servers have it: connections that have just ended here are no hindrance.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):
-                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                probe.bind(("127.0.0.1", port))
                 free.append(port)
-    return free
+            if len(free) == count:
+                return free
+    raise AssertionError(f"{count} of {_PORTS_OF_A_RUN} ports from {_FIRST_PORT} on are not free")
 
 
 def free_port() -> int:

@@ -90,6 +90,15 @@ async def _last_index(session: ChatSession, response_id: str) -> int:
     return last
 
 
+async def _closed(serve: Serve, server: LocalServer) -> None:
+    """Turn time until the server closes those that are left, and no further: it waits five seconds for their answer."""
+    for _ in range(round(_LAG_SECONDS) + 5):
+        await serve.time_passes(1.0)
+        if await server.metric("readers_too_slow_total") == _GONE:
+            return
+    raise AssertionError(f"not closed after {_LAG_SECONDS} s")
+
+
 async def _experiences(
     serve: Serve, server: LocalServer, sessions: Sequence[ChatSession]
 ) -> tuple[list[_Experience], ...]:
@@ -100,8 +109,7 @@ async def _experiences(
         await server.until_metric("responses_completed_total", len(sessions))
         slow = list(zip(sessions[_QUICK:], stalled, strict=True))
         returning = await asyncio.gather(*(_read_on(*reader) for reader in slow[:_RETURNING]))
-        await serve.time_passes(_LAG_SECONDS + 5)
-        await server.until_metric("readers_too_slow_total", _GONE)
+        await _closed(serve, server)
         gone = await asyncio.gather(*(_read_on(*reader) for reader in slow[_RETURNING:]))
     return quick, returning, gone
 

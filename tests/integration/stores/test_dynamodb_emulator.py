@@ -20,8 +20,9 @@ ANY = {"S": "a value"}
 NUMBER = {"N": "1"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def emulator() -> Iterator[DynamoDBEmulator]:
+    """One for the process, whose emulators have the same tables."""
     with threaded_dynamodb_emulator() as running:
         running.create_tables("contract")
         yield running
