@@ -52,13 +52,13 @@ class Stores:
 
 def memory_stores() -> Stores:
     """Stores in this process' memory, which end with it."""
-    responses = MemoryResponseStore()
+    responses, texts = MemoryResponseStore(), MemoryLargeTexts(time.time)
     return Stores(
-        sessions=MemorySessionStore(responses),
+        sessions=MemorySessionStore(responses, texts),
         responses=responses,
         leases=responses,
         dead_letters=LoggedDeadLetters(),
-        large_texts=MemoryLargeTexts(time.time),
+        large_texts=texts,
         outlives_process=False,
     )
 

@@ -65,7 +65,7 @@ class Membership:
         self._stores = stores
         self._monotonic = monotonic
         self._wall_time = wall_time
-        self.workload = Workload(limits, metrics, monotonic)
+        self.workload = Workload(limits, metrics, monotonic, store_in_memory=not stores.outlives_process)
         self.recorder = ResponseRecorder(
             responses=stores.responses,
             sessions=stores.sessions,

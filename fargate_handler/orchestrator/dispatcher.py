@@ -91,8 +91,10 @@ class Dispatcher:
             grace_seconds = kind.grace_seconds
         workload.responses.add(stream)
         if not stream.readers:
-            # Only now can one come, however long the ledger took.
-            stream.unread_since = self._monotonic()
+            # Only now can one come, however long the ledger took. Who asks what can't be asked for again is there
+            # already, whenever its turn comes, and stops the model when it leaves.
+            is_there = not kind.repeatable and not inherited
+            stream.unread_since = None if is_there else self._monotonic()
         if kind.brings_conversation:
             workload.held_requests.begin(stream, turns[-1].text.encode())
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)

@@ -25,10 +25,12 @@ class HeldRequests:
 
     Args:
         most: so many are taken; a request more is refused, while those of a lost task are always taken up.
+        store_in_memory: whether this process' memory also has what is on record of them.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, store_in_memory: bool) -> None:
         self._most = most
+        self._store_in_memory = store_in_memory
         self._answered_here: dict[ResponseStream, int] = {}
         self.bytes = 0
         """What all of them take now."""
@@ -44,7 +46,8 @@ class HeldRequests:
 
     def begin(self, stream: ResponseStream, request: bytes) -> None:
         """A request is being answered."""
-        self._answered_here[stream] = size = memory_of(request)
+        on_record = len(request) if self._store_in_memory else 0
+        self._answered_here[stream] = size = memory_of(request) + on_record
         self.bytes += size
 
     def end(self, stream: ResponseStream) -> None:

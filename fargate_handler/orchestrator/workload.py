@@ -25,13 +25,16 @@ class Workload:
 
     Args:
         monotonic: seconds.
+        store_in_memory: whether what is on record is in this process' memory.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, limits: Limits, metrics: Metrics, monotonic: Callable[[], float], *, store_in_memory: bool
+    ) -> None:
         self.conversations = Conversations(limits)
         self.generations = Generations(limits, metrics, monotonic, self._release)
         self.responses = Responses(limits)
-        self.held_requests = HeldRequests(limits.requests_held_bytes)
+        self.held_requests = HeldRequests(limits.requests_held_bytes, store_in_memory=store_in_memory)
         self.draining = False
         """Whether this task leaves: it takes nothing new."""
         self._limits = limits

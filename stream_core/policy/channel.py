@@ -61,6 +61,6 @@ CHAT = MessageKind()
 KEYED_COMPLETION = MessageKind(brings_conversation=True, falls_back=False)
 """A request of OpenAI's API with an `Idempotency-Key`. A program would take a ready-made answer for the model's."""
 
-# Its reader comes right behind the acceptance: a loop that is late isn't a client that has left.
+# Its reader may go from one copy of the answer to the next: a loop that is late isn't a client that has left.
 COMPLETION = KEYED_COMPLETION.model_copy(update={"repeatable": False, "grace_seconds": 1.0})
 """The same without a key: nobody can come back for its answer."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from stream_core.policy.channel import Channel
+from stream_core.policy.channel import Channel, MessageKind
 from stream_core.ports.response_store import (
     LIFETIME_SECONDS,
     Chunk,
@@ -175,10 +175,12 @@ class MemorySessionStore:
 
     Args:
         responses: where the empty responses of accepted messages go.
+        texts: where their large texts are.
     """
 
-    def __init__(self, responses: MemoryResponseStore) -> None:
+    def __init__(self, responses: MemoryResponseStore, texts: MemoryLargeTexts | None = None) -> None:
         self._responses = responses
+        self._texts = texts
         self._sessions: dict[Channel, _StoredSession] = {}
         self._expiries: _Expiries[tuple[Channel, str]] = _Expiries()
 
@@ -210,7 +212,14 @@ class MemorySessionStore:
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
         session = self._sessions.get(channel)
         if session is not None and (entry := session.entries.get(message_id)) is not None:
+            if MessageKind.from_text(entry.kind).brings_conversation:
+                entry = self._without_text(entry)
             session.entries[message_id] = replace(entry, answer=answer, ended=True)
+
+    def _without_text(self, entry: LedgerEntry) -> LedgerEntry:
+        if self._texts is not None and entry.text_name is not None:
+            self._texts.drop(entry.text_name)
+        return replace(entry, text="")
 
     def _session(self, channel: Channel, now: float) -> _StoredSession:
         session = self._sessions.get(channel)
@@ -246,3 +255,7 @@ class MemoryLargeTexts:
     async def get(self, name: str) -> str | None:
         expires_at, text = self._texts.get(name, (0.0, None))
         return text if expires_at > self._wall_time() else None
+
+    def drop(self, name: str) -> None:
+        """Nobody will ask for this text any more."""
+        self._texts.pop(name, None)

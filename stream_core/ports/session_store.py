@@ -74,7 +74,11 @@ class SessionStore(Protocol):
         """
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
-        """The message's response has ended. Of a message that is no longer known, nothing is kept."""
+        """The message's response has ended. Of a message that is no longer known, nothing is kept.
+
+        The text of one that brings its conversation need not be kept any longer: nobody answers it again, and no later
+        message has it in its history.
+        """
 
 
 def in_causal_order(last_message_id: str | None, entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:

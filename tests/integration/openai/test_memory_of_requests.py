@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,8 +30,13 @@ async def _answered(at: At, server: ServerProcess, token: str, prefix: str) -> N
 
 
 @pytest.mark.timeout(120)
-async def test_prompts_are_not_kept(at: At, serve_process: ServeProcess, opened: OpenSession) -> None:
-    server = serve_process(history_bytes=2 * _PROMPT_BYTES, messages_per_second=1_000)
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_prompts_are_not_kept(
+    at: At, serve_process: ServeProcess, opened: OpenSession, tmp_path: Path, store: str
+) -> None:
+    server = serve_process(
+        store=store, store_path=tmp_path / "evenflow.db", history_bytes=2 * _PROMPT_BYTES, messages_per_second=1_000
+    )
     token = (await opened(server)).token
     await _answered(at, server, token, "warm")
     before = server.resident_bytes
@@ -43,10 +49,15 @@ _VALUES: dict[str, Any] = {"x": [[] for _ in range(_PROMPT_BYTES // 3)]}
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
 @pytest.mark.parametrize("parameters", [{}, _VALUES], ids=["text", "values"])
-async def test_what_requests_hold_is_bounded(at: At, serve_process: ServeProcess, parameters: dict[str, Any]) -> None:
+async def test_what_requests_hold_is_bounded(
+    at: At, serve_process: ServeProcess, tmp_path: Path, parameters: dict[str, Any], store: str
+) -> None:
     bound = 64 * _PROMPT_BYTES
-    server = serve_process(requests_held_bytes=bound, grace_seconds=60)
+    server = serve_process(
+        store=store, store_path=tmp_path / "evenflow.db", requests_held_bytes=bound, grace_seconds=60
+    )
     completions, endless = at(server), demo(tokens=5_000, gap_ms=100)
     messages = [{"role": "system", "content": "x" * _PROMPT_BYTES}, {"role": "user", "content": endless}]
     for _ in range(3):  # so that what Python keeps for itself is there

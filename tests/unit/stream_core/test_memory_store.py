@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from stream_core.policy.channel import COMPLETION
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import LIFETIME_SECONDS
 from stream_core.ports.session_store import LARGE_TEXT_SECONDS
@@ -42,3 +45,20 @@ async def test_texts_are_dropped_when_their_messages_are_forgotten() -> None:
     assert await texts.get("two") is None
     await texts.put("three", "c")
     assert list(texts._texts) == ["three"]
+
+
+async def test_the_text_of_a_request_is_dropped_when_its_answer_has_ended() -> None:
+    texts = MemoryLargeTexts(lambda: NOW)
+    sessions = MemorySessionStore(MemoryResponseStore(), texts)
+    kind = COMPLETION.to_text()
+    small = replace(new_message(None, "x" * 100_000), kind=kind)
+    large = replace(new_message(None, ""), kind=kind, text_name="large")
+    await texts.put("large", "x" * 1_000_000)
+    for message in (small, large):
+        channel = new_channel()
+        await sessions.accept(channel, message, NOW)
+        assert (await sessions.load(channel, NOW)).entries == [message]
+        await sessions.answered(channel, message.message_id, None)
+        assert (await sessions.load(channel, NOW)).entries == [replace(message, text="", ended=True)]
+    assert await texts.get("large") is None
+    assert not texts._texts

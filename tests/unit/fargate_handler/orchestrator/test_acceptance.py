@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent
+from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
 from stream_core.log.conversation import Turn
 from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import Channel, MessageKind
+from stream_core.policy.channel import COMPLETION, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.ports.session_store import LedgerEntry, NotAccepted
 from stream_core.protocol.errors import Conflict, EvenflowError
@@ -18,6 +18,7 @@ from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task, two_tasks
+from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
 
 # -- acceptance ------------------------------------------------------------------------------------------------------
@@ -347,5 +348,20 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
     await task.clock.pass_time(0.8)
     assert not stream.state.terminal
     await task.clock.pass_time(0.5)
+    assert stream.state is ResponseState.CANCELLED
+    await task.leave()
+
+
+async def test_a_busy_loop_is_not_taken_for_a_client_that_left() -> None:
+    task = await Task.join()
+    event = IngestEvent(single_channel("acme", "once"), "m1", None, WholeRequest(()).to_text(), kind=COMPLETION)
+    stream = (await task.orchestrator.submit(event)).stream
+    # Who asked hasn't had its turn yet: it can't be read, and hasn't left.
+    await task.clock.pass_time(5.0)
+    assert not stream.state.terminal
+    reader = RecordingReader(stream, task.clock, AssembledText())
+    stream.attach(reader)
+    stream.detach(reader)
+    await task.clock.pass_time(1.5)
     assert stream.state is ResponseState.CANCELLED
     await task.leave()
