@@ -13,7 +13,7 @@ from tests.mutations.trial import TestsDidNotRun, Trial, Trials
 
 # As `make test` runs them.
 SUITE = ("tests/unit", "tests/integration", "tests/chaos")
-PARALLEL = ("-n", "auto", "--ignore=tests/integration/stock_clients")
+PARALLEL = ("-n", "auto", "--dist", "worksteal", "--ignore=tests/integration/stock_clients")
 
 
 def main() -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.mutations.__main__ import PARALLEL, SUITE
 from tests.mutations.importing_tests import ImportingTests
 from tests.mutations.mutation import Mutation, all_mutations
 
@@ -26,6 +28,8 @@ def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that
         "tests/test_clock.py": "from core import clock",
         "tests/stores/conftest.py": "from core.store import Store",
         "tests/stores/test_contract.py": "",
+        "tests/test_reading.py": "from core.ports.entries import Entry",
+        "tests/test_writing.py": "from core.ports import entries",
         "core/handler.py": "import core.node",
         "tests/process.py": "import core.handler",
         "tests/test_serving.py": "from tests.process import serve",
@@ -37,11 +41,22 @@ def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that
 
     assert list(tests.nearest(["core/log.py"])) == [["tests/test_log.py"], ["tests/test_reader.py"]]
     assert list(tests.nearest(["core/store.py"])) == [[], ["tests/stores/test_contract.py"]]
+    assert list(tests.nearest(["core/ports/entries.py"])) == [[], ["tests/test_reading.py", "tests/test_writing.py"]]
     assert list(tests.nearest(["core/node.py"])) == [[], ["tests/test_serving.py"]]
     assert list(tests.nearest(["core/unknown.py"])) == [[], []]
 
 
-def test_the_table_names_each_fault() -> None:
+def test_the_table_names_each_fault_and_a_test_that_is_there() -> None:
     table = (ROOT / "tests/mutations/README.md").read_text()
+    rows = re.findall(r"^\| (\d\d-\S+) \| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE)
 
-    assert [mutation.name for mutation in all_mutations() if f"| {mutation.name} |" not in table] == []
+    assert [name for name, _file, _test in rows] == [mutation.name for mutation in all_mutations()]
+    gone = [row for row in rows if f"def {row[2]}(" not in (ROOT / "tests" / row[1]).read_text()]
+    assert gone == []
+
+
+def test_the_whole_suite_is_what_make_test_runs() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\ntest:")[2].splitlines()[1]
+    paths = recipe.replace("$(STOCK_CLIENTS)", "tests/integration/stock_clients").partition(")) ")[2]
+
+    assert paths == " ".join([*SUITE, *PARALLEL[-1].split("=")])
