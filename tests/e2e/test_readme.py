@@ -58,7 +58,7 @@ _IN_TEST_OTHER_ORIGINS = {*blocks("html"), *blocks("js"), *commands("web/README.
 _REFERENCES = ("docs/protocol.md", "web/README.md")
 
 
-def _run(command: list[str], seconds: float = 50) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], seconds: float = 100) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=True)
 
 
