@@ -16,7 +16,6 @@ from tests.integration.server_process import ServerProcess
 Interruption = Callable[[Conversation, RoughNetwork], None]
 Condition = Callable[[Conversation, RoughNetwork], None]
 
-pytestmark = pytest.mark.timeout(120)
 
 _QUERIES = {"websocket": "", "sse": "?transport=sse", "long-poll": "?transport=poll"}
 _QUESTION = demo(tokens=80, gap_ms=40, seed=41)

@@ -131,7 +131,6 @@ def test_an_event_source_misses_nothing_while_the_server_hangs(
     assert_each_index_once(seen(page))
 
 
-@pytest.mark.timeout(120)
 def test_an_event_source_comes_back_to_another_task_when_its_own_is_killed(
     open_page: OpenPage, deployment: Deployment, stock_page: Path
 ) -> None:

@@ -13,8 +13,6 @@ from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
 
-pytestmark = pytest.mark.timeout(120)
-
 _QUERIES = {"websocket": "", "sse": "?transport=sse", "long-poll": "?transport=poll"}
 _TOKENS, _GAP_MS = 100, 40
 _QUESTION = demo(tokens=_TOKENS, gap_ms=_GAP_MS, seed=51)

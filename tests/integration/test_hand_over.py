@@ -33,8 +33,6 @@ from tests.integration.transports import (
     read_whole,
 )
 
-pytestmark = pytest.mark.timeout(120)
-
 # What is still unwritten after the drain has 5 s more; and the machine may be busy.
 _BEHIND_THE_DRAIN = 12.0
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession
 from tests.integration.deployment import LocalDeployment
 from tests.integration.realtime_client import Spoken, realtime
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: LocalDeployment, opened: OpenSession) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_aws.s3_large_texts import PREFIX
 from tests.integration.answer import Frame
@@ -15,8 +13,6 @@ from tests.integration.conftest import OpenSession
 from tests.integration.deployment import Deployment
 from tests.integration.openai.completions import asking
 from tests.integration.openai.conftest import At
-
-pytestmark = pytest.mark.timeout(120)
 
 _BUCKET = "requests-of-the-tests"
 _WORDS = 250_000

@@ -29,7 +29,6 @@ async def _answered(at: At, server: ServerProcess, token: str, prefix: str) -> N
         assert answer.status == 200
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 async def test_prompts_are_not_kept(
     at: At, serve_process: ServeProcess, opened: OpenSession, tmp_path: Path, store: str
@@ -48,7 +47,6 @@ async def test_prompts_are_not_kept(
 _VALUES: dict[str, Any] = {"x": [[] for _ in range(_PROMPT_BYTES // 3)]}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 @pytest.mark.parametrize("parameters", [{}, _VALUES], ids=["text", "values"])
 async def test_what_requests_hold_is_bounded(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession
@@ -13,8 +11,6 @@ from tests.integration.deployment import Deployment
 from tests.integration.openai.completions import Completions, Streamed, read_stream
 from tests.integration.openai.conftest import At
 from tests.integration.openai.tools import TOOLS, demo_call
-
-pytestmark = pytest.mark.timeout(120)
 
 _TEXT = "".join(demo_tokens(31, 300))
 _LONG = demo(tokens=900, gap_ms=40, seed=31)
