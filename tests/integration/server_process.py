@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
-import random
 import re
 import signal
 import socket
@@ -33,11 +33,14 @@ STATE_SECONDS = 20.0
 DEFAULTS = {"EVENFLOW_DRAIN_SECONDS": "0", "EVENFLOW_STORE": "memory"}
 
 
+_ports = itertools.cycle(range(_FIRST_PORT, _FIRST_PORT + _PORTS_OF_A_RUN))
+
+
 def free_ports(count: int) -> list[int]:
-    """Different ports of 127.0.0.1 that nobody listened on a moment ago."""
+    """Ports of 127.0.0.1 that nobody listens on, and that were not given out lately."""
     free: list[int] = []
     with ExitStack() as probes:
-        for port in random.sample(range(_FIRST_PORT, _FIRST_PORT + _PORTS_OF_A_RUN), _PORTS_OF_A_RUN):
+        for port in itertools.islice(_ports, _PORTS_OF_A_RUN):
             probe = probes.enter_context(socket.socket())
             # As servers have it: connections that have just ended here are no hindrance.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

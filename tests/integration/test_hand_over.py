@@ -163,7 +163,7 @@ async def test_one_task_after_the_other_leaves_under_the_same_answer(
 async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothing(
     deployment: LocalDeployment, opened: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fargate_handler.scale_in_protection._LOOK_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02))
     async with ecs_agent() as agent:
         leaving = await deployment.handler(agent.environment, drain_seconds=1)
         staying = await deployment.handler()
