@@ -22,7 +22,7 @@ STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
-# The first are the longest. Beside another one a lane has as many workers as there are cores.
+# The first are the longest.
 LANES := test e2e test-aws test-clients types chaos-short test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
@@ -53,7 +53,7 @@ test-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## `cdk d
 
 check: ## everything that CI runs: the lanes side by side, behind what they all need
 	@$(MAKE) --no-print-directory --jobs=4 installed
-	@WORKERS=$(CORES) E2E_WORKERS=$(CORES) $(PY) -m tests.lanes $(LANES)
+	@$(PY) -m tests.lanes $(LANES)
 
 .PHONY: installed
 installed: .venv/.dev .venv/.bench web/dist/index.html infra/node_modules/.installed $(TEST_PACKAGES) $(CLIENT_PACKAGES)

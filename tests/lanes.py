@@ -1,6 +1,8 @@
-"""`python -m tests.lanes NAME…`: targets of the Makefile side by side, as many at once as there are processors.
+"""`python -m tests.lanes NAME…`: targets of the Makefile side by side, one for two processors.
 
-Says what runs and how long it took. What a lane prints is in `.build/lanes`, and is shown where it fails; the others go on.
+A lane of tests keeps two processors busy by itself; what starts within a time limit, such as
+LiteLLM's proxy, didn't where two ran on two. Says what runs and how long it took. What a lane
+prints is in `.build/lanes`, and is shown where it fails; the others go on.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def main(names: Sequence[str], logs: Path = _LOGS) -> int:
     """Run them, the first ones first; returns the exit status."""
     logs.mkdir(parents=True, exist_ok=True)
     lanes = Lanes(logs)
-    with ThreadPoolExecutor(os.cpu_count()) as at_once:
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as at_once:
         ended = list(at_once.map(lanes.run, names))
     failed = [lane.name for lane in ended if not lane.passed]
     print(f"failed: {', '.join(failed)}" if failed else f"all {len(ended)} lanes passed")

@@ -27,8 +27,6 @@ from tests.integration.transports import (
     over_websocket,
 )
 
-_NOWHERE = f"http://127.0.0.1:{free_port()}"
-
 
 @pytest.fixture
 async def tasks(deployment: LocalDeployment) -> list[LocalServer]:
@@ -226,7 +224,7 @@ async def test_a_task_says_from_where_it_has_a_response(tasks: list[LocalServer]
 async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
     tasks: list[LocalServer], deployment: LocalDeployment, opened: OpenSession
 ) -> None:
-    session = await opened(await deployment.handler(peer_url=_NOWHERE))
+    session = await opened(await deployment.handler(peer_url=_nowhere()))
     response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=20))
     there = session.at(tasks[0])
     assert await _said(there, response_id) == {"store"}
@@ -242,6 +240,11 @@ async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
     )
     for answer in answers:
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(20, 150)), "stop")
+
+
+def _nowhere() -> str:
+    """An address that nobody has, asked for when it is needed: a later server may be given it."""
+    return f"http://127.0.0.1:{free_port()}"
 
 
 async def _said(session: ChatSession, response_id: str) -> set[str]:
@@ -262,7 +265,7 @@ async def test_two_hundred_readers_cost_the_store_what_one_does(
     emulated_dynamodb: DynamoDBEmulator,
     opened: OpenSession,
 ) -> None:
-    owner = await aws_deployment.handler(**({} if reachable else {"peer_url": _NOWHERE}))
+    owner = await aws_deployment.handler(**({} if reachable else {"peer_url": _nowhere()}))
     other = await aws_deployment.handler(readers_per_response=300)
 
     async def reads(readers: int, seed: int) -> int:

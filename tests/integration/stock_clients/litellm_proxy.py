@@ -17,7 +17,7 @@ from tests.integration.stock_clients.clients import QUIET, python_of
 PROXY_KEY = f"sk-{secrets.token_hex(32)}"
 """What its clients must say: it does not start without."""
 
-_START_SECONDS = 90.0
+_START_SECONDS = 200.0
 
 
 @contextmanager
