@@ -21,6 +21,7 @@ from stream_core.protocol.http_contract import (
     method_not_allowed,
     path_not_found,
 )
+from stream_core.protocol.routes import Route
 
 Event = Mapping[str, Any]
 
@@ -53,27 +54,6 @@ class HttpApiRequest:
 
 
 Endpoint = Callable[[HttpApiRequest], HttpApiAnswer]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The one method and path that a function answers; `{name}` in the path stands for one segment."""
-
-    method: str
-    path: str
-
-    def match(self, path: str) -> dict[str, str] | None:
-        """The values of the names; None where it is another path."""
-        ours, given = self.path.split("/"), path.split("/")
-        if len(ours) != len(given):
-            return None
-        names = {}
-        for our, segment in zip(ours, given, strict=True):
-            if our.startswith("{") and segment:
-                names[our.strip("{}")] = segment
-            elif our != segment:
-                return None
-        return names
 
 
 def answer_event(

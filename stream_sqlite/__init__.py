@@ -1,4 +1,4 @@
 """The stores in one SQLite file, which handlers on one machine share.
 
-The methods of a store do what the port says that its class names.
+Each class names its port; its methods do what the port says.
 """

@@ -30,13 +30,14 @@ from stream_core.protocol.errors import (
 )
 from stream_core.protocol.http_contract import allow_header, error_headers
 from stream_core.protocol.realtime import RealtimeDialect
+from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, WEBSOCKET
 from stream_core.protocol.session_init import bearer
 
 # By path; a client that offers no subprotocol speaks the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
-    "/ws": (Dialect(), CompactDialect()),
-    "/realtime": (RealtimeDialect(),),
-    openai_realtime.PATH: (RealtimeDialect(),),
+    WEBSOCKET.path: (Dialect(), CompactDialect()),
+    REALTIME.path: (RealtimeDialect(),),
+    OPENAI_REALTIME.path: (RealtimeDialect(),),
 }
 # Bursts of thousands of connections wait here instead of a second on SYN retry.
 _BACKLOG = 8192
@@ -127,7 +128,7 @@ class WebSocketListener:
         asked = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(openai_realtime.BETA_HEADER)
-        if path == openai_realtime.PATH and openai_realtime.asks_for_openai_realtime(offered, asked, beta):
+        if path == OPENAI_REALTIME.path and openai_realtime.asks_for_openai_realtime(offered, asked, beta):
             return _realtime_refusal(offered)
         self._check_origin(request)
         claims = context.tokens.verify(_token(request, offered), context.wall_time())

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
-from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer
+from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, answer_event, json_answer
 from functions.poll_response.long_poll import LongPoll, PollResult
 from functions.poll_response.stored_responses import StoredResponses
 from functions.settings import PollResponseSettings
@@ -21,12 +21,12 @@ from stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.http_contract import whole_number
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from stream_core.protocol.routes import POLL
 from stream_core.protocol.session_init import bearer
 
 logger = Logger()
 tracer = Tracer()
 
-_ROUTE = Route("GET", "/chat/message/{response_id}")
 _settings = PollResponseSettings.from_environment(os.environ)
 _signing_keys = CachedSecret(aws_client("secretsmanager"), _settings.token_keys_secret, parse_signing_keys, logger)
 _responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
@@ -41,7 +41,7 @@ metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one HTTP API event."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
-    return answer_event(event, _ROUTE, _poll, origins=origins, body_limit=body_limit, logger=logger)
+    return answer_event(event, POLL, _poll, origins=origins, body_limit=body_limit, logger=logger)
 
 
 def _poll(request: HttpApiRequest) -> HttpApiAnswer:

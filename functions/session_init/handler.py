@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
-from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, Route, answer_event, json_answer, public_address
+from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, answer_event, json_answer, public_address
 from functions.session_init.session_table import SessionTable
 from functions.settings import SessionInitSettings
 from stream_aws.keys import parse_signing_keys, parse_tenant_keys
@@ -20,12 +20,12 @@ from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import SESSION_REQUEST, parse
+from stream_core.protocol.routes import OPEN_SESSION
 from stream_core.protocol.session_init import bearer, open_session
 
 logger = Logger()
 tracer = Tracer()
 
-_ROUTE = Route("POST", "/session")
 _settings = SessionInitSettings.from_environment(os.environ)
 _agents = Agents(_settings.agents)
 _secrets = aws_client("secretsmanager")
@@ -39,7 +39,7 @@ _sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one HTTP API event."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
-    return answer_event(event, _ROUTE, _open, origins=origins, body_limit=body_limit, logger=logger)
+    return answer_event(event, OPEN_SESSION, _open, origins=origins, body_limit=body_limit, logger=logger)
 
 
 def _open(request: HttpApiRequest) -> HttpApiAnswer:

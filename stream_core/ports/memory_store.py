@@ -1,6 +1,6 @@
 """The stores in the memory of one process: what the ports mean, in plain Python.
 
-The methods of a store do what the port says that its class names.
+Each class names its port; its methods do what the port says.
 What has expired is dropped when a message is accepted, so that memory doesn't grow for ever.
 """
 

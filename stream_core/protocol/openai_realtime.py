@@ -10,9 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.routes import OPENAI_REALTIME
 
-PATH = OPENAI_REALTIME.path
 SUBPROTOCOL = "realtime"
 BETA_HEADER = "OpenAI-Beta"
 CLOSE_CODE = CloseCode.POLICY
@@ -25,7 +23,7 @@ def asks_for_openai_realtime(
     query: Collection[str],
     beta: str | None,
 ) -> bool:
-    """Whether a handshake at `PATH` is one of OpenAI's clients.
+    """Whether a handshake at `/v1/realtime` is one of OpenAI's clients.
 
     Args:
         offered: the subprotocols.

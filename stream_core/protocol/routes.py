@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Literal
 
 _NAME = re.compile(r"\{(\w+)(\+?)\}")
@@ -58,6 +59,21 @@ class Route:
     def with_names(self, **names: str) -> str:
         """The path with these in the places of its names."""
         return self.public_path.format(**names)
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """The values of the names in `path`; None where it is another path."""
+        found = _expression(self.path).fullmatch(path)
+        return None if found is None else found.groupdict()
+
+
+@cache
+def _expression(path: str) -> re.Pattern[str]:
+    expression, end = "", 0
+    for name in _NAME.finditer(path):
+        expression += re.escape(path[end : name.start()])
+        expression += f"(?P<{name[1]}>{'.+' if name[2] else '[^/]+'})"
+        end = name.end()
+    return re.compile(expression + re.escape(path[end:]), re.DOTALL)
 
 
 OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)

@@ -9,6 +9,7 @@ import pytest
 from stream_core.protocol.routes import (
     EVENTS,
     GET_MODEL,
+    OPENAPI,
     ROUTES,
     Origin,
     Route,
@@ -51,3 +52,18 @@ def test_paths() -> None:
     assert GET_MODEL.public_path == "/v1/models/{model}"
     assert paths_of(Origin.MACHINE) == {"/health", "/metrics", "/drain"}
     assert {route.path for route in routes_of(Origin.SESSION_INIT)} == {"/session"}
+
+
+@pytest.mark.parametrize(
+    ("route", "path", "names"),
+    [
+        (EVENTS, "/chat/message/a/events", {"response_id": "a"}),
+        (EVENTS, "/chat/message/a/b/events", None),
+        (EVENTS, "/chat/message//events", None),
+        (GET_MODEL, "/v1/models/org/m", {"model": "org/m"}),
+        (OPENAPI, "/openapi.json", {}),
+        (OPENAPI, "/openapiXjson", None),
+    ],
+)
+def test_a_route_matches_its_paths(route: Route, path: str, names: dict[str, str] | None) -> None:
+    assert route.match(path) == names
