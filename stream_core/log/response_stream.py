@@ -18,6 +18,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 
 # Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
@@ -72,6 +73,7 @@ class ResponseStream:
         "_longest_batched",
         "_monotonic",
         "_most_bytes",
+        "_most_readers",
         "_pace",
         "_scheduled",
         "acknowledged",
@@ -145,6 +147,7 @@ class ResponseStream:
         self._batcher = Batcher(limits.batch_tokens)
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
+        self._most_readers = limits.readers_per_response
         self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
         self._monotonic = monotonic
         self._due = 0  # the slot from which on a token is delivered at once
@@ -320,6 +323,19 @@ class ResponseStream:
         self._end()
 
     # -- what readers do -----------------------------------------------------------------------------------------
+
+    def check_readers(self) -> None:
+        """Whether one more reader may be attached.
+
+        Raises:
+            RateLimited: the response has as many as it may.
+        """
+        if len(self.readers) >= self._most_readers:
+            raise RateLimited(
+                "this response has as many readers as it may; close one and ask again",
+                code="response_readers",
+                retry_after_ms=1000,
+            )
 
     def attach(self, reader: Reader) -> None:
         """From now on the reader is delivered to (and at once what is there already)."""
