@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fargate_handler.background import Background
-from fargate_handler.metrics import Metrics
-from stream_core.delivery.delivery_clock import DeliveryClock
+from fargate_handler.node_context import NodeContext
 from stream_core.log.conversation import REMEMBERED
 from stream_core.log.response_log import LogEntry
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
 from stream_core.ports.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
 from stream_core.ports.session_store import SessionStore
 
@@ -121,28 +119,23 @@ class ResponseRecorder:
     and counted.
 
     Args:
-        wall_time: seconds since the epoch, for what other machines read; `monotonic` for everything else.
         on_lost: called with a response that another task has taken over.
     """
 
     def __init__(
         self,
-        *,
+        context: NodeContext,
         responses: ResponseStore,
         sessions: SessionStore,
-        clock: DeliveryClock,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
+        *,
         on_lost: Callable[[ResponseStream], None],
     ) -> None:
         self._responses = responses
         self._sessions = sessions
-        self._clock = clock
-        self._limits = limits
-        self._monotonic = monotonic
-        self._wall_time = wall_time
+        self._clock = context.clock
+        self._limits = context.limits
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
         self._on_lost = on_lost
         self._recordings: dict[str, Recording] = {}
         self._background = Background()
@@ -151,9 +144,9 @@ class ResponseRecorder:
         self.backlog_bytes = 0
         """Text in the logs that the store does not have."""
         self._look_at = 0.0
-        self._delays = metrics.distribution(catalogue.STORE_WRITE_DELAY)
-        self._retries = metrics.counter(catalogue.STORE_RETRIES)
-        self._lost = metrics.counter(catalogue.STORE_DELTAS_LOST)
+        self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
+        self._retries = context.metrics.counter(catalogue.STORE_RETRIES)
+        self._lost = context.metrics.counter(catalogue.STORE_DELTAS_LOST)
 
     @property
     def behind(self) -> bool:

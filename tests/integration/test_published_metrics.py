@@ -17,7 +17,9 @@ from aiobotocore.session import get_session
 
 from fargate_handler.adapters import memory_stores
 from fargate_handler.membership import Membership
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
@@ -334,18 +336,12 @@ async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_te
     """What a handler does with three messages, with the limits that it has by default."""
     clock = HandTurnedClock()
     membership = Membership(
-        stores=memory_stores(),
+        NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic),
+        memory_stores(),
+        ServedModel(source, AgentRequests(), fallback_text),
         name="task",
         address=None,
         peers=PeerNetwork(),
-        source=source,
-        requests=AgentRequests(),
-        fallback_text=fallback_text,
-        clock=clock.delivery,
-        limits=Limits(),
-        metrics=task.metrics,
-        monotonic=clock.monotonic,
-        wall_time=clock.monotonic,
     )
     await membership.start()
     orchestrator = membership.orchestrator
