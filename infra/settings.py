@@ -1,4 +1,4 @@
-"""Every size, threshold and switch that a deployment has. Frozen; the environments themselves are in infra/environments.py."""
+"""The sizes, thresholds and switches of a deployment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
 Percent = Annotated[int, Ge(1), Le(100)]
 
-# Of the 4 KB that all variables of a function may have.
+# All variables of a function together may have 4 KB.
 _LONGEST_ORIGINS = 2_000
 _LONGEST_SUGGESTIONS = 1_000
-# Of the 64 KB that a task definition may have.
+# A task definition may have 64 KB.
 _LONGEST_AGENTS = 32_768
-# Until a task has noticed that it is leaving: it asks ECS every 5 to 10 s.
+# How long a leaving task may not know it: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
-# What a handler still does when its drain has ended: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
+# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
 _AFTER_DRAIN_SECONDS = 9
 
 
@@ -33,14 +33,16 @@ class _Settings(BaseModel):
 
 
 class RegionSettings(_Settings):
-    """What differs between regions and can't be looked up without credentials (`aws ec2 describe-managed-prefix-lists`,
-    `aws ec2 describe-availability-zones`).
+    """What differs between regions and can't be looked up without credentials.
+
+    (`aws ec2 describe-managed-prefix-lists`, `aws ec2 describe-availability-zones`)
 
     Args:
-        zone_ids: availability zones to take, best first. Their ids are the same in every account; the letters of their names
-            are not. CloudFront's VPC origins are not in every zone (us-east-1: not in use1-az3).
-        cloudfront: prefix list com.amazonaws.global.cloudfront.origin-facing
-        s3, dynamodb: prefix lists of what the gateway endpoints lead to.
+        zone_ids: the availability zones to use, best first. Their ids are the same in every
+            account, the letters of their names are not. CloudFront's VPC origins are not in every
+            zone: in us-east-1 not in use1-az3.
+        cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
+        s3, dynamodb: the prefix lists of the gateway endpoints.
     """
 
     name: str
@@ -63,8 +65,9 @@ class NetworkSettings(_Settings):
     """The VPC.
 
     Args:
-        zones: number of availability zones, the first ones of RegionSettings.zone_ids.
-        endpoint_zones: in how many of them each interface endpoint has an address (each is paid by the hour).
+        zones: the number of availability zones, the first ones of RegionSettings.zone_ids.
+        endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
+            hour.
     """
 
     cidr: str
@@ -77,9 +80,9 @@ class DataSettings(_Settings):
     """Tables and secrets.
 
     Args:
-        keep: whether tables, secrets, logs and the buckets of logs survive the deletion of their stack.
-        customer_key: encrypt with a key of our own instead of AWS's.
-        signing_key_rotation_days: a key signs for one such period and verifies for three.
+        keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
+        customer_key: encrypt with a key of the account instead of AWS's.
+        signing_key_rotation_days: a key signs for one such period, and verifies for three.
     """
 
     keep: bool
@@ -89,17 +92,20 @@ class DataSettings(_Settings):
 
 
 class HandlerServiceSettings(_Settings):
-    """The ECS service and its load balancer. CPU in Fargate's units, 1024 being one core; a handler uses one at most.
+    """The ECS service and its load balancer.
+
+    CPU is in Fargate's units, 1,024 for a core. A handler uses one core at most.
 
     Args:
-        connections_per_task: average that the autoscaling holds.
-        surge_connections: (average above the target, tasks added at once), in rising order.
-        deployment_percent: old and new tasks at most during a deployment, in percent of those wanted, rounded down. The more
-            there are, the more tasks hand their readers over at once.
-        deregistration_delay_seconds: how long a leaving task may finish its answers before its sockets are cut.
-        stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
-        server_errors_per_minute: answers 5xx of the targets that make a deployment roll back. Refusals by full tasks are among
-            them, so it grows with the number of tasks.
+        connections_per_task: the average that autoscaling aims at.
+        surge_connections: (average above that, tasks added at once), rising.
+        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
+            ones, rounded down. The more, the more tasks hand their readers over at once.
+        deregistration_delay_seconds: how long a leaving task may finish its answers before its
+            sockets are cut.
+        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
+        server_errors_per_minute: how many 5xx answers of the targets roll a deployment back.
+            Refusals by full tasks count, so it should grow with the number of tasks.
     """
 
     cpu: Literal[256, 512, 1024, 2048]
@@ -131,16 +137,18 @@ class HandlerServiceSettings(_Settings):
 
 
 class WorkerServiceSettings(_Settings):
-    """The ECS service of workers: where an environment has one, its handlers call no model, the workers do.
+    """The ECS service of workers. Where there is one, the workers call the model, not the handlers.
 
-    Handlers reach them through Service Connect, whose proxy runs in each task of both services and has its share of their CPU
-    and memory: begin with 256 units and 64 MiB for it, and measure.
+    Handlers reach them through Service Connect. Its proxy runs in each task of both services, and
+    takes CPU and memory of the task: begin with 256 units and 64 MiB for it, and measure.
 
     Args:
-        cpu_percent: average that the autoscaling holds.
-        deployment_percent: old and new tasks at most during a deployment, in percent of those wanted, rounded down.
-        idle_timeout_seconds: after so long without a byte the proxy closes: longer than a pause that a reader may make.
-        stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
+        cpu_percent: the average that autoscaling aims at.
+        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
+            ones, rounded down.
+        idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
+            a reader's longest pause.
+        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
     """
 
     cpu: Literal[256, 512, 1024, 2048] = 1024
@@ -162,7 +170,7 @@ class WorkerServiceSettings(_Settings):
 
 
 class ReservedConcurrency(_Settings):
-    """How many of each function run at once: no other function of the account takes them away, nor these any more."""
+    """How many of each function may run at once. The account reserves them for it alone."""
 
     session_init: int = Field(ge=1)
     poll_response: int = Field(ge=1)
@@ -170,7 +178,7 @@ class ReservedConcurrency(_Settings):
 
     @property
     def total(self) -> int:
-        """What is taken from the account's quota."""
+        """How much of the account's quota is reserved."""
         return self.session_init + self.poll_response + self.rotate_signing_keys
 
 
@@ -178,10 +186,12 @@ class FunctionSettings(_Settings):
     """The Lambda functions and their HTTP API.
 
     Args:
-        reserved_concurrency: None reserves nothing, which alone works in a new account: those have a quota of 10 and must
-            leave 10 unreserved (`infra.announce` says what quota an environment needs).
-        throttle_rate, throttle_burst: requests a second over all clients.
-        session_rate, session_burst: of these, requests that session_init answers, so that a flood of those leaves polls alone.
+        reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
+            quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
+            needs.
+        throttle_rate, throttle_burst: requests a second, over all clients.
+        session_rate, session_burst: how many of them session_init answers, so that a flood of these
+            leaves polls alone.
     """
 
     memory_mib: int = Field(512, ge=128, le=10_240)
@@ -198,9 +208,11 @@ class EdgeSettings(_Settings):
     """The CloudFront distribution.
 
     Args:
-        domain_name, certificate_arn: an address of your own and its ACM certificate (in us-east-1); both or none.
-        web_acl_arn: a WAF web ACL that you keep (scope CLOUDFRONT, in us-east-1).
-        read_timeout_seconds: how long an origin may be silent: longer than a poll and than the heartbeat of an event stream.
+        domain_name, certificate_arn: an address of your own and its ACM certificate in
+            us-east-1, or neither.
+        web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
+        read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
+            stream's heartbeat.
     """
 
     price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
@@ -217,8 +229,10 @@ class EdgeSettings(_Settings):
 
 
 class BedrockSettings(_Settings):
-    """A system-defined cross-region inference profile, the foundation model behind it, and the regions it routes to
-    (`aws bedrock get-inference-profile` lists them). A `global.` profile would need a wider policy: not supported.
+    """A cross-region inference profile of Bedrock, its foundation model, and its regions.
+
+    `aws bedrock get-inference-profile` lists the regions. A `global.` profile is not supported: it
+    would need a wider policy.
     """
 
     inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
@@ -237,17 +251,20 @@ class SageMakerSettings(_Settings):
     """A GPU endpoint with vLLM in AWS's LMI container.
 
     Args:
-        model: an S3 prefix `s3://bucket/prefix/` (the container then runs without a network), or a Hugging Face id (public
-            weights, fetched from the internet each time an instance starts: for trying things out).
-        image: tag of the LMI container in AWS's repository djl-inference; 0.38.0-lmi29.0.0 holds vLLM 0.28.0.
-        host_image: SageMaker's image of the host. An LMI container for CUDA 13 needs driver 580, which is in this one.
-        tensor_parallel: GPUs that share the model; `max`: all of the instance.
-        concurrent_sequences: streams that vLLM decodes at once on an instance; further ones wait in it.
-        prefix_routing_bytes: requests that begin with the same bytes go to the same instance, where the prefix is cached;
-            0: to the instance with the fewest requests.
-        speculative_tokens: tokens guessed ahead per step, from n-grams of the prompt; 0: no speculative decoding.
-        requests_per_instance: concurrent streams per instance that the autoscaling holds.
-        start_seconds: how long downloading and loading the model may take, each.
+        model: an S3 prefix `s3://bucket/prefix/`, with which the container has no network. Or a
+            Hugging Face id of public weights, which every new instance downloads: for trials.
+        image: the tag of the LMI container in AWS's repository djl-inference. 0.38.0-lmi29.0.0 has
+            vLLM 0.28.0.
+        host_image: SageMaker's image of the host. An LMI container for CUDA 13 needs driver 580,
+            which this one has.
+        tensor_parallel: how many GPUs share the model. `max`: all of the instance.
+        concurrent_sequences: how many streams vLLM decodes at once on an instance. Others wait.
+        prefix_routing_bytes: requests with the same first bytes go to the same instance, which has
+            their prefix in its cache. 0: to the instance with the fewest requests.
+        speculative_tokens: how many tokens are guessed ahead per step, from n-grams of the prompt.
+            0: none.
+        requests_per_instance: the concurrent streams per instance that autoscaling aims at.
+        start_seconds: how long the download of the model may take, and then its loading.
     """
 
     instance_type: str = "ml.g6e.xlarge"
@@ -267,7 +284,7 @@ class SageMakerSettings(_Settings):
 
     @property
     def model_bucket_and_prefix(self) -> tuple[str, str] | None:
-        """Where in S3 the weights are; None: they come from Hugging Face."""
+        """Where the weights are in S3. None: they come from Hugging Face."""
         if not self.model.startswith("s3://"):
             return None
         bucket, _, prefix = self.model.removeprefix("s3://").partition("/")
@@ -294,7 +311,8 @@ class InferenceSettings(_Settings):
     """Where tokens come from.
 
     Args:
-        models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models; empty: the foundation model's, or `default`.
+        models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models. Empty: the
+            foundation model's name, or `default`.
     """
 
     kind: Literal["demo", "bedrock", "sagemaker"]
@@ -304,7 +322,7 @@ class InferenceSettings(_Settings):
 
     @property
     def public_models(self) -> str:
-        """EVENFLOW_MODELS as it is passed on: clients see no ARN and no name of ours."""
+        """The value of EVENFLOW_MODELS. It has no ARN and no internal name."""
         if self.models or self.kind == "demo":
             return self.models
         own = self.bedrock.foundation_model if self.kind == "bedrock" else "default"
@@ -312,15 +330,17 @@ class InferenceSettings(_Settings):
 
 
 class AlarmSettings(_Settings):
-    """Who is told, and where it says what to do.
+    """Who is told of alarms, and where it says what to do.
 
     Args:
-        page_email: who is woken when readers are hurting, or soon will be; None: nobody.
-        notice_email: who reads of every change of every alarm; None: nobody.
-        runbook_base_url: the folder of docs/runbooks/ as a reader of the alarm can open it, ending in a slash.
-        quiet_frames_per_second: where all tasks together send no more, nothing is called a sudden drop. With answers of 20 s
-            at 20 frames a second that begin by chance, one minute is below half of the one before 40 times a day at 100, 6.7
-            times at 200, and never at 1,000 (computed from Poisson arrivals).
+        page_email: who is woken when readers are hurting, or soon will be. None: nobody.
+        notice_email: who is told every change of every alarm. None: nobody.
+        runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
+            slash at its end.
+        quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
+            of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
+            before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
+            from Poisson arrivals).
     """
 
     page_email: str | None = None
@@ -332,7 +352,7 @@ class AlarmSettings(_Settings):
 
 
 def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """What the function that opens sessions is told of agents: their names, and what they suggest."""
+    """The part of agents that session_init needs: their names and suggestions."""
     return {name: Agent(suggestions=agent.suggestions) for name, agent in agents.items()}
 
 
@@ -340,12 +360,12 @@ class EnvironmentSettings(_Settings):
     """One environment.
 
     Args:
-        workers: a service of its own that calls the model; None: the handlers do.
-        open_tenant: whether anybody who knows the address opens sessions, as tenant `public`, and so spends on the model.
-            Otherwise `public` needs the key that is made with the secret of the tenants' keys.
-        allowed_origins: origins whose pages may call, `https://app.example.com`, or `*` alone; its own page may anyway.
-        agents: what sessions may choose, by name; none: one, which is the model as it is.
-        limits: the handler's and the functions'; only those that differ from the default are passed on.
+        workers: a service of its own that calls the model. None: the handlers call it.
+        open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
+            which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.
+        allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
+        agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
+        limits: those of the handler and the functions. Only those that differ are passed on.
     """
 
     name: Literal["dev", "staging", "prod"]
@@ -363,8 +383,8 @@ class EnvironmentSettings(_Settings):
     alarms: AlarmSettings = AlarmSettings()
     allowed_origins: tuple[str, ...] = ()
     agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = {}
-    # Polls end before the HTTP API gives up (30 s), a drain and what follows it before ECS kills the task (120 s).
-    # What these need at most fits into a task of 2 GiB.
+    # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS
+    # kills the task (120 s). The most memory that these limits need fits into a task of 2 GiB.
     limits: Limits = Limits(
         poll_timeout_max_ms=25_000,
         drain_seconds=105,
@@ -376,7 +396,7 @@ class EnvironmentSettings(_Settings):
 
     @property
     def prefix(self) -> str:
-        """What every stack and every name begins with."""
+        """The prefix of all stacks and names."""
         return f"evenflow-{self.name}"
 
     @field_validator("allowed_origins")
@@ -385,7 +405,7 @@ class EnvironmentSettings(_Settings):
         text = ",".join(origins)
         if len(text) > _LONGEST_ORIGINS:
             raise ValueError(
-                f"must not have more than {_LONGEST_ORIGINS} characters: the functions are told them in a variable"
+                f"must not have more than {_LONGEST_ORIGINS} characters: functions have them in a variable"
             )
         return parse_origins(text)
 
@@ -397,7 +417,7 @@ class EnvironmentSettings(_Settings):
             (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_SUGGESTIONS),
         ):
             if len(text.encode()) > most:
-                raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are told in a variable")
+                raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are put into a variable")
         return agents
 
     @model_validator(mode="after")
@@ -425,7 +445,7 @@ class EnvironmentSettings(_Settings):
             (handler.connections_per_task, limits.connections_per_node, "tasks refuse connections before one is added"),
         ):
             if smaller >= larger:
-                raise ValueError(f"{smaller:g} must be below {larger:g}, else {why}")
+                raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
         if self.workers is not None:
             self._check_workers(self.workers)
         if self.network.zones > len(self.region.zone_ids):

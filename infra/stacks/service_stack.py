@@ -17,7 +17,7 @@ from infra.stacks.network_stack import NetworkStack
 
 
 class ServiceStack(cdk.Stack):
-    """The handlers, the load balancer in front of them, and the workers behind them where the environment has some."""
+    """The handlers, their load balancer and, where the environment has some, the workers."""
 
     def __init__(
         self,
@@ -38,7 +38,8 @@ class ServiceStack(cdk.Stack):
             model_access = workers.model_access
         task_role = handler_task_role(
             self,
-            # Another one with workers: those that run without them call the model until the last of them is replaced.
+            # With workers it is another role: until they are replaced, handlers of the old one
+            # call the model.
             "TaskRole" if workers is None else "TaskRoleWithWorkers",
             cluster_name=cluster.name,
             service_name=cluster.service_name,
@@ -79,7 +80,7 @@ class ServiceStack(cdk.Stack):
             service_connect=None if workers is None else workers.service_connect.of_handlers,
         )
         if workers is not None:
-            # A task learns when it starts which names there are.
+            # A task learns the names in the namespace only when it starts.
             handlers.service.node.add_dependency(workers.service)
         HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
 
