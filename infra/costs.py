@@ -8,7 +8,8 @@ from typing import Any
 
 from infra import prices
 from infra.prices import Price
-from infra.settings import EnvironmentSettings, HandlerServiceSettings, WorkerServiceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
 from stream_core.metrics.metric_catalogue import CATALOGUE
 
 HOURS_PER_MONTH = 730

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from infra.settings import (
+from infra.inference_settings import InferenceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
-    EnvironmentSettings,
     FunctionSettings,
     HandlerServiceSettings,
-    InferenceSettings,
     NetworkSettings,
     ReservedConcurrency,
 )

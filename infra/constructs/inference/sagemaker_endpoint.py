@@ -11,7 +11,9 @@ from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.inference.sagemaker_model import model_container, model_role
-from infra.settings import EnvironmentSettings, RegionSettings, SageMakerSettings
+from infra.inference_settings import SageMakerSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import RegionSettings
 
 VARIANT = "main"
 # The API's reference needs the first one for streams. AWS's own managed policies grant both.

@@ -10,7 +10,8 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
-from infra.settings import EnvironmentSettings, SageMakerSettings
+from infra.inference_settings import SageMakerSettings
+from infra.settings import EnvironmentSettings
 
 DLC_ACCOUNT = "763104351884"  # AWS's account with its deep learning containers, in most regions
 _WEIGHTS = "/opt/ml/model"  # where SageMaker downloads to

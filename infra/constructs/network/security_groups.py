@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.settings import RegionSettings
+from infra.stack_settings import RegionSettings
 
 HTTP_PORT, WEBSOCKET_PORT, LISTENER_PORT, WORKER_PORT = 8080, 8081, 80, 50051
 _HTTPS = ec2.Port.tcp(443)

@@ -14,7 +14,8 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
-from infra.settings import EnvironmentSettings, HandlerServiceSettings, WorkerServiceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
 
 _ROOT = Path(__file__).resolve().parents[3]
 

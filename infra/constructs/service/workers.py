@@ -14,7 +14,8 @@ from infra.constructs.network.security_groups import WORKER_PORT, SecurityGroups
 from infra.constructs.retention import log_group
 from infra.constructs.service.fargate_task import add_container, fargate_task
 from infra.constructs.variables import limit_variables
-from infra.settings import EnvironmentSettings, WorkerServiceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import WorkerServiceSettings
 
 PORT_NAME = "inference"
 _ALIAS = "workers"
