@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import aiohttp
+import openai
 import pytest
 
 from tests.integration.local_server import LocalServer
@@ -14,6 +15,12 @@ from tests.integration.server_process import Server
 
 At = Callable[..., Completions]
 """A client of a server; `key` is its bearer token."""
+
+
+def openai_client(base_url: str, key: str = "sk-anything") -> openai.AsyncOpenAI:
+    """The stock client for Python, asking once. It reads no certificates, of which it needs none here, for 40 ms."""
+    http = openai.DefaultAsyncHttpxClient(verify=False)
+    return openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, http_client=http)
 
 
 @pytest.fixture

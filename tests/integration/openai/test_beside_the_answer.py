@@ -13,7 +13,7 @@ from tests.integration.answer import Frame
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.openai.completions import asking
-from tests.integration.openai.conftest import At
+from tests.integration.openai.conftest import At, openai_client
 from tests.integration.openai.javascript_client import JavaScriptClient
 from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
 
@@ -55,7 +55,7 @@ async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0) as client:
+    async with openai_client(f"{server.http_url}/v1") as client:
         yield client
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer
+from tests.integration.openai.conftest import openai_client
 from tests.integration.openai.javascript_client import JavaScriptClient
 
 
@@ -54,7 +55,7 @@ async def test_other_paths_are_as_they_were(http: aiohttp.ClientSession, server:
 
 
 async def test_openai_s_clients_show_it(javascript: JavaScriptClient, server: LocalServer) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0) as client:
+    async with openai_client(f"{server.http_url}/v1") as client:
         with pytest.raises(openai.NotFoundError, match=r"client\.chat\.completions\.create"):
             await client.responses.create(model="demo", input="hello")
         with pytest.raises(openai.NotFoundError, match="embeddings are not served"):

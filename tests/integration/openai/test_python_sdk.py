@@ -16,6 +16,7 @@ from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer
+from tests.integration.openai.conftest import openai_client
 from tests.integration.openai.tools import TOOLS, demo_call
 
 _QUICK = demo(tokens=30, gap_ms=2, seed=5)
@@ -31,7 +32,7 @@ async def server(serve: Serve) -> LocalServer:
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY, max_retries=0) as client:
+    async with openai_client(f"{server.http_url}/v1", _KEY) as client:
         yield client
 
 
@@ -99,7 +100,7 @@ async def test_the_models(client: openai.AsyncOpenAI) -> None:
 
 
 async def test_a_wrong_key(server: LocalServer) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-wrong", max_retries=0) as client:
+    async with openai_client(f"{server.http_url}/v1", "sk-wrong") as client:
         with pytest.raises(openai.AuthenticationError) as refused:
             await client.chat.completions.create(model="demo", messages=_ask("x"))
     assert refused.value.code == "invalid_api_key"

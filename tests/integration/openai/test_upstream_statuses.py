@@ -11,7 +11,8 @@ import pytest
 from tests.integration.chat_client import checked_error
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
-from tests.integration.openai.conftest import At
+from tests.integration.openai.completions import asking
+from tests.integration.openai.conftest import At, openai_client
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 from tests.integration.server_process import free_port
 
@@ -38,16 +39,13 @@ async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    """One that asks once."""
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="any", max_retries=0) as client:
+    async with openai_client(f"{server.http_url}/v1") as client:
         yield client
 
 
 async def _ask(client: openai.AsyncOpenAI, *, stream: bool = False) -> openai.APIStatusError | None:
     try:
-        await client.chat.completions.create(
-            model="openai", messages=[{"role": "user", "content": "?"}], stream=stream
-        )
+        await client.chat.completions.create(**asking("?", model="openai"), stream=stream)
     except openai.APIStatusError as error:
         return error
     return None
