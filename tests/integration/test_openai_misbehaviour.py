@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fargate_handler.orchestrator import generation
 from tests.integration.answer import Answer
 from tests.integration.chat_client import checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
@@ -138,8 +139,9 @@ _FAILURES = {
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: LocalServer, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.0))
     wrong = {}
     for what, reply in _FAILURES.items():
         model.will(reply, Reply([_GOOD]))

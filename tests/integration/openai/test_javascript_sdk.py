@@ -66,14 +66,14 @@ async def test_its_own_reading_of_calls(ask: Ask) -> None:
 
 
 async def test_calls_in_a_whole_answer(ask: Ask) -> None:
-    (choice,) = (await ask("whole", asking(demo(tokens=0, calls=2), tools=TOOLS)))["choices"]
+    (choice,) = (await ask("whole", asking(demo(tokens=0, gap_ms=2, calls=2), tools=TOOLS)))["choices"]
     assert choice["message"]["tool_calls"] == [demo_call(0), demo_call(1)]
     assert (choice["message"]["content"], choice["finish_reason"]) == (None, "tool_calls")
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_it_calls_the_tools_itself(ask: Ask, stream: bool) -> None:
-    body = asking(demo(tokens=2, calls=2), tools=TOOLS, stream=stream, gives=demo(tokens=3, seed=6))
+    body = asking(demo(tokens=2, gap_ms=2, calls=2), tools=TOOLS, stream=stream, gives=demo(tokens=3, seed=6))
     told = await ask("runTools", body)
     calls = [demo_call(0)["function"], demo_call(1)["function"]]
     assert told == {

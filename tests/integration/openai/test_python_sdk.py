@@ -218,7 +218,7 @@ async def test_its_own_reading_of_calls_and_what_it_sends_back(client: openai.As
 
 
 async def test_whole_answers_with_calls(client: openai.AsyncOpenAI) -> None:
-    messages: list[Any] = _ask(demo(tokens=0, calls=1))
+    messages: list[Any] = _ask(demo(tokens=0, gap_ms=2, calls=1))
     create = client.chat.completions.create
     named: Any = {"type": "function", "function": {"name": "note"}}
     (choice,) = (await create(model="demo", messages=messages, tools=TOOLS, tool_choice=named)).choices

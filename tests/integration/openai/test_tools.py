@@ -42,7 +42,7 @@ async def test_a_whole_answer_says_what_is_called(completions: Completions) -> N
 
 
 async def test_without_text_there_is_no_content(completions: Completions) -> None:
-    answer = await completions.ask(demo(tokens=0, calls=1), tools=TOOLS, tool_choice="required")
+    answer = await completions.ask(demo(tokens=0, gap_ms=2, calls=1), tools=TOOLS, tool_choice="required")
     (choice,) = answer.json["choices"]
     assert (choice["message"]["content"], choice["message"]["tool_calls"]) == (None, _CALLS[:1])
 
@@ -69,13 +69,14 @@ async def test_a_model_that_must_call_and_cannot_says_so(completions: Completion
     assert (refused.status, refused.error["code"]) == (422, "model_refused")
 
 
-async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(completions: Completions) -> None:
+async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(completions: Completions, serve: Serve) -> None:
     text = demo(tokens=4, gap_ms=20, seed=5, calls=6)
     streamed, connections = Streamed(), 0
     while not streamed.done:
         headers = {"Last_Event_ID": streamed.last_id} if streamed.last_id else {}
         async with completions.open(text, tools=TOOLS, Idempotency_Key="calls", **headers) as answer:
             assert answer.status == 200, await answer.text()
+            await serve.time_passes(0.4)
             await read_stream(answer, streamed, streamed.last_index + 7)
         connections += 1
     assert connections > 1
@@ -84,9 +85,10 @@ async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(completions: Com
     assert len({one["id"] for one in streamed.chunks}) == 1
 
 
-async def test_from_each_id_of_an_answer_the_rest_is_the_same(completions: Completions) -> None:
+async def test_from_each_id_of_an_answer_the_rest_is_the_same(completions: Completions, serve: Serve) -> None:
     text = demo(tokens=3, gap_ms=15, seed=5, calls=2)
-    whole = await completions.stream(text, tools=TOOLS, Idempotency_Key="each")
+    answered = completions.stream(text, tools=TOOLS, Idempotency_Key="each")
+    whole, _ = await asyncio.gather(answered, serve.time_passes(1))
     assert len([one for one in whole.chunks if "tool_calls" in one["choices"][0]["delta"]]) > 1, "as they come"
     assert len(whole.ids) > 2
     for place, event_id in enumerate(whole.ids):
