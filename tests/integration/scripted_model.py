@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +44,7 @@ class Reply:
 class ScriptedModel:
     """Answers each request with the next reply, and the last one again when there are no more."""
 
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep
     url: str = ""
     replies: list[Reply] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -88,7 +89,7 @@ class ScriptedModel:
         await response.prepare(request)
         for piece in reply.pieces:
             await response.write(piece)
-            await asyncio.sleep(reply.gap)
+            await (self.wait(reply.gap) if reply.gap else asyncio.sleep(0))
         if reply.then == "break":
             assert request.transport is not None
             request.transport.abort()
@@ -98,9 +99,9 @@ class ScriptedModel:
 
 
 @asynccontextmanager
-async def scripted_model() -> AsyncIterator[ScriptedModel]:
-    """Serve one on a free port."""
-    model = ScriptedModel()
+async def scripted_model(wait: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncIterator[ScriptedModel]:
+    """Serve one on a free port. `wait`: for the gaps between its pieces, such as `serve.time_passes`."""
+    model = ScriptedModel(wait)
     app = web.Application(client_max_size=2**26)
     app.add_routes([web.post("/v1/chat/completions", model.answer)])
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)

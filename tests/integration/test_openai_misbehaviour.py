@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
 
 import pytest
 
+from fargate_handler.orchestrator import generation
 from tests.integration.answer import Answer
 from tests.integration.chat_client import checked_error, demo
-from tests.integration.conftest import OpenSession, Serve, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
 from tests.integration.server_process import Server, free_port
@@ -136,8 +139,9 @@ _FAILURES = {
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: LocalServer, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.0))
     wrong = {}
     for what, reply in _FAILURES.items():
         model.will(reply, Reply([_GOOD]))
@@ -162,10 +166,13 @@ async def test_a_silent_server_is_hung_up_on(
 ) -> None:
     server = await serve(
         model="openai", model_url=model.url, fallback_text="", model_retries=0,
-        model_first_sign_seconds=0.5, model_silence_seconds=0.5,
+        model_first_sign_seconds=1, model_silence_seconds=1,
     )  # fmt: skip
     model.will(Reply([_HALF], then=then))
-    answer = await _ask(opened, server)
+    asked = asyncio.create_task(_ask(opened, server))
+    await model.until_open(1)
+    await serve.time_passes(2)
+    answer = await asked
     assert checked_error(answer.end or {})["code"] == code
     await model.until_open(0)
 
@@ -210,17 +217,23 @@ _FLOODS = {
 }
 
 
-async def test_a_flood_costs_no_memory(opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel) -> None:
-    server = serve_process(model="openai", model_url=model.url, fallback_text="", model_retries=0)
+async def test_a_flood_costs_no_memory(opened: OpenSession, serve: Serve, model: ScriptedModel) -> None:
+    server = await serve(model="openai", model_url=model.url, fallback_text="", model_retries=0)
     model.will(Reply([_GOOD]))
     await _ask(opened, server)
-    for what, flood in _FLOODS.items():
-        before = server.peak_resident_bytes  # what was freed again with the answer counts too
-        model.will(flood)
-        answer = await _ask(opened, server)
-        assert checked_error(answer.end or {})["code"] == "upstream_failed", what
-        # A line and an event may be 1 MB, and take a few times as much while they are taken apart; the floods have 50 MB.
-        assert server.peak_resident_bytes - before < 16 * _MEGABYTE, what
+    tracemalloc.start()
+    try:
+        for what, flood in _FLOODS.items():
+            tracemalloc.reset_peak()  # what is freed again with the answer counts too
+            before, _ = tracemalloc.get_traced_memory()
+            model.will(flood)
+            answer = await _ask(opened, server)
+            assert checked_error(answer.end or {})["code"] == "upstream_failed", what
+            _, peak = tracemalloc.get_traced_memory()
+            # A line and an event may be 1 MB, and take a few times as much while they are taken apart; the floods have 50.
+            assert peak - before < 16 * _MEGABYTE, what
+    finally:
+        tracemalloc.stop()
 
 
 async def test_directives_are_the_demo_models_alone(

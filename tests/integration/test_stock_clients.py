@@ -6,8 +6,8 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from websockets.exceptions import ConnectionClosedOK
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession, chat_message, demo
-from tests.integration.conftest import OpenSession
+from tests.integration.conftest import OpenSession, Serve
 
 _WEB = Path(__file__).parents[2] / "web"
 _SLOWLY = demo(tokens=150, gap_ms=20, seed=96)
 _SLOWLY_TEXT = "".join(demo_tokens(96, 150))
+_SLOWLY_SECONDS = 4
 
 
 # -- curl ------------------------------------------------------------------------------------------------------------
@@ -36,19 +37,23 @@ def curl(session: ChatSession, response_id: str, *options: str) -> list[str]:
     return [found, "--silent", "--show-error", "-N", url, "-H", f"Authorization: Bearer {session.token}", *options]
 
 
-@contextmanager
-def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    with process:
-        yield process
-        process.kill()
+@asynccontextmanager
+async def running(command: list[str]) -> AsyncIterator[AsyncIterator[tuple[str, Frame]]]:
+    """Id and data of each event that it prints, as they come."""
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield events(process.stdout)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
-def events(lines: Iterator[str]) -> Iterator[tuple[str, Frame]]:
-    """Id and data of each event, as they come."""
+async def events(lines: AsyncIterable[bytes]) -> AsyncIterator[tuple[str, Frame]]:
     event_id = ""
-    for line in lines:
-        name, _, value = line.rstrip("\n").partition(": ")
+    async for line in lines:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
         if name == "id":
             event_id = value
         elif name == "data":
@@ -59,45 +64,34 @@ def text_of(came: list[tuple[str, Frame]]) -> str:
     return "".join(frame["delta"] for _, frame in came if frame["type"] == "chat.response.delta")
 
 
-async def test_curl_shows_the_text_while_it_is_written(opened: OpenSession) -> None:
+async def test_curl_shows_the_text_while_it_is_written(opened: OpenSession, serve: Serve) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _SLOWLY)).json["response_id"]
-
-    def read() -> tuple[list[tuple[str, Frame]], bool]:
-        with running(curl(session, response_id)) as process:
-            assert process.stdout is not None
-            came = []
-            still_running = False
-            for event in events(process.stdout):
-                came.append(event)
-                still_running = still_running or (len(came) == 3 and process.poll() is None)
-            return came, still_running
-
-    came, still_running = await asyncio.to_thread(read)
-    assert still_running, "the first events came only with the last one"
+    async with running(curl(session, response_id)) as printed:
+        came = [await anext(printed) for _ in range(3)]
+        server = await serve.shared()
+        assert await server.metric("generations_running") == 1, "the first events came only with the last one"
+        await serve.time_passes(_SLOWLY_SECONDS)
+        came += [event async for event in printed]
     assert text_of(came) == _SLOWLY_TEXT
     *deltas, (last_id, end) = came
     assert [event_id for event_id, _ in deltas] == [str(frame["index"]) for _, frame in deltas]
     assert (last_id, end["type"]) == (f"{end['last_index']}.end", "chat.response.completed")
 
 
-async def test_curl_goes_on_behind_the_last_event_that_it_has(opened: OpenSession) -> None:
+async def test_curl_goes_on_behind_the_last_event_that_it_has(opened: OpenSession, serve: Serve) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _SLOWLY)).json["response_id"]
-
-    def read_some() -> list[tuple[str, Frame]]:
-        with running(curl(session, response_id)) as process:
-            assert process.stdout is not None
-            return [event for _, event in zip(range(4), events(process.stdout), strict=False)]
-
-    def read_on(last_id: str) -> subprocess.CompletedProcess[str]:
-        command = curl(session, response_id, "-H", f"Last-Event-ID: {last_id}", "-w", "%{stderr}%{http_code}")
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-
-    held = await asyncio.to_thread(read_some)
-    rest = list(events(iter((await asyncio.to_thread(read_on, held[-1][0])).stdout.splitlines())))
-    assert text_of(held + rest) == _SLOWLY_TEXT
-    assert (await asyncio.to_thread(read_on, rest[-1][0])).stderr == "204"
+    async with running(curl(session, response_id)) as printed:
+        came = [await anext(printed) for _ in range(4)]
+    async with running(curl(session, response_id, "-H", f"Last-Event-ID: {came[-1][0]}")) as printed:
+        came.append(await anext(printed))
+        await serve.time_passes(_SLOWLY_SECONDS)
+        came += [event async for event in printed]
+    assert text_of(came) == _SLOWLY_TEXT
+    ended = curl(session, response_id, "-H", f"Last-Event-ID: {came[-1][0]}", "-w", "%{stderr}%{http_code}")
+    told = await asyncio.to_thread(subprocess.run, ended, capture_output=True, text=True, timeout=30, check=True)
+    assert told.stderr == "204"
 
 
 async def test_curl_reads_the_documents_and_says_what_it_is_refused(opened: OpenSession) -> None:
@@ -116,7 +110,7 @@ async def test_curl_reads_the_documents_and_says_what_it_is_refused(opened: Open
 
 
 @pytest.mark.parametrize("in_header", [False, True], ids=["subprotocol", "header"])
-async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, in_header: bool) -> None:
+async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, serve: Serve, in_header: bool) -> None:
     session = await opened()
     how: dict[str, Any] = (
         {"additional_headers": {"Authorization": f"Bearer {session.token}"}}
@@ -126,6 +120,7 @@ async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, in_
     text = ""
     async with connect(session.ws_url, **how) as websocket:
         await websocket.send(json.dumps({"type": "chat.message", **chat_message("m1", None, _SLOWLY)}))
+        await serve.time_passes(_SLOWLY_SECONDS)
         async for message in websocket:
             frame = json.loads(message)
             if frame["type"] == "chat.response.delta":

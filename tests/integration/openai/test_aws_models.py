@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,10 @@ from tests.integration.aws_models.events import MESSAGE_START, bedrock_end, tool
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.reply import sends
 from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_VLLM, Service
-from tests.integration.aws_models.signature import Credentials
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
-from tests.integration.server_process import ServerProcess, free_port
 
 _PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(200_000)
 _IMAGE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"}}
@@ -28,51 +28,42 @@ _MESSAGES: list[Frame] = [
     {"role": "system", "content": _LONG},
     {"role": "user", "content": [{"type": "text", "text": "What is on it?"}, _IMAGE]},
 ]
+# aiohttp warns of a megabyte given to it as bytes, as the AWS SDK gives all that it sends.
+_LARGE = pytest.mark.filterwarnings("ignore:Sending a large body")
 _SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 _FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": _SCHEMA, "strict": True}}
 
 
-@pytest.fixture(scope="module")
-def port() -> int:
-    """Where the model server listens; the handlers outlive it."""
-    return free_port()
-
-
 @pytest.fixture
-async def model(port: int) -> AsyncIterator[ModelServer]:
-    async with model_server(port=port) as serving:
+async def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ModelServer]:
+    """The model server, which whatever is opened calls."""
+    async with model_server() as serving:
+        nowhere = str(tmp_path / "none")
+        files = {"AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere}
+        for name, value in (files | serving.environment).items():
+            monkeypatch.setenv(name, value)
         yield serving
 
 
-def _served(service: Service, serve_module: ServeProcess, port: int, tmp: pytest.TempPathFactory) -> ServerProcess:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-            patch.setenv(name, str(tmp.getbasetemp() / "none"))
-        for name, value in Credentials().environment(f"http://127.0.0.1:{port}").items():
-            patch.setenv(name, value)
-        return serve_module(model=service.model, model_name="a-model", models="m=")
-
-
-@pytest.fixture(scope="module")
-def bedrock_server(serve_module: ServeProcess, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
-    return _served(BEDROCK, serve_module, port, tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def sagemaker_server(serve_module: ServeProcess, port: int, tmp_path_factory: pytest.TempPathFactory) -> ServerProcess:
-    return _served(SAGEMAKER_VLLM, serve_module, port, tmp_path_factory)
+async def _served(service: Service, serve: Serve) -> LocalServer:
+    return await serve(model=service.model, model_name="a-model", models="m=")
 
 
 @pytest.fixture
-def bedrock(at: At, bedrock_server: ServerProcess, model: ModelServer) -> Completions:
+async def bedrock_server(serve: Serve, model: ModelServer) -> LocalServer:
     model.will(sends(*BEDROCK.answer(["yes"])))
+    return await _served(BEDROCK, serve)
+
+
+@pytest.fixture
+def bedrock(at: At, bedrock_server: LocalServer) -> Completions:
     return at(bedrock_server)
 
 
 @pytest.fixture
-def sagemaker(at: At, sagemaker_server: ServerProcess, model: ModelServer) -> Completions:
+async def sagemaker(at: At, serve: Serve, model: ModelServer) -> Completions:
     model.will(sends(*SAGEMAKER_VLLM.answer(["yes"]), headers=SAGEMAKER_VLLM.headers))
-    return at(sagemaker_server)
+    return at(await _served(SAGEMAKER_VLLM, serve))
 
 
 async def _message(completions: Completions, body: Frame) -> Frame:
@@ -82,6 +73,7 @@ async def _message(completions: Completions, body: Frame) -> Frame:
     return choice
 
 
+@_LARGE
 async def test_bedrock_is_given_a_megabyte_and_an_image(bedrock: Completions, model: ModelServer) -> None:
     assert (await _message(bedrock, {"messages": _MESSAGES}))["message"]["content"] == "yes"
     asked = model.requests[0]
@@ -90,6 +82,7 @@ async def test_bedrock_is_given_a_megabyte_and_an_image(bedrock: Completions, mo
     assert asked["messages"] == [{"role": "user", "content": [{"text": "What is on it?"}, {"image": image}]}]
 
 
+@_LARGE
 async def test_sagemaker_is_given_a_megabyte_and_an_image(sagemaker: Completions, model: ModelServer) -> None:
     assert (await _message(sagemaker, {"messages": _MESSAGES}))["message"]["content"] == "yes"
     assert model.requests[0]["messages"] == _MESSAGES
@@ -143,7 +136,7 @@ async def test_what_would_change_the_answer_bedrock_refuses_by_name(
 
 
 async def test_what_says_nothing_about_the_answer_is_logged_once(
-    bedrock: Completions, bedrock_server: ServerProcess
+    bedrock: Completions, bedrock_server: LocalServer
 ) -> None:
     for _ in range(3):
         await _message(bedrock, asking("x", model="m", user="u-1", service_tier="auto"))

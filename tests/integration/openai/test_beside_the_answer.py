@@ -10,12 +10,12 @@ import openai
 import pytest
 
 from tests.integration.answer import Frame
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.openai.completions import asking
-from tests.integration.openai.conftest import At
+from tests.integration.openai.conftest import At, openai_client
 from tests.integration.openai.javascript_client import JavaScriptClient
 from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
-from tests.integration.server_process import ServerProcess
 
 _ASKED = asking("x", model="openai")
 _REASONED = [chunk(delta={"reasoning_content": said}) for said in ("Let me ", "think\x1e.")]
@@ -43,19 +43,19 @@ _COUNTED = event({"id": "c1", "object": "chat.completion.chunk", "choices": [], 
 
 
 @pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with scripted_model() as model:
+async def model(serve: Serve) -> AsyncIterator[ScriptedModel]:
+    async with scripted_model(serve.time_passes) as model:
         yield model
 
 
 @pytest.fixture
-def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
-    return serve_process(model="openai", model_url=model.url)
+async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
+    return await serve(model="openai", model_url=model.url)
 
 
 @pytest.fixture
-async def client(server: ServerProcess) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0) as client:
+async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai_client(f"{server.http_url}/v1") as client:
         yield client
 
 
@@ -67,7 +67,7 @@ async def _both(client: openai.AsyncOpenAI) -> list[Frame]:
 
 
 async def test_reasoning(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: ServerProcess, model: ScriptedModel
+    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([*_REASONED, chunk("Yes"), END], gap=0.06))
     for answer in await _both(client):
@@ -94,7 +94,7 @@ async def test_reasoning_comes_while_the_model_thinks_and_under_its_name(
 
 
 async def test_a_refusal(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: ServerProcess, model: ScriptedModel
+    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([*_REFUSED, END], gap=0.06))
     for answer in await _both(client):
@@ -105,7 +105,7 @@ async def test_a_refusal(
 
 
 async def test_log_probabilities(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: ServerProcess, model: ScriptedModel
+    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([*_PROBABLE, END], gap=0.06))
     for answer in [*await _both(client), await javascript.ask(server, "final", _ASKED)]:
@@ -115,7 +115,7 @@ async def test_log_probabilities(
 
 
 async def test_several_choices(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: ServerProcess, model: ScriptedModel
+    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
 ) -> None:
     # OpenAI's own clients take no other end when they put chunks together.
     model.will(Reply([*_CHOICES[:4], chunk(index=1, finish_reason="stop"), _CHOICES[5], DONE], gap=0.06))
@@ -135,7 +135,7 @@ async def test_each_choice_has_its_own_end(client: openai.AsyncOpenAI, model: Sc
 
 
 async def test_what_was_cached_and_what_was_reasoning(
-    client: openai.AsyncOpenAI, opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    client: openai.AsyncOpenAI, opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([chunk("Yes"), chunk(finish_reason="stop"), _COUNTED, DONE]))
     for answer in await _both(client):
@@ -166,7 +166,7 @@ async def test_an_end_by_a_filter(client: openai.AsyncOpenAI, model: ScriptedMod
 
 
 async def test_in_a_conversation_a_refusal_is_what_the_model_says(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(Reply([*_REASONED, *_REFUSED, END]))
     session = await opened(server)
@@ -175,7 +175,7 @@ async def test_in_a_conversation_a_refusal_is_what_the_model_says(
 
 
 async def test_from_each_id_of_an_answer_the_rest_is_the_same(
-    at: At, server: ServerProcess, model: ScriptedModel
+    at: At, server: LocalServer, model: ScriptedModel
 ) -> None:
     pieces = [*_REASONED, *_PROBABLE, *_CHOICES[1:3], *_REASONED, *_CHOICES[4:]]
     model.will(Reply([*pieces, DONE], gap=0.06))
@@ -187,7 +187,7 @@ async def test_from_each_id_of_an_answer_the_rest_is_the_same(
         assert _added(whole[: place + 1] + rest) == _added(whole)
 
 
-async def _chunks(at: At, server: ServerProcess, **asked: Any) -> list[tuple[str, Frame]]:
+async def _chunks(at: At, server: LocalServer, **asked: Any) -> list[tuple[str, Frame]]:
     async with at(server).open("x", **asked) as answer:
         body = (await answer.read()).decode()
     blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in body.split("\n\n") if block]

@@ -9,14 +9,15 @@ import openai
 import pytest
 
 from tests.integration.chat_client import call
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve
+from tests.integration.local_server import LocalServer
+from tests.integration.openai.conftest import openai_client
 from tests.integration.openai.javascript_client import JavaScriptClient
-from tests.integration.server_process import ServerProcess
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
-    return serve_module(tenant_keys=json.dumps({"acme": "acme-key-0123456789"}))
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
+    return await serve(tenant_keys=json.dumps({"acme": "acme-key-0123456789"}))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def server(serve_module: ServeProcess) -> ServerProcess:
     ],
 )
 async def test_whoever_asks_is_told_what_to_use(
-    http: aiohttp.ClientSession, server: ServerProcess, method: str, path: str, named: str
+    http: aiohttp.ClientSession, server: LocalServer, method: str, path: str, named: str
 ) -> None:
     body = b'{"model":"demo"}' if method == "POST" else None
     answer = await call(http, method, server.http_url + path, body, headers={"Authorization": "Bearer sk-wrong"})
@@ -42,19 +43,19 @@ async def test_whoever_asks_is_told_what_to_use(
     assert named in answer.error["message"]
 
 
-async def test_the_shape_is_that_of_the_client_s_api(http: aiohttp.ClientSession, server: ServerProcess) -> None:
+async def test_the_shape_is_that_of_the_client_s_api(http: aiohttp.ClientSession, server: LocalServer) -> None:
     told = (await call(http, "POST", f"{server.http_url}/v1/messages", b"{}", headers={})).json
     assert (told["type"], told["error"]["type"]) == ("error", "not_found_error")
 
 
 @pytest.mark.parametrize("path", ["/v1/responses2", "/v1/x/responses", "/v1/chat/responses", "/v1"])
-async def test_other_paths_are_as_they_were(http: aiohttp.ClientSession, server: ServerProcess, path: str) -> None:
+async def test_other_paths_are_as_they_were(http: aiohttp.ClientSession, server: LocalServer, path: str) -> None:
     answer = await call(http, "GET", server.http_url + path, headers={})
     assert (answer.status, answer.error["message"]) == (404, f"there is no {path}")
 
 
-async def test_openai_s_clients_show_it(javascript: JavaScriptClient, server: ServerProcess) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0) as client:
+async def test_openai_s_clients_show_it(javascript: JavaScriptClient, server: LocalServer) -> None:
+    async with openai_client(f"{server.http_url}/v1") as client:
         with pytest.raises(openai.NotFoundError, match=r"client\.chat\.completions\.create"):
             await client.responses.create(model="demo", input="hello")
         with pytest.raises(openai.NotFoundError, match="embeddings are not served"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.answer import Frame
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve
 from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
@@ -29,8 +29,8 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def completions(at: At, serve_process: ServeProcess, model: ScriptedModel) -> Completions:
-    return at(serve_process(model="openai", model_url=model.url))
+async def completions(at: At, serve: Serve, model: ScriptedModel) -> Completions:
+    return at(await serve(model="openai", model_url=model.url))
 
 
 async def _told(completions: Completions, model: ScriptedModel, body: Frame) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import HttpAnswer, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
 
@@ -138,8 +138,8 @@ async def test_an_unknown_model(completions: Completions) -> None:
     assert _refused(await completions.get("/models/gpt-x")) == (404, "model_not_found", "model")
 
 
-async def test_the_models(at: At, serve_process: ServeProcess) -> None:
-    completions = at(serve_process(models="demo=, gpt-4o-mini, org/other=x"))
+async def test_the_models(at: At, serve: Serve) -> None:
+    completions = at(await serve(models="demo=, gpt-4o-mini, org/other=x"))
     listed = (await completions.get("/models")).json
     assert listed["object"] == "list"
     assert [model["id"] for model in listed["data"]] == ["demo", "gpt-4o-mini", "org/other"]
@@ -172,8 +172,8 @@ async def test_a_second_attempt_that_says_the_same_goes_on_where_the_first_broke
     assert (streamed.text, streamed.finish_reason) == ("".join(demo_tokens(5, 40)), "stop")
 
 
-async def test_tenants_with_keys(at: At, serve_process: ServeProcess, opened: OpenSession) -> None:
-    server = serve_process(tenant_keys=json.dumps({"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}))
+async def test_tenants_with_keys(at: At, serve: Serve, opened: OpenSession) -> None:
+    server = await serve(tenant_keys=json.dumps({"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}))
     assert (await at(server, "zeta-key-0123456789").ask(_QUICK)).status == 200
     assert (await at(server, (await opened(server)).token).ask(_QUICK)).status == 200
     for key in ("sk-anything", "acme-key-012345678", ""):
@@ -183,8 +183,8 @@ async def test_tenants_with_keys(at: At, serve_process: ServeProcess, opened: Op
         assert (await at(server, key).get("/models")).status == 401
 
 
-async def test_a_full_tenant_is_told_when_to_come_again(at: At, serve_process: ServeProcess) -> None:
-    completions = at(serve_process(messages_in_flight_per_tenant=1))
+async def test_a_full_tenant_is_told_when_to_come_again(at: At, serve: Serve) -> None:
+    completions = at(await serve(messages_in_flight_per_tenant=1))
     async with completions.open(demo(tokens=500, gap_ms=20)) as answer:
         await answer.content.readline()
         refused = await completions.ask(_QUICK)

@@ -14,9 +14,10 @@ from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve
+from tests.integration.local_server import LocalServer
+from tests.integration.openai.conftest import openai_client
 from tests.integration.openai.tools import TOOLS, demo_call
-from tests.integration.server_process import ServerProcess
 
 _QUICK = demo(tokens=30, gap_ms=2, seed=5)
 _LONG = demo(tokens=5000, gap_ms=20)
@@ -24,14 +25,14 @@ _TEXT = "".join(demo_tokens(5, 30))
 _KEY = "acme-key-0123456789"
 
 
-@pytest.fixture(scope="module")
-def server(serve_module: ServeProcess) -> ServerProcess:
-    return serve_module(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=2)
+@pytest.fixture
+async def server(serve: Serve) -> LocalServer:
+    return await serve(tenant_keys=json.dumps({"acme": _KEY}), messages_in_flight_per_tenant=2)
 
 
 @pytest.fixture
-async def client(server: ServerProcess) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY, max_retries=0) as client:
+async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai_client(f"{server.http_url}/v1", _KEY) as client:
         yield client
 
 
@@ -82,10 +83,13 @@ async def test_a_whole_answer_and_a_second_message(client: openai.AsyncOpenAI) -
     assert again.choices[0].message.content == _TEXT
 
 
-def test_the_client_that_blocks(server: ServerProcess) -> None:
-    with openai.OpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY) as client:
-        stream = client.chat.completions.create(model="demo", messages=_ask(_QUICK), stream=True)
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == _TEXT
+async def test_the_client_that_blocks(server: LocalServer) -> None:
+    def ask() -> str:
+        with openai.OpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY) as client:
+            stream = client.chat.completions.create(model="demo", messages=_ask(_QUICK), stream=True)
+            return "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+
+    assert await asyncio.to_thread(ask) == _TEXT
 
 
 async def test_the_models(client: openai.AsyncOpenAI) -> None:
@@ -95,8 +99,8 @@ async def test_the_models(client: openai.AsyncOpenAI) -> None:
         await client.models.retrieve("gpt-x")
 
 
-async def test_a_wrong_key(server: ServerProcess) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-wrong", max_retries=0) as client:
+async def test_a_wrong_key(server: LocalServer) -> None:
+    async with openai_client(f"{server.http_url}/v1", "sk-wrong") as client:
         with pytest.raises(openai.AuthenticationError) as refused:
             await client.chat.completions.create(model="demo", messages=_ask("x"))
     assert refused.value.code == "invalid_api_key"
@@ -146,32 +150,31 @@ async def test_an_error_in_the_middle_of_a_stream(client: openai.AsyncOpenAI) ->
     assert ("".join(pieces), told.value.code) == ("".join(demo_tokens(5, 5)), "upstream_failed")
 
 
-async def test_an_abort_stops_the_model(client: openai.AsyncOpenAI, server: ServerProcess) -> None:
+async def test_an_abort_stops_the_model(client: openai.AsyncOpenAI, server: LocalServer) -> None:
     async with await client.chat.completions.create(model="demo", messages=_ask(_LONG), stream=True) as stream:
         await anext(stream)
         assert await server.metric("generations_running") == 1
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
-async def test_a_client_that_waits_no_longer_stops_the_model(client: openai.AsyncOpenAI, server: ServerProcess) -> None:
+async def test_a_client_that_waits_no_longer_stops_the_model(client: openai.AsyncOpenAI, server: LocalServer) -> None:
     with pytest.raises(openai.APITimeoutError):
-        await client.with_options(timeout=0.5).chat.completions.create(model="demo", messages=_ask(_LONG))
+        await client.with_options(timeout=0.2).chat.completions.create(model="demo", messages=_ask(_LONG))
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
-async def test_our_timeout_is_not_tried_again(client: openai.AsyncOpenAI, server: ServerProcess) -> None:
-    before = await server.metric("responses_cancelled_total")
+async def test_our_timeout_is_not_tried_again(client: openai.AsyncOpenAI, server: LocalServer) -> None:
     with pytest.raises(openai.InternalServerError) as told:
         await client.with_options(max_retries=2).chat.completions.create(
             model="demo", messages=_ask(_LONG), extra_body={"timeout_ms": 300}
         )
     assert told.value.code == "timeout"
     await server.until_metric("generations_running", 0)
-    assert await server.metric("responses_cancelled_total") == before + 1
+    assert await server.metric("responses_cancelled_total") == 1
 
 
 async def test_a_full_tenant_is_tried_again_when_the_server_says(
-    client: openai.AsyncOpenAI, server: ServerProcess
+    client: openai.AsyncOpenAI, server: LocalServer, serve: Serve
 ) -> None:
     create = client.chat.completions.create
     running = [asyncio.create_task(create(model="demo", messages=_ask(demo(tokens=100, gap_ms=20)))) for _ in range(2)]
@@ -180,9 +183,11 @@ async def test_a_full_tenant_is_tried_again_when_the_server_says(
         await create(model="demo", messages=_ask(_QUICK))
     assert told.value.code == "tenant_in_flight"
     assert told.value.response.headers["Retry-After"] == "1"
-    patient = client.with_options(max_retries=8).chat.completions
-    answer = await patient.create(model="demo", messages=_ask(_QUICK))
-    assert answer.choices[0].message.content == _TEXT
+    patient = client.with_options(max_retries=1).chat.completions
+    asked = asyncio.create_task(patient.create(model="demo", messages=_ask(_QUICK)))
+    await server.until_metric('messages_refused_total{code="tenant_in_flight"}', 2)
+    await serve.time_passes(3)
+    assert (await asked).choices[0].message.content == _TEXT
     await asyncio.gather(*running)
 
 
@@ -213,7 +218,7 @@ async def test_its_own_reading_of_calls_and_what_it_sends_back(client: openai.As
 
 
 async def test_whole_answers_with_calls(client: openai.AsyncOpenAI) -> None:
-    messages: list[Any] = _ask(demo(tokens=0, calls=1))
+    messages: list[Any] = _ask(demo(tokens=0, gap_ms=2, calls=1))
     create = client.chat.completions.create
     named: Any = {"type": "function", "function": {"name": "note"}}
     (choice,) = (await create(model="demo", messages=messages, tools=TOOLS, tool_choice=named)).choices

@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 
 import pytest
-from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError
 from websockets.typing import Subprotocol
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.local_server import LocalServer
+from tests.integration.openai.conftest import openai_client
 
 
-def _address(server: ServerProcess, port: str) -> str:
+def _address(server: LocalServer, port: str) -> str:
     return server.http_url if port == "http" else server.http_url.replace(str(server.http_port), str(server.ws_port))
 
 
 @pytest.fixture(params=["http", "ws"])
-def base_url(request: pytest.FixtureRequest, shared_process: ServerProcess) -> str:
+def base_url(request: pytest.FixtureRequest, shared_server: LocalServer) -> str:
     """What a client is given as its base URL: on either port."""
-    return f"{_address(shared_process, request.param)}/v1"
+    return f"{_address(shared_server, request.param)}/v1"
 
 
 async def test_the_openai_client_shows_it_as_an_error_event_and_as_the_reason_of_the_close(base_url: str) -> None:
-    client = AsyncOpenAI(base_url=base_url, api_key="sk-anything")
+    client = openai_client(base_url)
     async with client, client.realtime.connect(model="gpt-realtime") as connection:
         event = await connection.recv()
         assert event.type == "error"

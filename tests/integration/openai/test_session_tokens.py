@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from tests.integration.chat_client import HttpAnswer, demo
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
 from tests.integration.openai.conftest import At
-from tests.integration.server_process import ServerProcess
 
 _LONG = demo(tokens=5000, gap_ms=20)
 _QUICK = demo(tokens=2)
@@ -18,10 +18,8 @@ def _refused(answer: HttpAnswer) -> tuple[int, str]:
     return answer.status, answer.error["code"]
 
 
-async def test_a_session_has_only_so_many_answers_at_once(
-    at: At, serve_process: ServeProcess, opened: OpenSession
-) -> None:
-    server = serve_process(messages_in_flight_per_session=2)
+async def test_a_session_has_only_so_many_answers_at_once(at: At, serve: Serve, opened: OpenSession) -> None:
+    server = await serve(messages_in_flight_per_session=2)
     one, other = [at(server, (await opened(server)).token) for _ in range(2)]
     async with AsyncExitStack() as streams:
         for key in ("a", "b"):
@@ -36,8 +34,8 @@ async def test_a_session_has_only_so_many_answers_at_once(
             assert answer.status == 200
 
 
-async def test_who_leaves_makes_room(at: At, serve_process: ServeProcess, opened: OpenSession) -> None:
-    server = serve_process(messages_in_flight_per_session=1)
+async def test_who_leaves_makes_room(at: At, serve: Serve, opened: OpenSession) -> None:
+    server = await serve(messages_in_flight_per_session=1)
     completions = at(server, (await opened(server)).token)
     async with completions.open(_LONG) as answer:
         await answer.content.readline()
@@ -46,8 +44,8 @@ async def test_who_leaves_makes_room(at: At, serve_process: ServeProcess, opened
     assert (await completions.ask(_QUICK)).status == 200
 
 
-async def test_a_session_s_requests_come_only_so_fast(at: At, serve_process: ServeProcess, opened: OpenSession) -> None:
-    server = serve_process(messages_per_second=0.1)  # one, and ten seconds until the next
+async def test_a_session_s_requests_come_only_so_fast(at: At, serve: Serve, opened: OpenSession) -> None:
+    server = await serve(messages_per_second=0.1)  # one, and ten seconds until the next
     completions = at(server, (await opened(server)).token)
     assert (await completions.ask(_QUICK)).status == 200
     assert _refused(await completions.ask(_QUICK)) == (429, "rate_limited")
@@ -56,9 +54,9 @@ async def test_a_session_s_requests_come_only_so_fast(at: At, serve_process: Ser
         assert (await at(server).ask(_QUICK)).status == 200
 
 
-async def test_the_keys_of_sessions_are_their_own(at: At, shared_process: ServerProcess, opened: OpenSession) -> None:
-    one, other = [at(shared_process, (await opened(shared_process)).token) for _ in range(2)]
-    answers = [await client.ask(_QUICK, key="mine") for client in (one, other, at(shared_process), one)]
+async def test_the_keys_of_sessions_are_their_own(at: At, shared_server: LocalServer, opened: OpenSession) -> None:
+    one, other = [at(shared_server, (await opened(shared_server)).token) for _ in range(2)]
+    answers = [await client.ask(_QUICK, key="mine") for client in (one, other, at(shared_server), one)]
     ids = [answer.json["id"] for answer in answers]
     assert ids[0] == ids[3]
     assert len(set(ids)) == 3

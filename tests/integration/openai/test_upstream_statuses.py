@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
-import aiohttp
 import openai
 import pytest
 
 from tests.integration.chat_client import checked_error
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve
+from tests.integration.local_server import LocalServer
+from tests.integration.openai.completions import asking
+from tests.integration.openai.conftest import At, openai_client
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.server_process import free_port
 
 _GOOD = Reply([chunk("yes"), END])
 
@@ -23,27 +25,29 @@ def _says(status: int, code: object, kind: str = "invalid_request_error", **head
 
 
 @pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
+async def model(serve: Serve) -> AsyncIterator[ScriptedModel]:
     """The model server."""
-    async with scripted_model() as serving:
+    async with scripted_model(serve.time_passes) as serving:
         yield serving
 
 
 @pytest.fixture
-def server(serve_process: ServeProcess, model: ScriptedModel) -> ServerProcess:
+async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
     """Ours in front of it, with default settings."""
-    return serve_process(model="openai", model_url=model.url, model_api_key="sk-of-the-tests")
+    return await serve(model="openai", model_url=model.url, model_api_key="sk-of-the-tests")
 
 
-async def _ask(url: str, *, stream: bool, retries: int = 0) -> openai.APIStatusError | None:
-    async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=retries) as client:
-        model = (await client.models.list()).data[0].id
-        try:
-            await client.chat.completions.create(
-                model=model, messages=[{"role": "user", "content": "?"}], stream=stream
-            )
-        except openai.APIStatusError as error:
-            return error
+@pytest.fixture
+async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai_client(f"{server.http_url}/v1") as client:
+        yield client
+
+
+async def _ask(client: openai.AsyncOpenAI, *, stream: bool = False) -> openai.APIStatusError | None:
+    try:
+        await client.chat.completions.create(**asking("?", model="openai"), stream=stream)
+    except openai.APIStatusError as error:
+        return error
     return None
 
 
@@ -63,66 +67,57 @@ _PASSED_ON = {
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_status_reaches_the_client_and_is_asked_for_once(
-    server: ServerProcess, model: ScriptedModel, stream: bool
+    client: openai.AsyncOpenAI, model: ScriptedModel, stream: bool
 ) -> None:
     wrong = {}
     for what, (reply, status, code) in _PASSED_ON.items():
         model.will(reply)
-        error = await _ask(f"{server.http_url}/v1", stream=stream)
+        error = await _ask(client, stream=stream)
         seen = (error and error.status_code, error and error.code, len(model.requests))
         if seen != (status, code, 1):
             wrong[what] = seen
     assert not wrong
 
 
-async def test_when_to_ask_again_reaches_the_client(server: ServerProcess, model: ScriptedModel) -> None:
+async def test_when_to_ask_again_reaches_the_client(client: openai.AsyncOpenAI, model: ScriptedModel) -> None:
     for what, seconds in (("throttled", "7"), ("loading", "2"), ("broken", None)):
         model.will(_PASSED_ON[what][0])
-        error = await _ask(f"{server.http_url}/v1", stream=True)
+        error = await _ask(client, stream=True)
         assert error is not None
         assert error.response.headers.get("Retry-After") == seconds, what
 
 
 @pytest.mark.parametrize("what", ["no quota", "a wrong key"])
 async def test_a_stock_client_does_not_repeat_what_only_stays(
-    server: ServerProcess, model: ScriptedModel, what: str
+    client: openai.AsyncOpenAI, model: ScriptedModel, what: str
 ) -> None:
     model.will(_PASSED_ON[what][0])
-    error = await _ask(f"{server.http_url}/v1", stream=False, retries=2)
+    error = await _ask(client.with_options(max_retries=2))
     assert error is not None
     assert error.response.headers["x-should-retry"] == "false"
     assert len(model.requests) == 1
 
 
 async def test_a_stock_client_repeats_as_often_as_it_would_directly(
-    server: ServerProcess, model: ScriptedModel
+    client: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:
-    for url in (model.url, f"{server.http_url}/v1"):
+    for url in (model.url, client.base_url):
         model.will(_says(429, "rate_limit_exceeded", "requests", **{"retry-after-ms": "100"}))
-        if url == model.url:
-            async with openai.AsyncOpenAI(base_url=url, api_key="any") as client:
-                with pytest.raises(openai.RateLimitError):
-                    await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "?"}])
-        else:
-            assert await _ask(url, stream=False, retries=2) is not None
+        error = await _ask(client.with_options(base_url=url, max_retries=2))
+        assert isinstance(error, openai.RateLimitError)
         assert len(model.requests) == 3, url
 
 
 async def test_with_a_key_it_is_asked_again_here_since_its_error_would_stay(
-    server: ServerProcess, model: ScriptedModel, http: aiohttp.ClientSession
+    at: At, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(_PASSED_ON["broken"][0], _GOOD)
-    name = json.loads(await (await http.get(f"{server.http_url}/v1/models")).read())["data"][0]["id"]
-    body = {"model": name, "messages": [{"role": "user", "content": "?"}]}
-    async with http.post(
-        f"{server.http_url}/v1/chat/completions", json=body, headers={"Idempotency-Key": "k1"}
-    ) as answer:
-        assert answer.status == 200
+    assert (await at(server).ask("?", key="k1", model="openai")).status == 200
     assert len(model.requests) == 2
 
 
 async def test_a_reader_of_the_chat_is_told_that_the_model_is_not_set_up(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(_PASSED_ON["a wrong key"][0])
     session = await opened(server)
@@ -136,8 +131,8 @@ async def test_a_reader_of_the_chat_is_told_that_the_model_is_not_set_up(
     assert server.log.count("check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY") == 1
 
 
-async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve_process: ServeProcess) -> None:
-    server = serve_process(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1")
+async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve: Serve) -> None:
+    server = await serve(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1")
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(3):
@@ -147,7 +142,7 @@ async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve
 
 
 async def test_thirty_answers_come_over_one_connection(
-    opened: OpenSession, server: ServerProcess, model: ScriptedModel
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
     model.will(_GOOD)
     session = await opened(server)
@@ -161,9 +156,9 @@ async def test_thirty_answers_come_over_one_connection(
 
 @pytest.mark.parametrize("sign", [b": keep-alive\n\n", chunk(""), chunk(reasoning="hm")])
 async def test_a_model_that_says_that_it_works_is_waited_for(
-    opened: OpenSession, serve_process: ServeProcess, model: ScriptedModel, sign: bytes
+    opened: OpenSession, serve: Serve, model: ScriptedModel, sign: bytes
 ) -> None:
-    server = serve_process(model="openai", model_url=model.url, model_first_sign_seconds=0.6, model_silence_seconds=0.6)
+    server = await serve(model="openai", model_url=model.url, model_first_sign_seconds=0.6, model_silence_seconds=0.6)
     model.will(Reply([*[sign] * 10, chunk("42"), END], gap=0.2))
     session = await opened(server)
     async with session.connect() as connection:
@@ -171,7 +166,7 @@ async def test_a_model_that_says_that_it_works_is_waited_for(
     assert (answer.text, answer.finish_reason, len(model.requests)) == ("42", "stop", 1)
 
 
-async def test_a_filtered_answer_says_so(opened: OpenSession, server: ServerProcess, model: ScriptedModel) -> None:
+async def test_a_filtered_answer_says_so(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
     model.will(Reply([chunk("half"), chunk(finish_reason="content_filter"), b"data: [DONE]\n\n"]))
     session = await opened(server)
     async with session.connect() as connection:
