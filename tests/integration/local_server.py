@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache
@@ -30,11 +30,15 @@ from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
-# Each session of the AWS SDK reads some megabytes of JSON.
 _read_once = cache(JSONFileLoader().load_file)
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
+
+
+def sdk_reads_once() -> AbstractContextManager[object]:
+    """Within, sessions of the AWS SDK share what they read: some megabytes of JSON each."""
+    return patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path))
 
 
 class Time:
@@ -156,7 +160,7 @@ class LocalServer(Server):
     async def _run(self) -> None:
         # What is opened here looks at the environment; a process has one of its own.
         environment = patch.dict(os.environ, clean_environment(self._variables), clear=True)
-        with environment, patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)):
+        with environment, sdk_reads_once():
             settings = load_settings()
             logging.getLogger().setLevel(settings.log_level.upper())
             program.quieten_libraries()

@@ -14,6 +14,7 @@ from threading import Thread
 import psutil
 import pytest
 
+from fargate_handler.token_sources import aws_failures
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_models.certificate import tls_of_localhost
@@ -114,8 +115,10 @@ _TYPES = {"upstream_throttled": "rate_limit_error", "upstream_overloaded": "over
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer
+    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Who is throttled waits for as long as it says before it asks again.
+    monkeypatch.setattr(aws_failures, "_THROTTLED_MS", 20)
     begin, whole = service.begin(_TEXTS[:3]), sends(*service.answer(_TEXTS), headers=service.headers)
     garbage = begin[-1][:-1] + bytes([begin[-1][-1] ^ 1])
     failures = {
