@@ -7,15 +7,15 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 from unittest.mock import patch
 
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader, create_loader
 
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
@@ -31,14 +31,20 @@ from tests.integration.server_process import DEFAULTS, Server, clean_environment
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
 _read_once = cache(JSONFileLoader().load_file)
+_listed_once = cache(create_loader().list_available_services)
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
 
 
-def sdk_reads_once() -> AbstractContextManager[object]:
-    """Within, sessions of the AWS SDK share what they read: some megabytes of JSON each."""
-    return patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path))
+@contextmanager
+def sdk_reads_once() -> Iterator[None]:
+    """Within, sessions of the AWS SDK share what they read: each some megabytes of JSON, and the names of 400 folders."""
+    with (
+        patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)),
+        patch.object(Loader, "list_available_services", lambda _, type_name: _listed_once(type_name)),
+    ):
+        yield
 
 
 class Time:

@@ -26,18 +26,19 @@ async def _open_files(model: ModelServer) -> int:
     return psutil.Process().num_fds()
 
 
-async def test_streams_at_once(service: Service, model: ModelServer, opened: Opened) -> None:
+async def test_streams_at_once(either: Service, model: ModelServer, opened: Opened) -> None:
     model.together = STREAMS
-    source = opened(service)
+    source = opened(either)
     files_before = await _open_files(model)
     sinks = [RecordingSink() for _ in range(STREAMS)]
     calls = [
-        asyncio.ensure_future(source.generate(asks(demo(tokens=20, gap_ms=20, seed=seed)), sink))
+        asyncio.ensure_future(source.generate(asks(demo(tokens=10, gap_ms=20, seed=seed)), sink))
         for seed, sink in enumerate(sinks)
     ]
-    finishes = await asyncio.gather(*calls)
-    assert [sink.text for sink in sinks] == ["".join(demo_tokens(seed, 20)) for seed in range(STREAMS)]
-    assert finishes == [ModelFinish("stop", Usage(prompt_tokens=4, completion_tokens=20))] * STREAMS
+    async with asyncio.timeout(60):
+        finishes = await asyncio.gather(*calls)
+    assert [sink.text for sink in sinks] == ["".join(demo_tokens(seed, 10)) for seed in range(STREAMS)]
+    assert finishes == [ModelFinish("stop", Usage(prompt_tokens=4, completion_tokens=10))] * STREAMS
     await nothing_is_left(source, model)
     assert psutil.Process().num_fds() <= files_before
 

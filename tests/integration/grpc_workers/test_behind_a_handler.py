@@ -163,7 +163,8 @@ async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opene
         answer = await connection.reach(start["response_id"], 0)
         while answer.text != _text(1, 3):
             await connection.receive()
-        await serve.time_passes(6)
+        # Its last sign of life is noticed within three seconds.
+        await serve.time_passes(9)
         await connection.whole(start["response_id"])
     assert checked_error(answer.end or {})["code"] == "model_timeout"
     await worker.until_streams(0)
