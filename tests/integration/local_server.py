@@ -7,12 +7,12 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
 from botocore.loaders import JSONFileLoader
@@ -26,12 +26,15 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, load_settings
 from stream_core.delivery.delivery_clock import SLOT_SECONDS
+from stream_core.metrics.metric_catalogue import CATALOGUE
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
 # Each session of the AWS SDK reads some megabytes of JSON.
 _read_once = cache(JSONFileLoader().load_file)
+
+T = TypeVar("T")
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
@@ -114,6 +117,8 @@ class LocalServer(Server):
         stores: in the place of those that the variables name.
         ports: as `Server` has them.
     """
+
+    look_seconds = 0.01
 
     def __init__(
         self,
@@ -205,6 +210,16 @@ class LocalServer(Server):
     async def metrics_page(self) -> str:
         """What it measures, without a call."""
         return self._metrics.prometheus_page().decode()
+
+    async def metric(self, name: str) -> float:
+        """One sample, without the page that has them all."""
+        wanted = f"evenflow_{name}"
+        for metric in CATALOGUE:
+            for family in self._metrics.families_of(metric) if wanted.startswith(metric.prometheus_name) else ():
+                for sample in family.samples:
+                    if sample.name == wanted and not sample.labels:
+                        return float(sample.value)
+        return (await self.metrics())[wanted]
 
     def leave(self) -> None:
         """What a signal does: the first asks it to leave, a second one to hurry."""
@@ -302,6 +317,13 @@ class LocalServers:
             await asyncio.sleep(0)
             while any(server.renews for server in self.started):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
+
+    async def time_passes_until(self, done: Awaitable[T]) -> T:
+        """Turn their time on until this is done; returns what it gives."""
+        doing = asyncio.ensure_future(done)
+        while not doing.done():
+            await self.time_passes(SLOT_SECONDS)
+        return doing.result()
 
     async def stop(self) -> None:
         """End them all."""
