@@ -21,6 +21,7 @@ from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.gateway.client_connection import ClientConnection
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.scale_in_protection import deactivated
@@ -201,6 +202,17 @@ class LocalServer(Server):
         """What runs."""
         assert self._handler is not None, "the server has not been started"
         return self._handler
+
+    @property
+    def unsent_bytes(self) -> list[int]:
+        """What each of its sockets has been given and didn't take."""
+        server = self.handler._http._runner.server
+        requests = [request.transport for request in (server.connections if server is not None else ())]
+        websockets = [
+            cast("WebSocketConnection", cast("ClientConnection", each).transport) for each in self.handler._registry
+        ]
+        transports = [*requests, *(websocket._transport.underlying_transport for websocket in websockets)]
+        return [transport.get_write_buffer_size() for transport in transports if transport is not None]
 
     @property
     def log(self) -> str:
