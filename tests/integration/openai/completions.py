@@ -13,7 +13,7 @@ import aiohttp
 from tests.integration.answer import Frame
 from tests.integration.chat_client import HttpAnswer, call
 from tests.integration.event_stream import read_events
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import Server
 
 _HEADERS = ("Idempotency_Key", "Last_Event_ID")
 
@@ -80,7 +80,7 @@ class Completions:
         key: sent as the bearer token.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, server: ServerProcess, key: str = "sk-anything") -> None:
+    def __init__(self, http: aiohttp.ClientSession, server: Server, key: str = "sk-anything") -> None:
         self._http = http
         self._url = f"{server.http_url}/v1"
         self._key = key

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import aiohttp
 import pytest
 
+from tests.integration.local_server import LocalServer
 from tests.integration.openai.completions import Completions
-from tests.integration.openai.javascript_client import JavaScriptClient
-from tests.integration.server_process import ServerProcess
+from tests.integration.openai.javascript_client import JavaScriptClient, javascript_process
+from tests.integration.server_process import Server
 
 At = Callable[..., Completions]
 """A client of a server; `key` is its bearer token."""
@@ -19,19 +20,26 @@ At = Callable[..., Completions]
 def at(http: aiohttp.ClientSession) -> At:
     """Make clients of a server."""
 
-    def at(server: ServerProcess, key: str = "sk-anything") -> Completions:
+    def at(server: Server, key: str = "sk-anything") -> Completions:
         return Completions(http, server, key)
 
     return at
 
 
 @pytest.fixture
-def completions(at: At, shared_process: ServerProcess) -> Completions:
+def completions(at: At, shared_server: LocalServer) -> Completions:
     """A client of the server with the defaults."""
-    return at(shared_process)
+    return at(shared_server)
 
 
 @pytest.fixture(scope="session")
-def javascript() -> JavaScriptClient:
-    """The stock client for JavaScript, installed."""
-    return JavaScriptClient.installed()
+def javascript_url() -> Iterator[str]:
+    """Where the stock client for JavaScript is told what to ask."""
+    with javascript_process() as url:
+        yield url
+
+
+@pytest.fixture
+def javascript(http: aiohttp.ClientSession, javascript_url: str) -> JavaScriptClient:
+    """The stock client for JavaScript."""
+    return JavaScriptClient(http, javascript_url)

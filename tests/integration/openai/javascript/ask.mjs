@@ -1,17 +1,16 @@
-// Asks with the stock client, and prints what came as one line of JSON.
+// Asks with the stock client what is posted to it, and answers with what came. It prints its port, and ends with its input.
+import { createServer } from "node:http";
+import { json } from "node:stream/consumers";
 import OpenAI from "openai";
 
-const { baseURL, apiKey, action, body, options } = JSON.parse(process.argv[2]);
-const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
-
 const actions = {
-  async whole() {
+  async whole(client, body, options) {
     return await client.chat.completions.create(body, options);
   },
-  async respond() {
+  async respond(client, body, options) {
     return await client.responses.create(body, options);
   },
-  async stream() {
+  async stream(client, body, options) {
     const told = { text: "", finish_reason: null, usage: null };
     for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) {
       told.text += chunk.choices[0]?.delta.content ?? "";
@@ -20,19 +19,19 @@ const actions = {
     }
     return told;
   },
-  async helper() {
+  async helper(client, body, options) {
     const runner = client.chat.completions.stream(body, options);
     return { text: await runner.finalContent() };
   },
-  async chunks() {
+  async chunks(client, body, options) {
     const chunks = [];
     for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) chunks.push(chunk);
     return { chunks };
   },
-  async final() {
+  async final(client, body, options) {
     return await client.chat.completions.stream(body, options).finalChatCompletion();
   },
-  async calls() {
+  async calls(client, body, options) {
     const runner = client.chat.completions.stream(body, options);
     let argumentsOnTheWay = "";
     runner.on("tool_calls.function.arguments.delta", ({ arguments_delta }) => (argumentsOnTheWay += arguments_delta));
@@ -40,7 +39,7 @@ const actions = {
     return { choice: choices[0], argumentsOnTheWay };
   },
   // Calls the tools itself, and goes on until the model calls none; each gives `gives`.
-  async runTools() {
+  async runTools(client, body, options) {
     const { gives, ...asked } = body;
     const given = [];
     const tools = asked.tools.map(({ type, function: described }) => ({
@@ -50,7 +49,7 @@ const actions = {
     const runner = client.chat.completions.runTools({ ...asked, tools }, options);
     return { text: await runner.finalContent(), given };
   },
-  async abort() {
+  async abort(client, body, options) {
     const stream = await client.chat.completions.create({ ...body, stream: true }, options);
     let text = "";
     for await (const chunk of stream) {
@@ -59,18 +58,23 @@ const actions = {
     }
     return { text };
   },
-  async models() {
+  async models(client) {
     const ids = [];
     for await (const model of client.models.list()) ids.push(model.id);
     return { ids };
   },
 };
 
-try {
-  console.log(JSON.stringify(await actions[action]()));
-} catch (error) {
-  const { status, code, type, param, message } = error;
-  console.log(JSON.stringify({ error: { class: error.constructor.name, status, code, type, param, message } }));
+async function ask({ baseURL, apiKey, action, body, options }) {
+  const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+  try {
+    return await actions[action](client, body, options);
+  } catch (error) {
+    const { status, code, type, param, message } = error;
+    return { error: { class: error.constructor.name, status, code, type, param, message } };
+  }
 }
-// Whoever is still connected is gone with the process; an abort must have told the server before.
-await new Promise((resolve) => process.stdin.on("end", resolve).resume());
+
+const server = createServer(async (request, response) => response.end(JSON.stringify(await ask(await json(request)))));
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+process.stdin.on("end", () => process.exit()).resume();
