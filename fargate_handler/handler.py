@@ -106,9 +106,7 @@ class Handler:
         self._membership = Membership(
             NodeContext(settings, self._clock, metrics, monotonic, wall_time),
             adapters.stores,
-            ServedModel(
-                self._source, AgentRequests(self._agents, settings.served_models), settings.fallback_text
-            ),
+            ServedModel(self._source, AgentRequests(self._agents, settings.served_models), settings.fallback_text),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address),
             peers=self._peers,

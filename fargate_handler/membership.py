@@ -51,9 +51,7 @@ class Membership:
         self._stores = stores
         self._context = context
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
-        self.recorder = ResponseRecorder(
-            context, stores.responses, stores.sessions, on_lost=self.workload.lose
-        )
+        self.recorder = ResponseRecorder(context, stores.responses, stores.sessions, on_lost=self.workload.lose)
         self.keeper = LeaseKeeper(
             context, stores.leases, name=name, address=address, on_lost=self.recorder.lose_everything
         )

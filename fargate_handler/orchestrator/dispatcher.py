@@ -41,9 +41,7 @@ class Dispatcher:
         ledger: where their messages are on record.
     """
 
-    def __init__(
-        self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel
-    ) -> None:
+    def __init__(self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel) -> None:
         self._workload = workload
         self._ledger = ledger
         self._source = model.source

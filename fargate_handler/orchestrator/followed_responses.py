@@ -147,9 +147,7 @@ class FollowedResponses:
     def _begin(self, head: ResponseHead) -> Following:
         stream = self._new_stream(head.response_id, head.message_id, Channel(*head.channel.split(":")))
         stream.via = "store"
-        return Following(
-            self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over
-        )
+        return Following(self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over)
 
     async def _run(self, following: Following) -> None:
         stream = following.stream

@@ -27,9 +27,7 @@ class Generations:
         on_end: called with each generation that has ended, or was abandoned.
     """
 
-    def __init__(
-        self, context: NodeContext, on_end: Callable[[Generation], None]
-    ) -> None:
+    def __init__(self, context: NodeContext, on_end: Callable[[Generation], None]) -> None:
         self._limits = context.limits
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic

@@ -18,9 +18,11 @@ class Recording:
 
     __slots__ = (
         "_began_at",
+        "backlog_bytes",
         "due_at",
         "failures",
         "lease",
+        "look_at",
         "polls",
         "sent",
         "sent_bytes",
@@ -32,7 +34,7 @@ class Recording:
         "written",
     )
 
-    def __init__(self, stream: ResponseStream, lease: Lease, written: int, now: float) -> None:
+    def __init__(self, stream: ResponseStream, lease: Lease, written: int, now: float, *, look_at: float) -> None:
         self.stream = stream
         self.lease = lease
         self.written = written
@@ -50,6 +52,10 @@ class Recording:
         self.writing_since = now
         """Since when what is on its way should have been written."""
         self.failures = 0
+        self.backlog_bytes = 0
+        """Text that the store did not have when this response had its last turn."""
+        self.look_at = look_at
+        """When to see whether somebody reads it elsewhere."""
         self.polls = 0
 
     @property

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
+from math import ceil
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -21,6 +24,8 @@ _logger = logging.getLogger(__name__)
 _WRITES_AT_ONCE = 16
 # Writing takes from delivering: thousands of responses are written less often.
 _CHUNKS_PER_SECOND = 2_500
+# Of thousands, so many have their turn at once: their chunks take the loop a millisecond.
+_RESPONSES_AT_ONCE = 100
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
@@ -30,12 +35,13 @@ class ResponseRecorder:
     """The write-behind between the logs of this node and the store.
 
     The first delta and the end of a response are written at once, everything between about every
-    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of responses
-    are written. A response has at most one write on its way, so a slow store makes for larger chunks
-    rather than more of them, and order keeps itself. What the store does not take is written again with
-    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting, `behind` is
-    true and new messages are refused. A response that could not be written until it expires is given up,
-    and counted.
+    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of
+    responses are written. Those take turns, spread over the interval, so that delivery isn't held
+    up. A response has at most one write on its way, so a slow store makes for larger chunks rather
+    than more of them, and order keeps itself. What the store does not take is written again with
+    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting,
+    `behind` is true and new messages are refused. A response that could not be written until it
+    expires is given up, and counted.
 
     Args:
         on_lost: called with a response that another task has taken over.
@@ -56,13 +62,14 @@ class ResponseRecorder:
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
         self._on_lost = on_lost
-        self._recordings: dict[str, Recording] = {}
+        self._recordings: OrderedDict[str, Recording] = OrderedDict()
         self._background = Background()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._urgent: list[Recording] = []
         self.backlog_bytes = 0
         """Text in the logs that the store does not have."""
-        self._look_at = 0.0
+        self._turn_at = self._monotonic()
+        self._look_every = max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
         self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
         self._retries = context.metrics.counter(catalogue.STORE_RETRIES)
         self._lost = context.metrics.counter(catalogue.STORE_DELTAS_LOST)
@@ -79,11 +86,13 @@ class ResponseRecorder:
 
     def start(self) -> None:
         """Begin."""
-        self._clock.put_after(self, self._interval)
+        self._clock.put_after(self, self._step)
 
     def record(self, stream: ResponseStream, lease: Lease, written: int = 0) -> None:
         """From now on `stream` is written as it grows, until its end is; the store has its first `written` entries."""
-        self._recordings[stream.response_id] = recording = Recording(stream, lease, written, self._monotonic())
+        now = self._monotonic()
+        recording = Recording(stream, lease, written, now, look_at=now + self._look_every)
+        self._recordings[stream.response_id] = recording
         stream.on_urgent = partial(self._hurry, recording)
         self._hurry(recording)
 
@@ -137,16 +146,32 @@ class ResponseRecorder:
 
     def on_due(self, _slot: int) -> None:
         """Write what has grown, look for readers elsewhere."""
-        self._clock.put_after(self, self._interval)
+        self._clock.put_after(self, self._step)
         now = self._monotonic()
-        recordings = tuple(self._recordings.values())
+        recordings = self._next_turn(now)
         self._write_out(recordings)
-        self.backlog_bytes = sum(recording.stream.log.text_bytes - recording.stored_bytes for recording in recordings)
-        if now >= self._look_at:
-            self._look_at = now + max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
-            for recording in recordings:
+        for recording in recordings:
+            self._count(recording, recording.stream.log.text_bytes - recording.stored_bytes)
+            if now >= recording.look_at:
+                recording.look_at = now + self._look_every
                 if recording.stream.unread_since is not None and not recording.stream.state.terminal:
                     self._background.run(self._look(recording))
+
+    def _next_turn(self, now: float) -> Sequence[Recording]:
+        """Whose turn it is: each has one in an interval."""
+        everything = self._recordings
+        share = (now - self._turn_at) / self._interval
+        self._turn_at = now
+        # A clock that is late, or a burst, makes for a longer interval and not for a longer turn.
+        count = min(ceil(len(everything) * min(share, 1.0)), 2 * _RESPONSES_AT_ONCE)
+        recordings = tuple(islice(everything.values(), count))
+        for recording in recordings:
+            everything.move_to_end(recording.stream.response_id)
+        return recordings
+
+    def _count(self, recording: Recording, backlog_bytes: int) -> None:
+        self.backlog_bytes += backlog_bytes - recording.backlog_bytes
+        recording.backlog_bytes = backlog_bytes
 
     @property
     def _unwritten(self) -> bool:
@@ -161,6 +186,11 @@ class ResponseRecorder:
     def _interval(self) -> float:
         stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
         return max(self._limits.store_interval_ms / 1000 * stretch, len(self._recordings) / _CHUNKS_PER_SECOND)
+
+    @property
+    def _step(self) -> float:
+        """The seconds between two turns."""
+        return self._interval / max(1, ceil(len(self._recordings) / _RESPONSES_AT_ONCE))
 
     def _hurry(self, recording: Recording) -> None:
         # Many responses may begin or end in one turn of the loop: they share requests.
@@ -279,6 +309,7 @@ class ResponseRecorder:
     def _forget(self, recording: Recording) -> None:
         recording.stream.on_urgent = None
         if self._is_ours(recording):
+            self._count(recording, 0)
             del self._recordings[recording.stream.response_id]
 
     # -- readers ---------------------------------------------------------------------------------------
