@@ -58,6 +58,7 @@ class MemoryResponseStore:
     """Keeps the response buffer (`ResponseStore`)."""
 
     chunks_per_write = 1_000
+    chunks_per_second = 5_000
 
     def __init__(self) -> None:
         self._heads: dict[str, ResponseHead] = {}

@@ -152,11 +152,15 @@ class ResponseStore(Protocol):
     """Where responses are kept for other processes. `now` is in seconds since the epoch.
 
     `chunks_per_write`: so many chunks make one request of `append`; more in one call wait for each other.
+    `chunks_per_second`: so many a task should write at most, to have time for delivering.
     Every method raises StoreUnavailable.
     """
 
     @property
     def chunks_per_write(self) -> int: ...
+
+    @property
+    def chunks_per_second(self) -> int: ...
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """Write chunks, of any responses, in any order; returns those that the store has not taken (yet)."""
