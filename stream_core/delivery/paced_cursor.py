@@ -1,11 +1,30 @@
-"""Readers' cursors: what is sent together, and at whose pace."""
+"""Readers, and their cursors: what is sent together, and at whose pace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from stream_core.log.response_log import Cursor, ResponseLog, Restart
 from stream_core.protocol.errors import InvalidRequest
+
+
+class Reader(Protocol):
+    """A cursor with a transport behind it."""
+
+    @property
+    def holds_model(self) -> bool:
+        """Whether it pauses, and the log is the pause window ahead of it (rule 6)."""
+
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise.
+
+        `jitter` is by how many seconds this delivery misses its time, None where it has none: the first one, or a
+        call for another reason.
+        """
+
+    def lost(self) -> None:
+        """This copy of the response goes on no more: find the response again, and resume. Must not wait or raise."""
 
 
 class Batcher:

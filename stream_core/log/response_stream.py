@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.delivery.paced_cursor import Batcher
+from stream_core.delivery.paced_cursor import Batcher, Reader
 from stream_core.log.response_log import (
     LogClosed,
     LogEntry,
@@ -34,24 +34,6 @@ _LONGEST_DELTA = 4_096
 
 class ResponseFull(Exception):
     """The response has reached its size limit. What it holds is delivered; it ends with finish_reason `length`."""
-
-
-class Reader(Protocol):
-    """A cursor with a transport behind it."""
-
-    @property
-    def holds_model(self) -> bool:
-        """Whether it pauses, and the log is the pause window ahead of it (rule 6)."""
-
-    def deliver(self, now: float, jitter: float | None) -> None:
-        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise.
-
-        `jitter` is by how many seconds this delivery misses its time, None where it has none: the first one, or a
-        call for another reason.
-        """
-
-    def lost(self) -> None:
-        """This copy of the response goes on no more: find the response again, and resume. Must not wait or raise."""
 
 
 class ResponseStream:
