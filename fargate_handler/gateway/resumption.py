@@ -17,6 +17,18 @@ PATIENCE_SECONDS = 20.0
 """Longer than a lease: by then somebody else is the owner."""
 
 
+class Progress(NamedTuple):
+    """What a reader says that it has of a response; by default nothing yet.
+
+    `after`: the last index, -1 for none. `epoch`: the newest of the response's owners that it was told
+    of, None where it doesn't say. `param`: what the request calls `after`.
+    """
+
+    after: int = EVERYTHING
+    epoch: int | None = None
+    param: str = ""
+
+
 class Resumption(NamedTuple):
     """A response, and where its reader goes on."""
 
@@ -63,19 +75,14 @@ class WakingReader:
         self._news.clear()
         return True
 
-    async def go_on(
-        self, context: ClientContext, after: int = EVERYTHING, epoch: int | None = None, param: str = ""
-    ) -> ResumePoint:
+    async def go_on(self, context: ClientContext, progress: Progress) -> ResumePoint:
         """Read the next copy of the response from now on; where it is to be read from, behind what the reader has.
-
-        Args:
-            after, epoch, param: of `resume`; what they say by default is that the reader has nothing yet.
 
         Raises:
             EvenflowError: of `resume`; or the copy has as many readers as it may.
         """
         self.detach()
-        stream, point = await resume(context, self.stream.response_id, self.stream.channel, after, epoch, param)
+        stream, point = await resume(context, self.stream.response_id, self.stream.channel, progress)
         self.stream = stream
         self.attach()
         return point
@@ -114,16 +121,12 @@ async def resume(
     context: ClientContext,
     response_id: str,
     channel: Channel,
-    after: int,
-    epoch: int | None,
-    param: str,
+    progress: Progress,
     patience: float = PATIENCE_SECONDS,
 ) -> Resumption:
     """Find the response, and the place in it behind what the client has.
 
     Args:
-        after, epoch: see `stream_core.log.response_log`.
-        param: what `after` is called in the request.
         patience: for a client that holds more than this task knows, so long the response's owner, or the next one, has to
             tell (seconds).
 
@@ -132,10 +135,11 @@ async def resume(
         InvalidRequest: the client claims to have what the response hasn't, or to know of an owner that it never had.
         Overloaded: it can't be told yet where the client goes on.
     """
+    _, epoch, param = progress
     give_up_at = context.monotonic() + patience
     while True:
         stream = await context.orchestrator.find(response_id, channel)
-        point = await _point(context, stream, after, epoch, give_up_at)
+        point = await _point(context, stream, progress, give_up_at)
         if point is not None:
             return Resumption(stream, point)
         if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
@@ -172,9 +176,10 @@ async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int
 
 
 async def _point(
-    context: ClientContext, stream: ResponseStream, after: int, epoch: int | None, give_up_at: float
+    context: ClientContext, stream: ResponseStream, progress: Progress, give_up_at: float
 ) -> ResumePoint | None:
     """Where the reader goes on, as soon as this copy tells; None when it doesn't any more, or in time."""
+    after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":
         return point

@@ -22,8 +22,6 @@ from stream_core.ports.session_store import SessionStore
 _logger = logging.getLogger(__name__)
 
 _WRITES_AT_ONCE = 16
-# Writing takes from delivering: thousands of responses are written less often.
-_CHUNKS_PER_SECOND = 2_500
 # Of thousands, so many have their turn at once: their chunks take the loop a millisecond.
 _RESPONSES_AT_ONCE = 100
 _LOOKS_PER_GRACE = 3.0
@@ -185,7 +183,9 @@ class ResponseRecorder:
     @property
     def _interval(self) -> float:
         stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
-        return max(self._limits.store_interval_ms / 1000 * stretch, len(self._recordings) / _CHUNKS_PER_SECOND)
+        # Writing takes from delivering: thousands of responses are written less often.
+        shortest = len(self._recordings) / self._responses.chunks_per_second
+        return max(self._limits.store_interval_ms / 1000 * stretch, shortest)
 
     @property
     def _step(self) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.delivery.paced_cursor import Batcher
+from stream_core.delivery.paced_cursor import Batcher, Reader
 from stream_core.log.response_log import (
     LogClosed,
     LogEntry,
@@ -34,24 +34,6 @@ _LONGEST_DELTA = 4_096
 
 class ResponseFull(Exception):
     """The response has reached its size limit. Its text is delivered, and it ends with `length`."""
-
-
-class Reader(Protocol):
-    """A cursor with a transport behind it."""
-
-    @property
-    def holds_model(self) -> bool:
-        """Whether it pauses, and the log is the pause window ahead of it."""
-
-    def deliver(self, now: float, jitter: float | None) -> None:
-        """Give the reader what is new: the log has grown, or ended. Must not wait or raise.
-
-        `jitter` is the difference in seconds between this delivery and its due time. None for the
-        first delivery, and for a call that no due time belongs to.
-        """
-
-    def lost(self) -> None:
-        """This copy is lost: find the response again and resume. Must not wait or raise."""
 
 
 class ResponseStream:
