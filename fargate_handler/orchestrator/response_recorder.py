@@ -1,4 +1,4 @@
-"""Writes responses to the store while they are generated: one more cursor over each log, so there is no queue to overflow."""
+"""Writes responses to the store while they are generated, by a cursor over each log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from stream_core.ports.session_store import SessionStore
 _logger = logging.getLogger(__name__)
 
 _WRITES_AT_ONCE = 16
-# Writing takes from delivering: thousands of responses are written less often.
+# Writing takes time from delivering, so thousands of responses are written less often.
 _CHUNKS_PER_SECOND = 2_500
-# An item of DynamoDB may have 400 KB, and a byte of text take six there.
+# A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -30,7 +30,7 @@ _DRAIN_STEP_SECONDS = 0.01
 
 
 class Recording:
-    """One response's way into the store."""
+    """The progress of one response into the store."""
 
     __slots__ = (
         "began_at",
@@ -54,27 +54,27 @@ class Recording:
         self.written = written
         """The next index that the store does not have."""
         self.sent = written
-        """The next index that is not on its way there."""
+        """The next index that has not been sent."""
         self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
         self.began_at: float | None = None
-        """When the first delta came, in seconds since the epoch; the same in every chunk."""
+        """When the first delta came, in seconds since the epoch. The same in every chunk."""
         self.writing = False
         self.due_at = now
-        """Not before, after a write that was not taken."""
+        """No write begins before this time. It is later after a failed one."""
         self.waiting_since: float | None = None
-        """Since when there is something that should be written and isn't on its way."""
+        """Since when entries wait to be sent. None if none do."""
         self.writing_since = now
-        """Since when what is on its way should have been written."""
+        """Since when the entries wait that have been sent."""
         self.failures = 0
         self.polls = 0
 
     @property
     def missing(self) -> int:
-        """How many deltas the store does not have."""
+        """How many entries the store does not have."""
         return self.stream.log.next_index - self.written
 
     def send(self) -> Sequence[LogEntry]:
-        """What to write next, which is on its way from now on: all that is new, up to the size of a chunk."""
+        """The entries to send now: all that are new, up to the size of a chunk."""
         log = self.stream.log
         entries = log.entries[self.written :]
         self.sent_bytes = log.text_bytes
@@ -86,7 +86,7 @@ class Recording:
         return entries
 
     def _cut(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """The first of them, up to the size of a chunk; one at least."""
+        """The first entries, up to the size of a chunk, and at least one."""
         self.sent_bytes = self.stored_bytes
         for count, entry in enumerate(entries):
             size = _size(entry)
@@ -96,27 +96,28 @@ class Recording:
         return entries
 
     def take_back(self) -> None:
-        """What was on its way did not arrive."""
+        """What was sent did not arrive."""
         self.sent = self.written
         self.waiting_since = self.writing_since
 
     def take_note(self) -> None:
-        """The store has what was on its way."""
+        """The store has what was sent."""
         self.failures = 0
         self.written = self.sent
         self.stored_bytes = self.sent_bytes
 
 
 class ResponseRecorder:
-    """The write-behind between the logs of this node and the store.
+    """Writes the logs of this node to the store, in the background.
 
-    The first delta and the end of a response are written at once, everything between about every
-    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of responses
-    are written. A response has at most one write on its way, so a slow store makes for larger chunks
-    rather than more of them, and order keeps itself. What the store does not take is written again with
-    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting, `behind` is
-    true and new messages are refused. A response that could not be written until it expires is given up,
-    and counted.
+    The first delta and the end of a response are written at once. The rest is written about every
+    `store_interval_ms`: less often while the delivery clock lengthens its interval, or while there
+    are thousands of responses. A response has at most one write under way. So a slow store gets
+    larger chunks, not more of them, and the order is kept.
+
+    What the store does not take stays in the log, and is written again with jitter. When too much
+    waits, `behind` is true and new messages are refused. A response that could not be written until
+    it expires is given up and counted.
 
     Args:
         on_lost: called with a response that another task has taken over.
@@ -142,7 +143,7 @@ class ResponseRecorder:
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._urgent: list[Recording] = []
         self.backlog_bytes = 0
-        """Text in the logs that the store does not have."""
+        """Bytes of text in the logs that the store does not have."""
         self._look_at = 0.0
         self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
         self._retries = context.metrics.counter(catalogue.STORE_RETRIES)
@@ -159,33 +160,33 @@ class ResponseRecorder:
         return bool(self._recordings)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to write."""
         self._clock.put_after(self, self._interval)
 
     def record(self, stream: ResponseStream, lease: Lease, written: int = 0) -> None:
-        """From now on `stream` is written as it grows, until its end is; the store has its first `written` entries."""
+        """Write `stream` as it grows, to its end. The store has its first `written` entries."""
         self._recordings[stream.response_id] = recording = Recording(stream, lease, written, self._monotonic())
         stream.on_urgent = partial(self._hurry, recording)
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
-        """Whether a response is still being written, its generation ended or not."""
+        """Whether a response is not all in the store yet."""
         return response_id in self._recordings
 
     def writes(self, lease: Lease) -> bool:
-        """Whether a response is still being written under this lease, its generation ended or not."""
+        """Whether a response under this lease is not all in the store yet."""
         recording = self._recordings.get(lease.response_id)
         return recording is not None and recording.lease == lease
 
     def lose_everything(self) -> None:
-        """Nothing that is being written is this task's any more."""
+        """Give up everything that is being written: this task has lost its lease."""
         for recording in tuple(self._recordings.values()):
             self._lose(recording)
 
     async def drain(self, deadline: float) -> None:
-        """Return when everything is written that there is, or at `deadline` on the monotonic clock.
+        """Write everything, until `deadline` on the monotonic clock at the latest.
 
-        What has not ended by then is no longer written: another task goes on with it.
+        Responses that have not ended are no longer written then, but handed over.
         """
         while self._unwritten and self._monotonic() < deadline:
             self._write_out(tuple(self._recordings.values()))
@@ -194,7 +195,7 @@ class ResponseRecorder:
         for recording in left:
             if recording.stream.log.closed:
                 _logger.error(
-                    "response %s could not be written to the store before leaving", recording.lease.response_id
+                    "response %s could not be written to the store before this task left", recording.lease.response_id
                 )
                 self._give_up(recording)
             else:
@@ -204,7 +205,7 @@ class ResponseRecorder:
         )
 
     async def aclose(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         for recording in tuple(self._recordings.values()):
             self._forget(recording)
         await self._background.aclose()
@@ -214,10 +215,10 @@ class ResponseRecorder:
             try:
                 await self._responses.hand_over(lease)
             except (LeaseLost, StoreUnavailable) as error:
-                _logger.info("response %s isn't handed over in order: %s", lease.response_id, error)
+                _logger.info("response %s could not be handed over: %s", lease.response_id, error)
 
     def on_due(self, _slot: int) -> None:
-        """Write what has grown, look for readers elsewhere."""
+        """Write what has grown, and look for readers elsewhere."""
         self._clock.put_after(self, self._interval)
         now = self._monotonic()
         recordings = tuple(self._recordings.values())
@@ -244,7 +245,7 @@ class ResponseRecorder:
         return max(self._limits.store_interval_ms / 1000 * stretch, len(self._recordings) / _CHUNKS_PER_SECOND)
 
     def _hurry(self, recording: Recording) -> None:
-        # Many responses may begin or end in one turn of the loop: they share requests.
+        # Many responses may begin or end in one turn of the loop. They share requests.
         if not self._urgent:
             asyncio.get_running_loop().call_soon(self._write_urgent)
         self._urgent.append(recording)
@@ -274,7 +275,7 @@ class ResponseRecorder:
 
     async def _write(self, recordings: Sequence[Recording]) -> None:
         async with self._slots:
-            # Made only now: what has come while it waited goes along.
+            # They are made only now: what came while it waited is in them.
             chunks = [self._chunk(recording) for recording in recordings]
             left = await self._append(chunks)
         now = self._monotonic()
@@ -293,13 +294,13 @@ class ResponseRecorder:
                 self._hurry(recording)
 
     async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What the store has not taken, whatever it says."""
+        """Write chunks. Returns those that were not written, whatever the error."""
         try:
             return await self._responses.append(chunks)
         except StoreUnavailable:
             return chunks
         except Exception:
-            _logger.exception("the store failed at writing in a way that it doesn't know")
+            _logger.exception("writing to the store failed with an unknown error")
             return chunks
 
     def _chunk(self, recording: Recording) -> Chunk:
@@ -320,12 +321,12 @@ class ResponseRecorder:
             await self._responses.finish(recording.lease, ending, ended_at + limits.response_ttl_seconds)
             await self._sessions.answered(stream.channel, stream.message_id, _answer(stream, limits.history_bytes))
         except LeaseLost:
-            _logger.warning("response %s was taken over by another task while it was written", stream.response_id)
+            _logger.warning("response %s was taken over by another task before its end was written", stream.response_id)
             self._lose(recording)
             return
         except Exception as error:
             if not isinstance(error, StoreUnavailable):
-                _logger.exception("the store refused the end of a response")
+                _logger.exception("the end of a response could not be written")
             recording.writing = False
             if self._is_ours(recording):
                 self._try_later(recording, self._monotonic())
@@ -348,7 +349,7 @@ class ResponseRecorder:
         recording.due_at = now + random.uniform(0, longest)
 
     def _give_up(self, recording: Recording) -> None:
-        self._lost.value += max(1, recording.missing)  # the end alone is a loss too: readers would wait for it
+        self._lost.value += max(1, recording.missing)  # a missing end is a loss, too
         self._forget(recording)
 
     def _is_ours(self, recording: Recording) -> bool:
@@ -367,7 +368,7 @@ class ResponseRecorder:
     # -- readers ---------------------------------------------------------------------------------------
 
     async def _look(self, recording: Recording) -> None:
-        """See in the store whether somebody reads this elsewhere, and whether it is still ours."""
+        """Read whether somebody polls this response elsewhere, and whether we still own it."""
         stream = recording.stream
         try:
             head = await self._responses.head(stream.response_id, self._wall_time())
@@ -381,7 +382,8 @@ class ResponseRecorder:
         if head.polls > recording.polls:
             recording.polls = head.polls
             if stream.unread_since is not None:
-                # A poll is counted when it begins, and may wait so long: only then the grace period does begin.
+                # A poll counts when it begins, and may wait so long. The grace period begins after
+                # that.
                 stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000
 
 
@@ -402,7 +404,7 @@ def _ending(stream: ResponseStream, ended_at: float) -> Ending:
 
 
 def _answer(stream: ResponseStream, most_bytes: int) -> str | None:
-    """What the conversation should remember of it."""
+    """The text that the conversation should remember. None for none."""
     if stream.state not in REMEMBERED or stream.degraded:
         return None
     text = stream.log.text
