@@ -38,8 +38,8 @@ class ServiceStack(cdk.Stack):
             model_access = workers.model_access
         task_role = handler_task_role(
             self,
-            # With workers it is another role: until they are replaced, handlers of the old one
-            # call the model.
+            # With workers it is another role: until they are replaced, handlers of the old one call
+            # the model.
             "TaskRole" if workers is None else "TaskRoleWithWorkers",
             cluster_name=cluster.name,
             service_name=cluster.service_name,
