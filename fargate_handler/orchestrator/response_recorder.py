@@ -10,101 +10,18 @@ from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
-from stream_core.log.conversation import REMEMBERED
-from stream_core.log.response_log import LogEntry
+from fargate_handler.orchestrator.recording import Recording
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.ports.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
+from stream_core.ports.response_store import Chunk, Lease, LeaseLost, ResponseStore, StoreUnavailable
 from stream_core.ports.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
 
 _WRITES_AT_ONCE = 16
-# Writing takes time from delivering, so thousands of responses are written less often.
-_CHUNKS_PER_SECOND = 2_500
-# A DynamoDB item may have 400 KB, and a byte of text can take six there.
-_CHUNK_BYTES = 16_384
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
-
-
-class Recording:
-    """The progress of one response into the store."""
-
-    __slots__ = (
-        "began_at",
-        "due_at",
-        "failures",
-        "lease",
-        "polls",
-        "sent",
-        "sent_bytes",
-        "stored_bytes",
-        "stream",
-        "waiting_since",
-        "writing",
-        "writing_since",
-        "written",
-    )
-
-    def __init__(self, stream: ResponseStream, lease: Lease, written: int, now: float) -> None:
-        self.stream = stream
-        self.lease = lease
-        self.written = written
-        """The next index that the store does not have."""
-        self.sent = written
-        """The next index that has not been sent."""
-        self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
-        self.began_at: float | None = None
-        """When the first delta came, in seconds since the epoch. The same in every chunk."""
-        self.writing = False
-        self.due_at = now
-        """No write begins before this time. It is later after a failed one."""
-        self.waiting_since: float | None = None
-        """Since when entries wait to be sent. None if none do."""
-        self.writing_since = now
-        """Since when the entries wait that have been sent."""
-        self.failures = 0
-        self.polls = 0
-
-    @property
-    def missing(self) -> int:
-        """How many entries the store does not have."""
-        return self.stream.log.next_index - self.written
-
-    def send(self) -> Sequence[LogEntry]:
-        """The entries to send now: all that are new, up to the size of a chunk."""
-        log = self.stream.log
-        entries = log.entries[self.written :]
-        self.sent_bytes = log.text_bytes
-        if self.sent_bytes - self.stored_bytes > _CHUNK_BYTES:
-            entries = self._cut(entries)
-        self.sent = self.written + len(entries)
-        if self.waiting_since is not None:
-            self.writing_since, self.waiting_since = self.waiting_since, None
-        return entries
-
-    def _cut(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """The first entries, up to the size of a chunk, and at least one."""
-        self.sent_bytes = self.stored_bytes
-        for count, entry in enumerate(entries):
-            size = _size(entry)
-            if count and self.sent_bytes + size - self.stored_bytes > _CHUNK_BYTES:
-                return entries[:count]
-            self.sent_bytes += size
-        return entries
-
-    def take_back(self) -> None:
-        """What was sent did not arrive."""
-        self.sent = self.written
-        self.waiting_since = self.writing_since
-
-    def take_note(self) -> None:
-        """The store has what was sent."""
-        self.failures = 0
-        self.written = self.sent
-        self.stored_bytes = self.sent_bytes
 
 
 class ResponseRecorder:
@@ -242,7 +159,9 @@ class ResponseRecorder:
     @property
     def _interval(self) -> float:
         stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
-        return max(self._limits.store_interval_ms / 1000 * stretch, len(self._recordings) / _CHUNKS_PER_SECOND)
+        # Writing takes time from delivering, so thousands of responses are written less often.
+        shortest = len(self._recordings) / self._responses.chunks_per_second
+        return max(self._limits.store_interval_ms / 1000 * stretch, shortest)
 
     def _hurry(self, recording: Recording) -> None:
         # Many responses may begin or end in one turn of the loop. They share requests.
@@ -276,7 +195,7 @@ class ResponseRecorder:
     async def _write(self, recordings: Sequence[Recording]) -> None:
         async with self._slots:
             # They are made only now: what came while it waited is in them.
-            chunks = [self._chunk(recording) for recording in recordings]
+            chunks = [recording.send(self._began_at(recording)) for recording in recordings]
             left = await self._append(chunks)
         now = self._monotonic()
         not_taken = {chunk.response_id for chunk in left}
@@ -303,12 +222,9 @@ class ResponseRecorder:
             _logger.exception("writing to the store failed with an unknown error")
             return chunks
 
-    def _chunk(self, recording: Recording) -> Chunk:
-        lease, first_delta_at, began_at = recording.lease, recording.stream.first_delta_at, recording.began_at
-        if began_at is None:
-            began_at = self._wall_time() - self._ago(first_delta_at)
-            recording.began_at = began_at if first_delta_at is not None else None
-        return Chunk(lease.response_id, lease.epoch, recording.written, recording.send(), began_at)
+    def _began_at(self, recording: Recording) -> float:
+        """When its first delta came, in seconds since the epoch. Now, if none has come."""
+        return self._wall_time() - self._ago(recording.stream.first_delta_at)
 
     def _ago(self, moment: float | None) -> float:
         return self._monotonic() - moment if moment is not None else 0.0
@@ -317,9 +233,10 @@ class ResponseRecorder:
         stream, limits = recording.stream, self._limits
         ended_at = self._wall_time() - self._ago(stream.ended_at)
         try:
-            ending = _ending(stream, ended_at)
+            ending = recording.ending(ended_at)
             await self._responses.finish(recording.lease, ending, ended_at + limits.response_ttl_seconds)
-            await self._sessions.answered(stream.channel, stream.message_id, _answer(stream, limits.history_bytes))
+            answer = recording.answer(limits.history_bytes)
+            await self._sessions.answered(stream.channel, stream.message_id, answer)
         except LeaseLost:
             _logger.warning("response %s was taken over by another task before its end was written", stream.response_id)
             self._lose(recording)
@@ -385,27 +302,3 @@ class ResponseRecorder:
                 # A poll counts when it begins, and may wait so long. The grace period begins after
                 # that.
                 stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000
-
-
-def _size(entry: LogEntry) -> int:
-    return len(entry.encode()) if isinstance(entry, str) else 0
-
-
-def _ending(stream: ResponseStream, ended_at: float) -> Ending:
-    return Ending(
-        state=stream.state,
-        next_index=stream.log.next_index,
-        ended_at=ended_at,
-        finish_reason=stream.finish_reason,
-        usage=stream.usage.counted() if stream.usage else None,
-        error=stream.error,
-        degraded=stream.degraded,
-    )
-
-
-def _answer(stream: ResponseStream, most_bytes: int) -> str | None:
-    """The text that the conversation should remember. None for none."""
-    if stream.state not in REMEMBERED or stream.degraded:
-        return None
-    text = stream.log.text
-    return text if len(text.encode()) <= most_bytes else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
@@ -36,31 +37,10 @@ class ServiceStack(cdk.Stack):
         workers = _workers(self, settings, cluster, security_groups, model_access)
         if workers is not None:
             model_access = workers.model_access
-        task_role = handler_task_role(
-            self,
-            # With workers it is another role: until they are replaced, handlers of the old one call
-            # the model.
-            "TaskRole" if workers is None else "TaskRoleWithWorkers",
-            cluster_name=cluster.name,
-            service_name=cluster.service_name,
-            tables=data.tables,
-            dead_letters=data.dead_letters,
-            requests=data.requests_arn,
-            secrets=data.secrets,
-            key=data.key,
-            model_access=model_access,
-        )
-        task = handler_task(
-            self,
-            "Task",
-            settings=settings,
-            task_role=task_role,
-            tables=data.tables,
-            dead_letters=data.dead_letters,
-            requests=data.requests,
-            secrets=data.secrets,
-            model_access=model_access,
-        )
+        # With workers it is another role: until they are replaced, handlers of the old one call
+        # the model.
+        role_id = "TaskRole" if workers is None else "TaskRoleWithWorkers"
+        task = _handler_task(self, role_id, settings, cluster, data, model_access)
         self.load_balancer = LoadBalancer(
             self,
             "LoadBalancer",
@@ -83,6 +63,39 @@ class ServiceStack(cdk.Stack):
             # A task learns the names in the namespace only when it starts.
             handlers.service.node.add_dependency(workers.service)
         HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
+
+
+def _handler_task(
+    stack: ServiceStack,
+    role_id: str,
+    settings: EnvironmentSettings,
+    cluster: HandlerCluster,
+    data: DataStack,
+    model_access: ModelAccess,
+) -> ecs.FargateTaskDefinition:
+    role = handler_task_role(
+        stack,
+        role_id,
+        cluster_name=cluster.name,
+        service_name=cluster.service_name,
+        tables=data.tables,
+        dead_letters=data.dead_letters,
+        requests=data.requests_arn,
+        secrets=data.secrets,
+        key=data.key,
+        model_access=model_access,
+    )
+    return handler_task(
+        stack,
+        "Task",
+        settings=settings,
+        task_role=role,
+        tables=data.tables,
+        dead_letters=data.dead_letters,
+        requests=data.requests,
+        secrets=data.secrets,
+        model_access=model_access,
+    )
 
 
 def _workers(

@@ -1,11 +1,30 @@
-"""Batches of tokens, and cursors that move as fast as a client allows."""
+"""The port of readers, batches of tokens, and cursors that credit can limit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from stream_core.log.response_log import Cursor, ResponseLog, Restart
 from stream_core.protocol.errors import InvalidRequest
+
+
+class Reader(Protocol):
+    """A cursor with a transport behind it."""
+
+    @property
+    def holds_model(self) -> bool:
+        """Whether it pauses, and the log is the pause window ahead of it."""
+
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """Give the reader what is new: the log has grown, or ended. Must not wait or raise.
+
+        `jitter` is the difference in seconds between this delivery and its due time. None for the
+        first delivery, and for a call that no due time belongs to.
+        """
+
+    def lost(self) -> None:
+        """This copy is lost: find the response again and resume. Must not wait or raise."""
 
 
 class Batcher:

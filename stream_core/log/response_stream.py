@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.delivery.paced_cursor import Batcher
+from stream_core.delivery.paced_cursor import Batcher, Reader
 from stream_core.log.response_log import (
     LogClosed,
     LogEntry,
@@ -18,6 +18,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 
 # The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
@@ -33,24 +34,6 @@ _LONGEST_DELTA = 4_096
 
 class ResponseFull(Exception):
     """The response has reached its size limit. Its text is delivered, and it ends with `length`."""
-
-
-class Reader(Protocol):
-    """A cursor with a transport behind it."""
-
-    @property
-    def holds_model(self) -> bool:
-        """Whether it pauses, and the log is the pause window ahead of it."""
-
-    def deliver(self, now: float, jitter: float | None) -> None:
-        """Give the reader what is new: the log has grown, or ended. Must not wait or raise.
-
-        `jitter` is the difference in seconds between this delivery and its due time. None for the
-        first delivery, and for a call that no due time belongs to.
-        """
-
-    def lost(self) -> None:
-        """This copy is lost: find the response again and resume. Must not wait or raise."""
 
 
 class ResponseStream:
@@ -72,6 +55,7 @@ class ResponseStream:
         "_longest_batched",
         "_monotonic",
         "_most_bytes",
+        "_most_readers",
         "_pace",
         "_scheduled",
         "acknowledged",
@@ -145,6 +129,7 @@ class ResponseStream:
         self._batcher = Batcher(limits.batch_tokens)
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
+        self._most_readers = limits.readers_per_response
         self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
         self._monotonic = monotonic
         self._due = 0  # from this slot on, a token is delivered at once
@@ -322,6 +307,19 @@ class ResponseStream:
         self._end()
 
     # -- what readers do -----------------------------------------------------------------------------------------
+
+    def check_readers(self) -> None:
+        """Check that one more reader may be attached.
+
+        Raises:
+            RateLimited: the response has as many as allowed.
+        """
+        if len(self.readers) >= self._most_readers:
+            raise RateLimited(
+                "this response has as many readers as it may have; close one and ask again",
+                code="response_readers",
+                retry_after_ms=1000,
+            )
 
     def attach(self, reader: Reader) -> None:
         """Add a reader, and deliver at once what it has not been given."""

@@ -159,10 +159,14 @@ class ResponseStore(Protocol):
 
     Every method may raise StoreUnavailable. `chunks_per_write` is how many chunks `append`
     writes in one request. More than that take several requests, one after the other.
+    `chunks_per_second` is the most that a task should write, to have time for delivering.
     """
 
     @property
     def chunks_per_write(self) -> int: ...
+
+    @property
+    def chunks_per_second(self) -> int: ...
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """Write chunks of any responses, in any order. Returns those that were not written."""

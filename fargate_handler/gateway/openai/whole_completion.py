@@ -75,7 +75,7 @@ class WholeCompletion:
         """Wait for the end. Returns the response, which may be another copy by then."""
         context = self._context
         if not stream.log.closed:
-            with reading(stream, context.limits) as reader:
+            with reading(stream) as reader:
                 while not reader.stream.log.closed:
                     await self._wait(reader)
             stream = reader.stream

@@ -75,6 +75,7 @@ class ScriptedResponseStore:
     """`refuses` says which chunks it does not take; `says_refused` which of those that it took it says it hasn't."""
 
     chunks_per_write = 25
+    chunks_per_second = 2_500
 
     def __init__(self, behind: ResponseStore) -> None:
         self._behind = behind

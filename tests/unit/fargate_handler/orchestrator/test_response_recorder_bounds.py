@@ -218,11 +218,9 @@ async def test_the_backlog_counts_what_the_store_has_not_got(node: Node) -> None
     assert node.count(catalogue.STORE_DELTAS_LOST) == 0
 
 
-async def test_many_responses_are_written_less_often_and_their_first_delta_and_end_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(response_recorder, "_CHUNKS_PER_SECOND", 10)
+async def test_many_responses_are_written_less_often_and_their_first_delta_and_end_at_once() -> None:
     node = await started(Limits())
+    node.responses.chunks_per_second = 10
     streams = [await node.begin(f"r{number}") for number in range(20)]
     for stream in streams:
         stream.push("first")
