@@ -30,7 +30,7 @@ def costs_page(note: str) -> str:
             "# Costs",
             "",
             "About, in US dollars, in us-east-1, on demand, without free tiers and discounts. Nothing here was billed: it is",
-            "computed from the templates and from published prices ([infra/prices.py](../infra/prices.py) says from where).",
+            "computed from the templates and from published prices ([sources](../infra/prices.py)).",
             "`make deploy` prints it before it asks, with the quotas that the account needs ([aws.md](aws.md)).",
             "",
             f"| | {' | '.join(ENVIRONMENTS)} |",

@@ -1,1 +1,1 @@
-"""The container: gateway (WebSocket, SSE, HTTP), orchestrator, token sources."""
+"""The handler: gateway (WebSocket, SSE, HTTP), orchestrator, token sources."""

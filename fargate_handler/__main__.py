@@ -1,4 +1,4 @@
-"""`python -m fargate_handler`: serve until told to leave. With `--role worker` it serves a model to handlers, over gRPC."""
+"""`python -m fargate_handler`: a handler, until it is told to leave. `--role worker`: a worker."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class _Serving(Protocol):
 
 
 def main() -> int:
-    """Run; returns the exit status: 0 left in order, 2 wrong configuration."""
+    """Run. Returns the exit status: 0 after leaving in order, 2 for a wrong configuration."""
     parser = argparse.ArgumentParser(prog="python -m fargate_handler", description="Serve until told to leave.")
     parser.add_argument("--role", choices=("handler", "worker"), default="handler", help="default: %(default)s")
     serve = _serve_model if parser.parse_args().role == "worker" else _serve
     try:
         settings = load_settings()
         logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
-        # gRPC's core writes past our log, of what its callers are told as well.
+        # gRPC's core writes to standard error, also what its callers are told anyway.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         quieten_libraries()
         uvloop.run(serve(settings))
@@ -62,12 +62,12 @@ def main() -> int:
 
 
 def quieten_libraries() -> None:
-    """Keep out of the log what libraries say there and helps nobody."""
-    # At info picows announces each connection, and the AWS SDK where it found its settings.
+    """Keep useless messages of libraries out of the log."""
+    # At level info picows logs each connection, and the AWS SDK where it found its settings.
     for library in ("picows", "aiobotocore", "botocore"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is cancelled
-    # as it comes in; what fails in our code is logged by us.
+    # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is
+    # cancelled as it comes in. We log what fails in our own code.
     for library in ("aiohttp.server", "grpc._cython.cygrpc"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
@@ -90,7 +90,7 @@ async def _serve(settings: HandlerSettings) -> None:
 
 
 async def _serve_model(settings: HandlerSettings) -> None:
-    # gRPC is not loaded where it isn't used.
+    # gRPC is loaded only where it is used.
     from fargate_handler.inference.worker import Worker  # noqa: PLC0415
 
     leave = Leave()
@@ -99,7 +99,7 @@ async def _serve_model(settings: HandlerSettings) -> None:
 
 
 async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave: Leave) -> None:
-    """Start it, and let it leave in order when it is asked to; who insists doesn't wait for its answers."""
+    """Start it, and drain it when it is asked to leave. A second signal ends the drain."""
     background = Background()
     try:
         await handler.start()
@@ -118,7 +118,7 @@ async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave:
 
 
 class Leave:
-    """What asks a handler to leave: a signal, a call, or its task's deactivation. A second signal insists."""
+    """The request to leave, by a signal, a call or a deactivation. A second signal insists."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -127,22 +127,22 @@ class Leave:
         self._watching: asyncio.Task[None] | None = None
 
     def signal(self) -> None:
-        """A signal came. One that follows a deactivation isn't a second one: the drain that began goes on."""
+        """Note a signal. The first one after a deactivation doesn't insist: the drain goes on."""
         if self._signalled:
             self.insisted.set()
         self._signalled = True
         self.asked.set()
 
     def ask(self) -> None:
-        """Somebody on this machine asks."""
+        """Leave, because somebody on this machine asks."""
         self.asked.set()
 
     def when(self, reason: Coroutine[Any, Any, None]) -> None:
-        """Ask as well when `reason` returns."""
+        """Leave when `reason` returns, too."""
         self._watching = asyncio.get_running_loop().create_task(self._ask_after(reason))
 
     def stop(self) -> None:
-        """Wait for no other reason any more."""
+        """Stop waiting for the other reason."""
         if self._watching is not None:
             self._watching.cancel()
 
@@ -153,15 +153,15 @@ class Leave:
 
 @contextmanager
 def _signals(leave: Leave) -> Iterator[None]:
-    """SIGTERM and SIGINT ask the process to leave."""
+    """Leave on SIGTERM and SIGINT."""
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, leave.signal)
     try:
         yield
     finally:
-        # A signal that comes while the process ends would otherwise kill it: its exit status would be wrong.
-        # Between the two calls as well.
+        # A signal that comes while the process ends, also between these two calls, would otherwise
+        # kill it with a wrong exit status.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
@@ -170,7 +170,7 @@ def _signals(leave: Leave) -> Iterator[None]:
 
 
 def _raise_file_limit(connections: int) -> None:
-    """Each connection is a file; say so at the start rather than fail at the thousandth."""
+    """Raise the limit of open files, since each connection is one. Warn if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + 1024
     if soft < wanted:

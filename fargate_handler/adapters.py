@@ -1,4 +1,4 @@
-"""What the handler has of the outside world beside its sockets and its model."""
+"""The handler's adapters to the outside, other than its sockets and its model."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
     from stream_aws.metric_publication import MetricPublication
 
 ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
-"""Where ECS tells a container who it is; set in each of them, and nowhere else."""
+"""The variable with the address of a task's metadata. ECS sets it in each container."""
 
 ECS_AGENT = "ECS_AGENT_URI"
-"""Where the ECS agent beside a container listens; likewise."""
+"""The variable with the address of the ECS agent. ECS sets it in each container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where sessions and responses are kept for all tasks.
+    """The stores of sessions and responses.
 
-    `leases`: the responses again, on connections of their own: renewing a lease must not wait behind
-    what it covers. `large_texts`: None where a text that is too large for the ledger is refused.
-    `outlives_process`: whether somebody can go on with what this process leaves. `unreachable` and
-    `unusable` say at the start what to look at.
-    `signing_key`: of session tokens, where the store keeps one for all who share it.
+    Args:
+        leases: the responses again, with connections of their own. Renewing a lease must not wait
+            for writes of what it covers.
+        large_texts: None if texts that are too large for the ledger are refused.
+        outlives_process: whether another process can go on with what this one leaves.
+        unreachable, unusable: what to check, in the message of a failed start.
+        signing_key: the key of session tokens, if the store keeps one for all who share it.
     """
 
     sessions: SessionStore
@@ -51,7 +53,7 @@ class Stores:
 
 
 def memory_stores() -> Stores:
-    """Stores in this process' memory, which end with it."""
+    """Stores in this process' memory. They end with it."""
     responses, texts = MemoryResponseStore(), MemoryLargeTexts(time.time)
     return Stores(
         sessions=MemorySessionStore(responses, texts),
@@ -65,9 +67,9 @@ def memory_stores() -> Stores:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """What the settings ask for. None is what this node does without.
+    """The adapters that the settings need. The node does without those that are None.
 
-    `peer_address`: where other tasks reach this one, `http://host:port`, as ECS tells it.
+    `peer_address` is where other tasks reach this one, `http://host:port`, from ECS's metadata.
     """
 
     signing_keys: dict[str, bytes]

@@ -1,4 +1,4 @@
-"""The agents that the settings name."""
+"""Reads the agents that the settings name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from stream_core.policy.agents import Agent, AgentsError, agents_from_json, agen
 
 
 def read_agents(settings: HandlerSettings) -> dict[str, Agent]:
-    """Those of the file, or of the variable, or the one that there is without either.
+    """The agents of the file or of the variable. Without either, the built-in one.
 
     Raises:
-        ConfigurationError: they can't be read, or are wrong; one line that says where.
+        ConfigurationError: they can't be read, or are wrong. The message is one line that says
+            where.
     """
     try:
         if settings.agents is not None:

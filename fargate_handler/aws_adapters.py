@@ -1,4 +1,4 @@
-"""The adapters to AWS, with their clients."""
+"""The adapters to AWS, and their clients."""
 
 from __future__ import annotations
 
@@ -35,14 +35,18 @@ from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 
 _logger = logging.getLogger(__name__)
 
-# The write-behind's requests at once, and several times as many for what happens once a message.
+# Concurrent requests: those of the recorder, and several times as many for acceptance.
 _DYNAMODB_CONNECTIONS = 64
 _LEASE_CONNECTIONS = 2
 
 
 @asynccontextmanager
 async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIterator[Adapters]:
-    """See `fargate_handler.adapters.open_adapters`."""
+    """Open the adapters of a node that uses AWS. They are closed at the end.
+
+    Raises:
+        ConfigurationError: keys can't be read, or the store can't be opened.
+    """
     async with _Clients() as clients:
         signing_keys = await _secret(settings.token_keys_secret, parse_signing_keys, clients)
         tenant_keys = await _secret(settings.tenant_keys_secret, parse_tenant_keys, clients)
@@ -64,15 +68,15 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
 
 
 class _Clients(AsyncExitStack):
-    """Clients of one SDK session: it reads its descriptions of the services once."""
+    """Clients that share a session of the SDK, which reads its service descriptions once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._sdk = get_session()
 
     async def open(self, service: str, **options: Any) -> Any:
-        """A client of `service`, closed with the others."""
-        # The SDK itself looks at AWS_DEFAULT_REGION and the profile; ECS says AWS_REGION.
+        """A client of `service`. It is closed with the others."""
+        # The SDK itself reads AWS_DEFAULT_REGION and the profile. ECS sets AWS_REGION.
         region = os.environ.get("AWS_REGION")
         try:
             return await self.enter_async_context(self._sdk.create_client(service, region_name=region, **options))
@@ -87,7 +91,7 @@ async def _secret(secret_id: str | None, parse: Callable[[str], Keys], clients: 
 
 
 async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, given: Keys) -> Keys:
-    """The keys of the secret that a setting names; without one, those that are set themselves."""
+    """The keys of the secret that `setting` names. Without a secret, the given ones."""
     if secret is None:
         return given
     try:
@@ -152,5 +156,5 @@ async def _ecs_task(clients: _Clients) -> EcsTask | None:
     try:
         return await EcsTask.own(client, metadata_uri)
     except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
-        _logger.warning("the task's metadata can't be read (%s): this task leaves by SIGTERM alone", error)
+        _logger.warning("the task's metadata can't be read (%s): this task leaves only by SIGTERM", error)
         return None

@@ -1,4 +1,4 @@
-"""Work that is begun and not waited for, and that ends with whoever began it."""
+"""Background tasks that end with their owner."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
-# Work that doesn't end when it is cancelled must not keep the process.
+# A task that doesn't end when it is cancelled must not keep the process.
 _PATIENCE_SECONDS = 5.0
 
 
 class Background:
-    """The running tasks of one owner. The event loop itself wouldn't hold on to them.
+    """The running tasks of one owner. It keeps references to them, which the event loop doesn't.
 
-    Unlike `asyncio.TaskGroup`, one that fails doesn't end the others: its error is logged.
+    Unlike in `asyncio.TaskGroup`, a failed task doesn't end the others: its error is logged.
     """
 
     def __init__(self) -> None:
@@ -29,10 +29,10 @@ class Background:
         self._closed = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run `work` to its end, whether or not somebody goes on waiting for it.
+        """Run `work` to its end, whether or not anybody waits for it.
 
-        Errors that clients see, and those of the store, are the caller's. Behind `aclose`, the task
-        is cancelled before it begins.
+        Errors for clients and of the store are not logged: the caller has them. After `aclose` the
+        task is cancelled before it begins.
         """
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -42,18 +42,18 @@ class Background:
         return task
 
     async def aclose(self) -> None:
-        """Cancel what runs, and return when it has ended."""
+        """Cancel all tasks, and return when they have ended."""
         self._closed = True
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
             _, left = await asyncio.wait(self._tasks, timeout=_PATIENCE_SECONDS)
             if left:
-                _logger.error("work in the background doesn't end: %s", left)
+                _logger.error("background tasks don't end: %s", left)
                 return
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, EvenflowError | StoreUnavailable):
-            _logger.error("work in the background failed", exc_info=error)
+            _logger.error("a background task failed", exc_info=error)

@@ -1,4 +1,4 @@
-"""Turns the delivery clock: the one place where it meets the event loop's time."""
+"""Turns the delivery clock by the event loop's time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from stream_core.delivery.delivery_clock import DeliveryClock
 
 _logger = logging.getLogger(__name__)
 
-# A turn works for so long at most, then the loop gets to its sockets: accepting keeps its share of a saturated node.
+# The longest turn. Then the loop serves its sockets, so that a saturated node still accepts.
 _TURN_SECONDS = 0.004
-# Entries between two looks at the time.
+# How many entries are called between two looks at the time.
 _STEP = 256
 
 
@@ -20,7 +20,7 @@ class ClockDriver:
     """Calls the clock at each slot.
 
     Args:
-        monotonic: the clock's seconds.
+        monotonic: seconds.
         after_step: called after every few hundred entries, to send what they gave.
     """
 
@@ -42,7 +42,7 @@ class ClockDriver:
         self._handle = self._loop.call_soon(self._turn)
 
     def stop(self) -> None:
-        """Turn no more."""
+        """Stop turning."""
         if self._handle is not None:
             self._handle.cancel()
 
@@ -64,6 +64,6 @@ class ClockDriver:
         try:
             return self._clock.turn(target, _STEP)
         except Exception:
-            # One broken entry must not stop everyone's clock; it was taken out before it was called.
+            # A broken entry must not stop everyone's clock. It was removed before it was called.
             _logger.exception("something on the delivery clock failed; the others go on")
             return False

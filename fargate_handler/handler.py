@@ -46,25 +46,27 @@ _logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 1.0
 _KEYS_SECONDS = 300.0
-# The end of the drain is for what is still unwritten, and for closing; it has so long at least, however short the drain.
+# The end of the drain is for writing and closing. It has at least so long, however short the drain
+# is.
 _FLUSH_SECONDS = 5.0
 _FLUSH_SHARE = 0.5
-# While draining, how often to see whether everything has ended.
+# While draining, how often to check whether everything has ended.
 _DRAIN_STEP_SECONDS = 0.05
-# Clients of a leaving task go in the first part of its time; the rest is for those that read to the end.
+# Clients of a leaving task go in the first part of its time. The rest is for those that read to the
+# end.
 _SLOTS_SHARE = 0.75
-# Per step: telling all at once would keep the streams of ten thousand readers waiting.
+# Per step. Telling ten thousand clients at once would delay all streams.
 _TOLD_AT_ONCE = 100
-# An owner that says nothing for so long may have been lost: its lease tells.
+# When an owner is silent for so long, its lease is read: it may be lost.
 _LOOKS_PER_LEASE = 4.0
 
 
 class Handler:
-    """One handler task: one process, one event loop.
+    """One handler: one process, one event loop.
 
     Args:
         leave: asks this process to leave.
-        garbage: looks for reference cycles while the node is quiet.
+        garbage: collects garbage while the node is quiet.
         monotonic: seconds, for all that is measured here.
         wall_time: seconds since the epoch, for what other tasks read.
 
@@ -87,7 +89,7 @@ class Handler:
         self._settings = settings
         self._node_id = secrets.token_hex(8)
         self._adapters = adapters
-        # Not loop.time: uvloop's has a resolution of a millisecond.
+        # Not loop.time: in uvloop its resolution is a millisecond.
         self._monotonic = monotonic
         self._wall_time = wall_time
         self._clock = DeliveryClock(monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
@@ -99,7 +101,7 @@ class Handler:
         self._source = chosen_source(settings, self._clock)
         self._background = Background()
         self._tokens = SessionTokens(adapters.signing_keys)
-        # Where the functions open the sessions, tenants have keys, whether or not this task is told them.
+        # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
         self._peers = Peers(self._tokens, settings.lease_seconds / _LOOKS_PER_LEASE, wall_time)
@@ -127,7 +129,7 @@ class Handler:
 
     @property
     def serves(self) -> str:
-        """What it serves, for the log."""
+        """Its addresses, for the log."""
         settings = self._settings
         http, websocket = f"{settings.http_host}:{settings.http_port}", f"{settings.ws_host}:{settings.ws_port}"
         return f"http://{http} (WebSocket ws://{websocket}/ws)"
@@ -136,7 +138,7 @@ class Handler:
         """Listen on both ports.
 
         Raises:
-            ConfigurationError: a port or the store can't be had; the message names the variable.
+            ConfigurationError: a port or the store can't be used. The message names the variable.
         """
         settings = self._settings
         await self._membership.start()
@@ -152,7 +154,7 @@ class Handler:
         self._clock.put_after(self, _SWEEP_SECONDS)
 
     def reload_agents(self) -> None:
-        """Read the agents' file again. A wrong one changes nothing, and the log says what is wrong with it."""
+        """Read the agents' file again. If it is wrong, nothing changes and the log says why."""
         try:
             self._agents.replace(read_agents(self._settings))
         except ConfigurationError as error:
@@ -161,7 +163,7 @@ class Handler:
             _logger.info("the agents were read again: %s", ", ".join(self._agents.names))
 
     async def drain(self) -> None:
-        """Leave: no new work, each client is told its moment to go, and what has not ended by then goes on elsewhere."""
+        """Leave: accept nothing new, tell each client when to go, hand over what has not ended."""
         self._orchestrator.stop_accepting()
         if self._protecting is not None:
             self._protecting.cancel()
@@ -185,7 +187,7 @@ class Handler:
         self._registry.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
     async def stop(self) -> None:
-        """Close everything. What hasn't ended is left in the store; behind this, none of our tasks runs."""
+        """Close everything. What hasn't ended stays in the store. No task runs afterwards."""
         self._websockets.stop_accepting()
         await self._http.stop()
         self._driver.stop()
@@ -197,7 +199,7 @@ class Handler:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)
 
     def on_due(self, _slot: int) -> None:
-        """Once a second: forget what is old, look at slow readers, take stock of the minute."""
+        """Once a second: forget what is old, check slow readers, and end the metrics' minute."""
         self._clock.put_after(self, _SWEEP_SECONDS)
         now = self._monotonic()
         self._orchestrator.sweep(now)
@@ -212,7 +214,7 @@ class Handler:
             self._end_minute(now)
 
     def _end_minute(self, now: float) -> None:
-        # By the wall clock, so that all tasks speak of the same minute.
+        # By the wall clock, so that all tasks have the same minutes.
         ended, self._minute = self._minute, _minute_of(self._wall_time())
         self._metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).whole += len(self._registry)
         self._metrics.end_minute(now)
@@ -220,7 +222,7 @@ class Handler:
             self._adapters.publication.minute_ended(self._metrics.snapshot(), ended)
 
     def _read_all_keys(self) -> None:
-        """A rotation is seen within minutes."""
+        """Read the keys again, so that a rotation is noticed within minutes."""
         signing, tenants = self._adapters.signing_key_secret, self._adapters.tenant_key_secret
         if signing is not None:
             self._background.run(_read_keys(signing, self._tokens.replace_keys, "the signing keys stay as they are"))
@@ -228,13 +230,13 @@ class Handler:
             self._background.run(_read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are"))
 
     def _tell_their_slots(self, departures: Departures[OpenConnection], most: int | None = None) -> None:
-        """Ask the next clients to reconnect at their moment."""
+        """Tell the next clients when to reconnect."""
         now = self._monotonic()
         for slot, connection in departures.to_tell(most):
             connection.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
 
     def _close_those_whose_slot_is_over(self, departures: Departures[OpenConnection]) -> None:
-        """Those that read an answer stay for it, as long as there is time."""
+        """Close connections whose slot has passed. Those that read an answer get another slot."""
         now = self._monotonic()
         for connection in departures.over(now):
             if not (connection.reading and departures.put_back(connection, now)):
@@ -269,7 +271,7 @@ class Handler:
 
 
 async def _read_keys(secret: KeySecret[Keys], replace: Callable[[Keys], None], otherwise: str) -> None:
-    """Keys that can't be read leave the old ones in force; `otherwise` is what is said then."""
+    """Replace the keys. If they can't be read, the old ones stay and `otherwise` is logged."""
     try:
         replace(await secret.read())
     except Exception as error:
@@ -277,7 +279,7 @@ async def _read_keys(secret: KeySecret[Keys], replace: Callable[[Keys], None], o
 
 
 def _minute_of(wall_time: float) -> int:
-    """The whole minute that a time is in, in seconds since the epoch."""
+    """The beginning of a time's minute, in seconds since the epoch."""
     return int(wall_time // 60) * 60
 
 

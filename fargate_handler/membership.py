@@ -1,4 +1,4 @@
-"""This task as one of several that share a store, or the only one: its lease, its ledger, what it takes over and follows."""
+"""This task as one of several that share a store, or as the only one."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from stream_core.protocol.errors import Overloaded
 
 _logger = logging.getLogger(__name__)
 
-# A session that there is none of, to try the store with.
+# A session that doesn't exist, for a try of the store.
 _NOBODY = Channel("evenflow", "start", "nobody")
 _LEAVE_STEP_SECONDS = 0.05
 
 
 class Membership:
-    """What a task shares with the others, and the orchestrator that stands on it.
+    """What a task shares with the others, and its orchestrator.
 
     Args:
-        name: under which this task owns what it answers.
-        address: where others reach it, `http://host:port`; None when they can't.
-        peers: the others, where they can be reached.
+        name: the name under which this task owns responses.
+        address: where others reach it, `http://host:port`. None if they can't.
+        peers: the others' logs, where they can be reached.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class Membership:
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 
     async def start(self) -> None:
-        """Try the whole store, so that a wrong name is found now and not by the first message; then take the lease.
+        """Try the stores, so that a wrong name stops the start, and take the lease.
 
         Raises:
-            ConfigurationError: the store can't be used.
+            ConfigurationError: the stores can't be used.
         """
         sessions = self._stores.sessions
         try:
@@ -106,7 +106,7 @@ class Membership:
         self.succession.start()
 
     async def leave(self, flush_until: float) -> None:
-        """Let others go on with what has not ended, and write what there is, until that moment on the monotonic clock."""
+        """Hand over what has not ended, and write the rest until `flush_until` (monotonic)."""
         if self._stores.outlives_process:
             self.workload.generations.hand_over_all()
         else:
@@ -116,7 +116,7 @@ class Membership:
                     code="draining",
                 )
             )
-        # What was still being accepted.
+        # Messages may still be being accepted.
         while self.workload.busy and self._context.monotonic() < flush_until:  # noqa: ASYNC110
             await asyncio.sleep(_LEAVE_STEP_SECONDS)
         await self.recorder.drain(flush_until)
@@ -126,7 +126,7 @@ class Membership:
             _logger.warning("the lease of this task could not be released; it runs out by itself")
 
     async def aclose(self) -> None:
-        """End all work: first what begins more of it."""
+        """End all work. First what begins more of it."""
         await self.followed.aclose()
         await self.succession.aclose()
         await self.workload.generations.aclose()

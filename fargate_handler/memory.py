@@ -12,17 +12,17 @@ from pathlib import Path
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
-_YOUNG_OBJECTS = 20_000  # looked through in about two milliseconds
+_YOUNG_OBJECTS = 20_000  # a collection of so many takes about two milliseconds
 _NEVER = 1_000_000_000
 _QUIET_CONNECTIONS = 200
 _EVERY_SECONDS = 60.0
 _STATM = Path("/proc/self/statm")
 _GROWTH_BYTES = 134_217_728
-"""As much as a few thousand connections and their answers. Each such growth costs a busy node one pause at most."""
+"""As much as a few thousand connections and answers. Such growth costs at most one pause."""
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use; without Linux' `/proc` the most that it was."""
+    """Bytes of memory that this process uses. Without Linux' `/proc`, the most it has used."""
     try:
         return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
     except OSError:
@@ -30,11 +30,11 @@ def resident_bytes() -> int:
 
 
 class GarbageCollection:
-    """Young objects as they come, all objects when the node is quiet, or has grown since the last time.
+    """Collects young objects as usual, and all objects when the node is quiet or has grown.
 
     Args:
         now: seconds.
-        resident: bytes of memory in use.
+        resident: returns the bytes of memory in use.
     """
 
     def __init__(self, now: float, resident: Callable[[], int] = resident_bytes) -> None:
@@ -43,16 +43,16 @@ class GarbageCollection:
         self._resident_then = resident()
 
     def start(self) -> None:
-        """What is loaded stays: it is never looked at again. Older objects are left to `look`."""
+        """Exclude what is loaded already. Collections of older objects are left to `look`."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _NEVER, _NEVER)
         self._resident_then = self._resident()
 
     def look(self, now: float, connections: int, busy: bool) -> None:
-        """Look through all objects, where few are there to be kept waiting, at most once a minute; or where memory has grown."""
+        """Collect all objects if the node is quiet, at most once a minute, or if it has grown."""
         resident = self._resident()
-        # What was given back counts from where it fell to.
+        # After memory was given back, growth counts from the lowest level.
         self._resident_then = min(self._resident_then, resident)
         quiet = not busy and connections <= _QUIET_CONNECTIONS and now - self._collected_at >= _EVERY_SECONDS
         if not quiet and resident - self._resident_then < _GROWTH_BYTES:
@@ -65,18 +65,18 @@ class GarbageCollection:
 _logger = logging.getLogger("evenflow")
 
 _CGROUP = Path("/sys/fs/cgroup")
-# Version 2, and version 1.
+# Of version 2, and of version 1.
 _LIMIT_FILES = ("memory.max", "memory/memory.limit_in_bytes")
 
 
 def memory_bytes(cgroup: Path = _CGROUP) -> int:
-    """What the machine has, or less where the process' control group may have less."""
+    """Bytes of memory of the machine, or fewer if the process' control group has a limit."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *(int(text) for name in _LIMIT_FILES if (text := _read(cgroup / name)).isdecimal())])
 
 
 def warn_of_too_little_memory(limits: Limits, memory: int) -> None:
-    """Say at the start what would otherwise be said by the kernel, which kills the process."""
+    """Warn at the start if the limits need more memory: the kernel would kill the process."""
     bound = limits_bound(limits)
     if bound > memory:
         _logger.warning(

@@ -1,4 +1,4 @@
-"""What this process measures, by the catalogue, and its Prometheus page."""
+"""The metrics of this process, by the catalogue, and its Prometheus page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 class Ratio:
-    """Percent of `part` in `whole`. The last finished minute counts, or what there is of the first."""
+    """The percent of `part` in `whole`, of the last full minute. Before that, of what there is."""
 
     __slots__ = ("_last_minute", "_part_then", "_whole_then", "part", "whole")
 
@@ -31,18 +31,18 @@ class Ratio:
 
     @property
     def percent(self) -> float:
-        """0-100; 0 when there was nothing."""
+        """0–100. 0 when `whole` counted nothing."""
         return _percent(self.part, self.whole) if self._last_minute is None else self._last_minute
 
     def end_minute(self) -> None:
-        """Take stock of the minute that ends now."""
+        """End a minute and begin the next."""
         part, whole = self.part - self._part_then, self.whole - self._whole_then
         self._part_then, self._whole_then = self.part, self.whole
         self._last_minute = _percent(part, whole)
 
 
 class Counter:
-    """Events since start."""
+    """Counts events since the start."""
 
     __slots__ = ("value",)
 
@@ -51,7 +51,7 @@ class Counter:
 
 
 class LabelledCounter(Counter):
-    """A counter that is told apart by what its events are called."""
+    """A counter whose events have labels."""
 
     __slots__ = ("by_label",)
 
@@ -60,13 +60,13 @@ class LabelledCounter(Counter):
         self.by_label: dict[str, int] = {}
 
     def count(self, label: str) -> None:
-        """One more."""
+        """Count one event."""
         self.value += 1
         self.by_label[label] = self.by_label.get(label, 0) + 1
 
 
 class Metrics:
-    """One object per metric, found by its catalogue row; gauges are read from functions when someone looks."""
+    """One object for each metric of the catalogue. Gauges are read when somebody looks."""
 
     def __init__(self) -> None:
         self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
@@ -81,7 +81,7 @@ class Metrics:
         self.gauge(catalogue.MESSAGES_PER_SECOND, lambda: self._frames_per_second)
 
     def distribution(self, metric: Metric) -> Distribution:
-        """Where the values of `metric` are recorded."""
+        """The distribution of `metric`, to record values in."""
         return self._distributions[metric.name]
 
     def counter(self, metric: Metric) -> Counter:
@@ -89,19 +89,19 @@ class Metrics:
         return self._counters[metric.name]
 
     def labelled(self, metric: Metric) -> LabelledCounter:
-        """The counter of `metric`, which has a label."""
+        """The counter of `metric`, which has labels."""
         return self._labelled[metric.name]
 
     def ratio(self, metric: Metric) -> Ratio:
-        """The two counts behind `metric`."""
+        """The two counts of `metric`."""
         return self._ratios[metric.name]
 
     def gauge(self, metric: Metric, read: Callable[[], float]) -> None:
-        """From now on `metric` is what `read` returns."""
+        """Set the function that returns the value of `metric`."""
         self._gauges[metric.name] = read
 
     def end_minute(self, now: float) -> None:
-        """Take stock once a minute; `now` in seconds on a monotonic clock."""
+        """End a minute. `now` is in seconds on a monotonic clock."""
         for ratio in self._ratios.values():
             ratio.end_minute()
         if self._minute_began is not None and now > self._minute_began:
@@ -109,7 +109,7 @@ class Metrics:
         self._frames_then, self._minute_began = self.frames_sent.value, now
 
     def snapshot(self) -> MetricSnapshot:
-        """What was measured until now."""
+        """A copy of everything measured so far."""
         by_the_second = catalogue.MESSAGES_PER_SECOND.name
         return MetricSnapshot(
             distributions={name: distribution.copy() for name, distribution in self._distributions.items()},
@@ -126,7 +126,7 @@ class Metrics:
         return generate_latest(registry)
 
     def families(self) -> Iterable[_Family]:
-        """Each metric of the catalogue as Prometheus families."""
+        """Each metric as a Prometheus family. A ratio is its percent and its two counters."""
         for metric in catalogue.CATALOGUE:
             yield from self.families_of(metric)
 

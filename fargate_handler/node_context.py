@@ -12,10 +12,10 @@ from stream_core.policy.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """One node's limits, metrics, delivery clock, and what tells the time.
+    """A node's limits, metrics and clocks.
 
-    `monotonic` is in seconds, for all that is measured here; `wall_time` in seconds since the epoch,
-    for what other tasks read.
+    `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
+    epoch, for what other tasks read.
     """
 
     limits: Limits

@@ -1,4 +1,4 @@
-"""Other tasks, over HTTP: the same endpoints that clients call, with a token that this task signs for the session."""
+"""Other tasks over HTTP: the endpoints of clients, with a token that this task signs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import ResponseDelta
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
-# Measured on a loop that may be late, when a thousand handshakes come at once.
+# Measured with a late event loop and a thousand handshakes at once.
 _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
-_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - where it listens, which is not where it is
+_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
 
 
 class _CancelAnswer(BaseModel):
@@ -30,10 +30,10 @@ class _CancelAnswer(BaseModel):
 
 
 class Peers:
-    """See `stream_core.log.peer_log.PeerLog`.
+    """The logs of other tasks over HTTP (`PeerLog`).
 
     Args:
-        silence_seconds: an owner that sends nothing for so long is left.
+        silence_seconds: an owner that sends nothing for so long is given up.
         wall_time: seconds since the epoch.
     """
 
@@ -47,7 +47,6 @@ class Peers:
         )
 
     async def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
-        """See the port."""
         query = {"after": str(after), "epoch": str(response.epoch), "joined": "0"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence)
         async with (
@@ -57,7 +56,7 @@ class Peers:
             ) as answer,
         ):
             if answer.status != 200 or answer.headers.get(VIA_HEADER) != "owner":
-                raise PeerUnreachable(f"the owner answered {answer.status}, or is it no longer")
+                raise PeerUnreachable(f"the owner answered {answer.status}, or is no longer the owner")
             there = int(answer.headers[NEXT_INDEX_HEADER])
             decoder = SseDecoder()
             waiting: list[PeerEvent] = []
@@ -65,14 +64,13 @@ class Peers:
                 yield []
             async for data in answer.content.iter_any():
                 waiting += [_EVENT.validate_json(event) for event in decoder.feed(data)]
-                # What was there at first is one list.
+                # What was there at the beginning is one list.
                 if waiting and _last_index(waiting[-1]) + 1 >= there:
                     yield waiting
                     waiting = []
         raise PeerUnreachable("the owner ended the stream before the response")
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
-        """See the port."""
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
         async with (
             self._reached(),
@@ -108,7 +106,7 @@ def _last_index(event: PeerEvent) -> int:
 
 
 def own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
-    """Where other tasks reach this one, as far as the settings, or ECS, tell."""
+    """Where other tasks reach this one, by the settings or ECS. None if that isn't known."""
     if settings.peer_url is not None:
         return str(settings.peer_url).rstrip("/")
     if of_task is not None:

@@ -1,4 +1,4 @@
-"""The names by which clients know models, and what these are called at the model's server."""
+"""The names by which clients know models, and their names at the model's server."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 
 
 def parse_models(text: str) -> dict[str, str]:
-    """`public=upstream,other=upstream2` as public name → upstream name, in order.
+    """Read `public=upstream,other=upstream2` as upstream names by public name.
 
-    A name without `=` stands for itself; one with nothing behind it for the model that the settings name.
+    A name without `=` is both. A name with nothing after `=` stands for the model of the settings.
 
     Raises:
-        ValueError: a name is missing, there twice, or tells what is nobody's business.
+        ValueError: a name is missing, is there twice, or has an account's number in it.
     """
     models: dict[str, str] = {}
     for entry in filter(None, map(str.strip, text.split(","))):
         public, equals, upstream = map(str.strip, entry.partition("="))
         if not public or public in models:
-            raise ValueError(f"has {entry!r}, which names nothing, or a model that is there already")
+            raise ValueError(f"has {entry!r}, which has no name, or one that is there already")
         if is_telling(public):
-            raise ValueError(f"has {public!r} as a public name, which tells of an account: write name={public}")
+            raise ValueError(f"has {public!r} as a public name, which shows an account's number: write name={public}")
         models[public] = upstream if equals else public
     return models
 
 
 def own_name(model: str, model_name: str) -> str:
-    """What clients call the only model where nothing says so: its name, of an ARN the last part.
+    """The public name of the only model: its name, or the last part of its ARN.
 
     Args:
-        model: the kind of source, for one that has no name.
+        model: the kind of token source, whose name a model without a name has.
     """
     if model_name == "default":
         return model

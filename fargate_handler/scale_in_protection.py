@@ -1,4 +1,4 @@
-"""Scale-in: a busy task is protected, and a task that ECS takes away leaves."""
+"""Scale-in: protects a busy task, and notices when ECS ends one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Between two looks, spread so that the tasks of a service don't ask together: half the deregistration delay is left at least.
+# Seconds between two looks, at random, so that the tasks of a service don't ask together. At least
+# half of the deregistration delay is left.
 _DEACTIVATION_LOOK_SECONDS = (5.0, 10.0)
 
 
 async def deactivated(task: EcsTask) -> None:
-    """Return when ECS has begun to end `task`. SIGTERM comes up to two minutes after that, when the sockets are cut."""
+    """Return when ECS has begun to end `task`. SIGTERM comes up to two minutes later."""
     failing = False
     while True:
         await asyncio.sleep(random.uniform(*_DEACTIVATION_LOOK_SECONDS))
@@ -29,39 +30,40 @@ async def deactivated(task: EcsTask) -> None:
                 _logger.info("ECS has deactivated this task")
                 return
             failing = False
-        except Exception as error:  # whatever it is, SIGTERM is still to come
+        except Exception as error:  # whatever it is, SIGTERM still comes
             if not failing:
                 _logger.warning("ECS can't be asked whether this task is leaving: %s", error)
             failing = True
 
 
-# Protection holds up deployments too. It is short, so that a task that hangs doesn't do so for long, and renewed with time
-# left for another try.
+# Protection delays deployments, too. So it is short, in case the task hangs, and renewed with time
+# left for a second try.
 _MINUTES = 2
 _RENEW_SECONDS = (45.0, 75.0)
 _RETRY_SECONDS = (10.0, 20.0)
 _SURPLUS_SECONDS = (30.0, 60.0)
 _LOOK_SECONDS = 1.0
-# An idle moment between two answers is no reason to call ECS twice.
+# A short idle moment between two answers changes nothing.
 _LINGER_SECONDS = 5.0
 
 
 class Protection(Protocol):
-    """See `stream_aws.ecs_task.TaskProtection`."""
+    """The port to a task's protection from scale-in."""
 
     async def protect(self, minutes: int) -> None:
-        """Take or renew it."""
+        """Take or renew the protection for so many minutes."""
 
     async def release(self) -> None:
-        """Give it up."""
+        """Give the protection up."""
 
 
 class ScaleInProtection:
-    """Protects the task while it is busy, but never against what ECS has to do.
+    """Protects the task while it is busy, unless ECS must end tasks such as this one.
 
-    On a service that is never idle every task would be protected for ever, and neither a deployment nor a scale-in would
-    end. So protection only says who goes first: where ECS wants to end tasks such as this one, and so has found none that
-    is idle, this one gives it up, and its answers are handed over like any leaving task's.
+    In a service that is never idle every task would be protected for ever, and no deployment or
+    scale-in would end. So protection only decides who goes first. When ECS wants to end tasks such
+    as this one, it has found no idle one. Then this task gives its protection up, and hands its
+    answers over.
 
     Args:
         surplus: asks ECS whether it wants to end tasks such as this one.
@@ -83,7 +85,7 @@ class ScaleInProtection:
         self._failing: set[str] = set()
 
     async def keep(self) -> None:
-        """Look each second, until cancelled; then the protection is given up."""
+        """Look each second until cancelled. Then give the protection up."""
         time = asyncio.get_running_loop().time
         try:
             while True:
@@ -94,7 +96,7 @@ class ScaleInProtection:
                 await self._release(time())
 
     async def look(self, now: float) -> None:
-        """Take, renew or give up the protection, as the task is now. It never raises."""
+        """Take, renew or give up the protection, by the task's state. Never raises."""
         if self._busy():
             self._busy_until = now + _LINGER_SECONDS
         wanted, held = now < self._busy_until, now < self._held_until
@@ -118,7 +120,7 @@ class ScaleInProtection:
         self._surplus = surplus
 
     async def _protect(self, now: float) -> None:
-        # Also when the answer is lost: it may be so.
+        # Even if the answer is lost, the task may be protected.
         self._held_until = now + 60 * _MINUTES
         self._renew_at = self._retry_at = now + random.uniform(*_RETRY_SECONDS)
         with self._tolerated("this task is not protected from scale-in"):
@@ -133,7 +135,7 @@ class ScaleInProtection:
 
     @contextmanager
     def _tolerated(self, failure: str) -> Iterator[None]:
-        """Whatever goes wrong: answers are streaming meanwhile. It is said once, until it goes well again."""
+        """Log errors instead of raising them, each kind once until it succeeds again."""
         try:
             yield
             self._failing.discard(failure)

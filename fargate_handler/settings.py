@@ -1,4 +1,4 @@
-"""The handler's configuration: environment variables `EVENFLOW_…`, checked once, before anything starts."""
+"""The handler's settings: environment variables `EVENFLOW_…`, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SHORTEST_SECRET = 32
 
 
 class ConfigurationError(Exception):
-    """The configuration is wrong. The message is one line that names the variable and what it accepts."""
+    """The configuration is wrong. The message is one line: the variable, and what it accepts."""
 
 
 class HandlerSettings(Limits, BaseSettings):
-    """Everything that can be set. Each field is the variable `EVENFLOW_<FIELD IN CAPITALS>`."""
+    """All settings. Each field is the variable `EVENFLOW_<FIELD IN CAPITALS>`."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
 
@@ -50,21 +50,21 @@ class HandlerSettings(Limits, BaseSettings):
     ws_host: str = Field("127.0.0.1", description="address on which the WebSocket is served")
     ws_port: int = Field(8081, ge=1, le=65535, description="port of the WebSocket")
     public_http_url: AnyHttpUrl | None = Field(
-        None, description="what clients call, when it isn't the address they used"
+        None, description="the base of clients' HTTP calls, if it isn't the address that they used"
     )
     public_ws_url: AnyUrl | None = Field(
-        None, description="the WebSocket's public address, when it isn't ws_port of the host"
+        None, description="the WebSocket's public address, if it isn't ws_port of the host"
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="origins whose pages may call besides the server's own: `https://app.example.com,http://localhost:3000`, or "
-        "`*` for all",
+        description="other origins whose pages may call, or `*` for all: "
+        "`https://app.example.com,http://localhost:3000`",
     )
     model: Literal["demo", "openai", "bedrock", "sagemaker", "grpc"] = Field(
         "demo", description="where tokens come from"
     )
     model_url: AnyHttpUrl | None = Field(
-        None, description="base of an OpenAI-compatible server, up to /v1 (model=openai)"
+        None, description="base URL of an OpenAI-compatible server, up to /v1 (model=openai)"
     )
     model_name: str = Field(
         "default",
@@ -75,36 +75,37 @@ class HandlerSettings(Limits, BaseSettings):
     )
     model_continues: bool = Field(
         False,
-        description="whether the server goes on from an assistant's turn that stands last, so that an answer whose task was "
-        "lost is continued and not begun again (model=openai; vLLM does)",
+        description="whether the server continues an assistant's turn that comes last, so that a lost task's answer "
+        "is continued instead of begun again (model=openai; vLLM does)",
     )
     workers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="where the workers are, `host:port,host:port`; a name may stand for several of them (model=grpc)",
+        description=("addresses of the workers, `host:port,host:port`; a name may stand for several (model=grpc)"),
     )
     worker_host: str = Field("127.0.0.1", description="address on which a worker serves gRPC (--role worker)")
     worker_port: int = Field(50051, ge=1, le=65535, description="port of a worker (--role worker)")
-    model_api_key: SecretStr | None = Field(None, description="bearer token for it (secret)")
+    model_api_key: SecretStr | None = Field(None, description="bearer token for the model's server (secret)")
     models: str = Field(
         "",
-        description="the names by which clients of /v1 may ask for models, and those at the model's server: "
-        "`public=upstream,other=upstream2`; a name alone stands for itself, `public=` for EVENFLOW_MODEL_NAME",
+        description="names by which clients of /v1 ask for models, and their names at the model's server: "
+        "`public=upstream,other=upstream2`; a name alone is both, `public=` stands for "
+        "EVENFLOW_MODEL_NAME",
     )
     agents: Path | None = Field(
         None,
-        description="file of the agents that sessions may choose, TOML with a table for each; read again on SIGHUP",
+        description=("TOML file of the agents that sessions may choose, a table for each; SIGHUP reads it again"),
     )
-    agents_json: str = Field(
-        "", description='the agents as JSON, `{"name": {"instructions": "…"}}`, in the place of a file'
-    )
+    agents_json: str = Field("", description='the agents as JSON instead of a file, `{"name": {"instructions": "…"}}`')
     fallback_text: str = Field(
         "",
-        description="the answer, marked degraded, when every attempt failed and nothing was delivered; empty for the error",
+        description=("the answer, marked degraded, if all attempts failed and nothing was delivered; empty: the error"),
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
     peer_url: AnyHttpUrl | None = Field(
         None,
-        description="where other tasks reach this one's HTTP port; default: the task's address as ECS tells it, or http_host",
+        description=(
+            "where other tasks reach this one's HTTP port; default: the address in ECS's metadata, or http_host"
+        ),
     )
     dead_letters_queue: AnyHttpUrl | None = Field(
         None, description="URL of the SQS queue for messages that no task could answer; without one they are logged"
@@ -116,7 +117,7 @@ class HandlerSettings(Limits, BaseSettings):
     )
     store_path: Path = Field(
         Path(".evenflow/evenflow.db"),
-        description="the file, made at the first start with its folder; on a local disk (store=sqlite)",
+        description=("the file, on a local disk; it is made at the first start with its folder (store=sqlite)"),
     )
     sessions_table: str | None = Field(None, description="table of sessions (store=dynamodb)")
     ledger_table: str | None = Field(None, description="table of accepted messages (store=dynamodb)")
@@ -124,29 +125,30 @@ class HandlerSettings(Limits, BaseSettings):
     requests_bucket: str | None = Field(
         None,
         min_length=3,
-        description="S3 bucket for requests of /v1 that are too large for an item of the ledger (store=dynamodb); without one "
+        description="S3 bucket for requests of /v1 that are too large for the ledger (store=dynamodb); without one "
         "they are refused with 413",
     )
     metrics: Literal["prometheus", "cloudwatch"] = Field(
-        "prometheus", description="where metrics go: /metrics only, or CloudWatch once a minute as well"
+        "prometheus", description="where metrics go: only to /metrics, or also to CloudWatch once a minute"
     )
     metrics_environment: str = Field(
-        "local", min_length=1, max_length=64, description="the dimension Environment of what CloudWatch is given"
+        "local", min_length=1, max_length=64, description="CloudWatch's dimension Environment"
     )
     cookie_secure: bool = Field(
-        False, description="whether the cookies are for HTTPS only; true wherever clients come by HTTPS"
+        False, description="whether cookies are for HTTPS only; true wherever clients use HTTPS"
     )
     token_keys_secret: str | None = Field(
         None,
-        description="name or ARN of the secret of Secrets Manager with the signing keys, in the place of token_keys",
+        description=("name or ARN of the secret with the signing keys in Secrets Manager, instead of token_keys"),
     )
     token_keys: Annotated[SecretStr, NoDecode] = Field(
         default_factory=lambda: SecretStr(f"local:{secrets.token_urlsafe(32)}"),
-        description="keys that sign session tokens, `kid:secret,kid:secret`, the first signs, secrets of 32 characters or more "
-        "(secret; default: with store=sqlite the key that is kept in the file, else made anew at each start)",
+        description="keys that sign session tokens, `kid:secret,kid:secret`; the first signs; secrets of 32 characters or more "
+        "(secret; default: with store=sqlite the key in the file, otherwise a new one at each "
+        "start)",
     )
     tenant_keys_secret: str | None = Field(
-        None, description="name or ARN of the secret with the tenants' keys, in the place of tenant_keys"
+        None, description="name or ARN of the secret with the tenants' keys, instead of tenant_keys"
     )
     tenant_keys: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]] = Field(
         {}, description='tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more (secret)'
@@ -209,13 +211,13 @@ class HandlerSettings(Limits, BaseSettings):
     @model_validator(mode="after")
     def _agents_have_one_list(self) -> Self:
         if self.agents is not None and self.agents_json:
-            raise ValueError("agents_json takes the place of the file that is named beside it: set one of them")
+            raise ValueError("agents_json is set beside agents, and only one of them can be")
         return self
 
     @model_validator(mode="after")
     def _tenants_have_one_list(self) -> Self:
         if self.tenant_keys and self.tenant_keys_secret is not None:
-            raise ValueError("tenant_keys_secret takes the place of the keys that are set beside it: set one of them")
+            raise ValueError("tenant_keys_secret is set beside tenant_keys, and only one of them can be")
         return self
 
     @model_validator(mode="after")
@@ -249,35 +251,35 @@ class HandlerSettings(Limits, BaseSettings):
 
     @property
     def uses_aws(self) -> bool:
-        """Whether anything but the model is AWS'."""
+        """Whether anything other than the model is AWS's."""
         secrets_manager = self.token_keys_secret is not None or self.tenant_keys_secret is not None
         return self.store == "dynamodb" or self.metrics == "cloudwatch" or secrets_manager
 
     @property
     def served_models(self) -> dict[str, str]:
-        """Each name of a model for OpenAI's clients → its name at the model's server, empty for `model_name`."""
+        """The models' names at their server by public name. Empty stands for `model_name`."""
         return parse_models(self.models) or {own_name(self.model, self.model_name): ""}
 
     def signing_keys_beside(self, stored: str | None) -> dict[str, bytes]:
-        """The signing keys: those that are set, else the one that the store keeps, so that sessions outlive this process."""
+        """The signing keys that are set, otherwise the store's, which outlives this process."""
         if stored is None or "token_keys" in self.model_fields_set:
             return self.signing_keys
         return {"store": stored.encode()}
 
     @property
     def signing_keys(self) -> dict[str, bytes]:
-        """Key id → secret, the signing one first."""
+        """The secrets by key id, the signing one first."""
         entries = (entry.partition(":") for entry in self.token_keys.get_secret_value().split(","))
         return {kid: secret.encode() for kid, _, secret in entries}
 
     @property
     def keys_of_tenants(self) -> dict[str, str]:
-        """Tenant → key."""
+        """The keys by tenant."""
         return {tenant: key.get_secret_value() for tenant, key in self.tenant_keys.items()}
 
 
 def load_settings() -> HandlerSettings:
-    """Read the environment.
+    """Read the settings from the environment.
 
     Raises:
         ConfigurationError: a variable is wrong, or unknown.
@@ -287,7 +289,7 @@ def load_settings() -> HandlerSettings:
         return HandlerSettings()
     except ValidationError as error:
         raise ConfigurationError(_explain(error.errors(include_url=False)[0])) from None
-    except ValueError as error:  # a value that should be JSON and isn't
+    except ValueError as error:  # a value should be JSON and isn't
         raise ConfigurationError(f"{_PREFIX}TENANT_KEYS must be JSON: {error.__cause__ or error}") from None
 
 
@@ -303,7 +305,7 @@ def _refuse_unknown() -> None:
 def _explain(error: ErrorDetails) -> str:
     said = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
-        # A rule between several settings names them itself, in lower case.
+        # A rule about several settings names them by their fields.
         for name in sorted(HandlerSettings.model_fields, key=len, reverse=True):
             said = said.replace(name, f"{_PREFIX}{name.upper()}") if f"{_PREFIX}{name.upper()}" not in said else said
         return said
@@ -315,7 +317,7 @@ def _explain(error: ErrorDetails) -> str:
 
 
 def _accepted(field: FieldInfo) -> str | None:
-    """What a number must be, in words; None for other fields."""
+    """What a number may be, in words. None for other fields."""
     if field.annotation is int:
         kind = "a whole number"
     elif field.annotation is float:

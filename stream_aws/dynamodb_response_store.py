@@ -44,7 +44,7 @@ class DynamoDBResponseStore:
     chunks_per_write = 25
     """The most that BatchWriteItem takes."""
     chunks_per_second = 2_500
-    """100 requests."""
+    """In 100 requests."""
 
     def __init__(self, client: Client, table: str, on_retry: Callable[[], None]) -> None:
         self._client = client

@@ -1,1 +1,1 @@
-"""Where clients come in: the WebSocket listener and the HTTP endpoints."""
+"""The gateway: the WebSocket listener and the HTTP endpoints."""

@@ -1,4 +1,4 @@
-"""Whether a client may come in, the same on every transport."""
+"""Admission: whether a client may connect. It is the same for every transport."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stream_core.protocol.errors import Overloaded
 def admit_client(
     context: GatewayContext, claims: SessionClaims, dialect: Dialect, *, replaces: bool, asked_at: float
 ) -> ClientConnection:
-    """Let a client in whose transport is about to be ready.
+    """Admit a client whose transport is about to be ready. Returns its connection.
 
     Args:
-        claims: what its token says, which was verified.
+        claims: the content of its token, which was verified.
         dialect: how the client's frames are written.
-        replaces: whether the session's other connections are closed for it.
-        asked_at: when it asked, on the monotonic clock.
+        replaces: whether to close the session's other connections.
+        asked_at: when the client asked, in seconds on the monotonic clock.
 
     Raises:
         Overloaded: the node is leaving or full, or too many clients come back at once.
-        RateLimited: the session has as many connections as it may.
+        RateLimited: the session has as many connections as allowed.
     """
     now = context.wall_time()
     try:

@@ -1,4 +1,4 @@
-"""What a client may ask for: each kind of its messages, done with the orchestrator and its readers."""
+"""What each message of a client does, with the orchestrator and the client's readers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _logger = logging.getLogger(__name__)
 
 
 class CommandingClient(ReadingClient, Protocol):
-    """A client's connection as its commands see it."""
+    """A client's connection, as commands see it."""
 
     readers: ClientReaders
 
 
 def act(client: CommandingClient, message: ClientMessage) -> None:
-    """Do what the client asks for, or begin to: what may have to ask the store or another task is
-    done in the background. What fails is refused with a frame that names it.
+    """Do what the client asks for. What may need the store or another task is done later.
+
+    A failure is answered with a frame that names the message or the response.
     """
     now = client.context.monotonic()
     try:
@@ -63,7 +64,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
 
 
 def find_again(client: CommandingClient, reader: ClientReader) -> None:
-    """The reader's copy of its response goes on no more: resume where it goes on now."""
+    """Resume at another copy of the response: the reader's own has ended."""
     if client.readers.get(reader.stream.response_id) is not reader:
         return
     message = ResponseResume(
@@ -80,8 +81,8 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         await _find_and_resume(client, message, client.context.monotonic(), keeps_pace=True)
     except Exception as error:
         if not isinstance(error, EvenflowError):
-            _logger.exception("response %s could not be resumed where it goes on", message.response_id)
-        client.close(CloseCode.GOING_AWAY, "a response has changed hands; connect again and resume it")
+            _logger.exception("response %s could not be resumed at another copy", message.response_id)
+        client.close(CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it")
 
 
 # -- in the background ----------------------------------------------------------------------------
@@ -92,13 +93,13 @@ def _in_background(client: CommandingClient, work: Coroutine[Any, Any, None], me
 
 
 async def _answered(client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
-    """Refuse `message` when the work fails."""
+    """Do the work. If it fails, refuse `message`."""
     try:
         await work
     except EvenflowError as error:
         _refuse(client, error, message)
     except Exception:
-        _logger.exception("a frame could not be acted upon")
+        _logger.exception("a frame could not be handled")
         _refuse(client, internal_error(), message)
 
 
@@ -106,7 +107,7 @@ def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessa
     client.tell(refusal_frame(error, *ids_of(message)))
 
 
-# -- asking and reading ---------------------------------------------------------------------------
+# -- messages and responses -----------------------------------------------------------------------
 
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
@@ -114,7 +115,7 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     event = IngestEvent.of_chat(client.session.claims, message)
     stream, duplicate = await context.orchestrator.submit(event)
     if client.session.over:
-        return  # the client left while its message was accepted: the answer waits for it
+        return  # the client left while its message was accepted: the response waits for it
     reader = readers.get(stream.response_id)
     if reader is not None:
         client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
@@ -157,16 +158,16 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
     await orchestrator.cancel(await orchestrator.find(message.response_id, client.channel))
     reader = client.readers.get(message.response_id)
     if reader is not None:
-        # Who pauses, or grants no more, and then cancels wants to hear the end.
+        # A client that pauses or grants no credit, and then cancels, still wants the end.
         reader.let_go(client.context.monotonic())
 
 
-# -- about what is read ---------------------------------------------------------------------------
+# -- readers --------------------------------------------------------------------------------------
 
 
 def _add_credit(client: CommandingClient, message: ResponseCredit, now: float) -> None:
     if message.response_id not in client.readers and _stream(client, message.response_id).log.closed:
-        return  # it crossed the end on its way
+        return  # the credit came after the end
     _reader(client, message.response_id).add_credit(message.n, now)
 
 
@@ -177,12 +178,12 @@ def _acknowledge(client: CommandingClient, message: ResponseAck) -> None:
 
 
 def _acknowledged(stream: ResponseStream, index: int) -> int:
-    """The client has everything up to `index`; returns how many deltas that adds."""
+    """Note that the client has everything up to `index`. Returns how many deltas that adds."""
     last_index = stream.log.next_index - 1
     if index <= last_index:
         return stream.acknowledge(index)
     if stream.epoch > 1 or stream.via != "owner":
-        return 0  # what it had from an earlier owner is not all on record
+        return 0  # not all that it had from an earlier owner is on record
     raise InvalidRequest(
         f"`index` is {index}, but the response's last index is {last_index}", code="invalid_field", param="index"
     )

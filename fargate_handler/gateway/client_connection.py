@@ -1,4 +1,4 @@
-"""One client's connection: its session, its commands and its readers, over any transport."""
+"""One client's connection over any transport: its session, commands and readers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from stream_core.protocol.session_init import iso_time
 
 
 class ClientConnection:
-    """Feeds the session with what comes, and does what it says.
+    """Gives events to the session, and does what the session returns.
 
-    Its transport calls `connected`, `receive`, `block`, `unblock` and `disconnected`.
+    The transport calls `connected`, `receive`, `block`, `unblock` and `disconnected`.
 
     Args:
-        asked_at: when the client asked to come in, on the monotonic clock.
+        asked_at: when the client asked to connect, in seconds on the monotonic clock.
     """
 
     __slots__ = ("_asked_at", "context", "readers", "session", "transport")
@@ -48,10 +48,10 @@ class ClientConnection:
         self.readers = ClientReaders()
         self._asked_at = asked_at
 
-    # -- what its transport calls ---------------------------------------------------------------
+    # -- called by the transport ----------------------------------------------------------------
 
     def connected(self, transport: ClientTransport) -> None:
-        """The transport is ready: register, greet, and begin the heartbeat."""
+        """The transport is ready: register the connection, greet, and begin the heartbeat."""
         context = self.context
         self.transport = transport
         context.registry.add(self)
@@ -61,31 +61,31 @@ class ClientConnection:
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
 
     def receive(self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False) -> None:
-        """A frame of the client came; `opcode` is one of `stream_core.protocol.client_session.Opcode`."""
+        """The client sent a frame. `opcode` is a `stream_core.protocol.client_session.Opcode`."""
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
 
     def block(self) -> None:
-        """The transport takes no more: what is still written to it, it has to keep."""
+        """The transport takes no more. It must keep what is still sent."""
         self.session.block()
         self.readers.block()
 
     def unblock(self) -> None:
-        """There is room again: what was missed goes out, joined."""
+        """The transport takes frames again: send what was missed, joined."""
         self.session.unblock()
         self.readers.catch_up(self.context.monotonic())
 
     def disconnected(self) -> None:
-        """The transport is gone. That is no cancel: responses go on for their grace period."""
+        """The transport is gone. Responses are not cancelled: they go on for their grace period."""
         self._do(self.session.disconnected())
-        # The two refer to each other, and would wait for the garbage collector.
+        # Without this cycle of references they need no garbage collector.
         self.transport = NO_TRANSPORT
 
-    # -- what the node calls --------------------------------------------------------------------
+    # -- called by the node ---------------------------------------------------------------------
 
     @property
     def channel(self) -> Channel:
-        """Whose connection it is."""
+        """The session's channel."""
         return self.session.claims.channel
 
     @property
@@ -94,36 +94,36 @@ class ClientConnection:
         return bool(self.readers)
 
     def on_due(self, _slot: int) -> None:
-        """A timer of its session is up."""
+        """A timer of the session has ended."""
         self._do(self.session.timer(self.context.monotonic()))
 
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and let those go that lag too far."""
+        """Tell readers that lag, and close the connection if one lags too far."""
         self.readers.look(self, now)
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to come elsewhere."""
+        """The node is leaving: take no more messages, and tell the client when to reconnect."""
         self._do(self.session.drain(reason, after_ms))
 
     def close(self, code: int, reason: str) -> None:
-        """Send a close frame and let the client answer it; closing twice is the same."""
+        """Send a close frame, and let the client answer it. A second call changes nothing."""
         self._do(self.session.close(code, reason, self.context.monotonic()))
 
-    # -- what its readers and commands call -----------------------------------------------------
+    # -- called by its readers and commands -----------------------------------------------------
 
     def tell(self, message: ServerMessage) -> None:
-        """Send a frame that is no delta; a connection that is over ignores it."""
+        """Send any frame but a delta. Ignored once the connection is closing."""
         self._do(self.session.tell(message))
 
     def leave(self, reader: ClientReader) -> None:
-        """The reader has given everything."""
+        """Remove a reader that has given everything."""
         self.readers.leave(reader)
 
     def find_again(self, reader: ClientReader) -> None:
-        """The reader's copy of its response goes on no more: resume where it goes on now."""
+        """Resume at another copy of the response: the reader's own has ended."""
         client_commands.find_again(self, reader)
 
-    # -- what its session says ------------------------------------------------------------------
+    # -- outputs of its session -----------------------------------------------------------------
 
     def _do(self, outputs: Iterable[Output]) -> None:
         context, transport = self.context, self.transport
@@ -156,13 +156,13 @@ class ClientConnection:
         if output.event is SessionEvent.LOSE:
             dead = self.context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE)
             dead.part += 1
-            dead.whole += 1  # at the end of the minute only those that still live are counted
+            dead.whole += 1  # those that are still open are counted at the end of the minute
         self.context.registry.remove(self)
         self.readers.leave_all()
 
 
 def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady:
-    """`session.ready`: the limits, and what this task holds of the session."""
+    """`session.ready`: the limits, and the session's responses in this task's memory."""
     orchestrator, limits, claims = context.orchestrator, context.limits, session.claims
     return SessionReady(
         type="session.ready",

@@ -1,4 +1,4 @@
-"""One client's cursor over one response. `deliver` is the hot path."""
+"""A client's cursor over a response. `deliver` is the hot path."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from stream_core.protocol.messages import LagNotice, ServerMessage
 
 
 class ReadingClient(OpenConnection, Protocol):
-    """A client's connection as its readers see it."""
+    """A client's connection, as its readers see it."""
 
     context: ClientContext
     session: ClientSession
     transport: ClientTransport
 
     def tell(self, message: ServerMessage) -> None:
-        """Send a frame that is no delta."""
+        """Send any frame but a delta."""
 
     def leave(self, reader: ClientReader) -> None:
-        """The reader has given everything."""
+        """Remove a reader that has given everything."""
 
     def find_again(self, reader: ClientReader) -> None:
-        """The reader's copy of its response goes on no more: resume where it goes on now."""
+        """Resume at another copy of the response: the reader's own has ended."""
 
 
 class ClientReader(PacedCursor):
-    """Delivers a response to a client: in its interval when the transport takes it, joined later
-    when not, and nothing while the client pauses or has used up the credit that it granted.
+    """Delivers a response to a client.
+
+    Deltas go out with their interval if the transport takes them, otherwise later and joined.
+    Nothing goes out while the client pauses, or has used up its credit.
 
     Args:
         next_index: the first index to deliver.
-        number: what stands for the ids in the compact subprotocol.
-        pace: what the client asked for.
+        number: replaces the ids in the compact subprotocol.
+        pace: the client's pause and credit.
 
     Raises:
         InvalidRequest: more credit than may be granted.
@@ -84,15 +86,16 @@ class ClientReader(PacedCursor):
         self._encoder = encoder
         self.number = number
         self._flow = ReaderFlow(limits)
-        # The short form of: current, the transport takes more, and no credit is counted.
+        # Whether `deliver` may take its short way: nothing is missing, nothing blocked, and there
+        # is no credit.
         self._flows = not client.session.blocked and pace.credit is None
         self._asked_to_pause = False
         self._lost = False
         self._measures = context.measures
         self._outbox = context.outbox
-        # How many deltas were counted as due. What came before it is history, and due in no interval.
+        # How many deltas were counted as due. Those before the reader came were due in no interval.
         self._counted = stream.log.next_index
-        self._steady = False  # whether the last delivery was in time, so that the gap to the next one means something
+        self._steady = False  # whether the last delivery was in time: only then the next gap is measured
 
     @property
     def holds_model(self) -> bool:
@@ -101,11 +104,11 @@ class ClientReader(PacedCursor):
 
     @property
     def current(self) -> bool:
-        """Whether nothing needs looking at."""
+        """Whether it needs no attention: it keeps up and doesn't pause."""
         return self._flow.state is FlowState.CURRENT
 
     def deliver(self, now: float, jitter: float | None) -> None:
-        """The log has grown, or ended. A hundred thousand times a second: what is written out saves calls."""
+        """Deliver what is new. Called up to 100,000 times a second, so it avoids calls."""
         if not self._flows:
             self._deliver_late(now)
             return
@@ -138,53 +141,53 @@ class ClientReader(PacedCursor):
 
     @property
     def pace(self) -> Pace:
-        """What its client asked for."""
+        """The client's pause and credit."""
         return Pace(self._asked_to_pause, self.credit)
 
     @property
     def epoch(self) -> int:
-        """The newest owner of the response that this reader was told of."""
+        """The newest epoch that this reader was told of."""
         return self._log.epoch_at(self.next_index - 1)
 
     def lost(self) -> None:
-        """This copy of the response goes on no more."""
+        """This copy of the response has ended: find another one."""
         self._flows = False
         self._lost = True
         self._client.find_again(self)
 
     def pause(self, now: float) -> None:
-        """Hold the delivery to this reader."""
+        """Pause the delivery to this reader."""
         self._asked_to_pause = True
         self._hold(now)
 
     def resume(self, now: float) -> None:
-        """Let the delivery go on, as far as the credit reaches."""
+        """End the pause. The delivery goes on as far as the credit reaches."""
         self._asked_to_pause = False
         self._go_on(now)
 
     def add_credit(self, credit: int, now: float) -> None:
-        """Let so many entries more be delivered.
+        """Let `credit` more entries be delivered.
 
         Raises:
-            InvalidRequest: that would be more ahead than may be; nothing was changed.
+            InvalidRequest: that is more than may be granted ahead. Nothing was changed.
         """
         self.grant(credit)
         self._flows = False
         self._go_on(now)
 
     def let_go(self, now: float) -> None:
-        """Deliver everything from now on: neither a pause nor credit holds it."""
+        """Deliver everything from now on, without pause and credit."""
         self.lift()
         self.resume(now)
 
     def leave(self) -> None:
-        """The client is done with this response."""
+        """Stop reading this response."""
         self._end_pause()
         self._measures.delivered.value += self.next_index - self.began_at
         self.stream.detach(self)
 
     def look(self, now: float) -> FlowEvent | None:
-        """Tell the reader that it lags, or say EXCEED when it must go; once a second."""
+        """Tell the client if it lags. Returns EXCEED when it must go. Called once a second."""
         flow, log = self._flow, self.stream.log
         if flow.end_long_pause(now):
             self._stop_holding()
@@ -204,7 +207,7 @@ class ClientReader(PacedCursor):
         return event
 
     def _give_all(self) -> None:
-        """Give as much as the transport takes, at least one frame."""
+        """Send as much as the transport takes, and at least one frame."""
         self._outbox.flush()
         while (taken := self.take()) is not None:
             if isinstance(taken, str):
@@ -217,7 +220,7 @@ class ClientReader(PacedCursor):
                 return
 
     def _deliver_late(self, now: float) -> None:
-        """What came doesn't go out in its interval: wait for the transport, or catch up if it is ready."""
+        """Deliver what did not go out with its interval, if the transport takes it now."""
         self._steady = False
         if self._lost or not self._flow.may_send:
             self._finish_without_credit()
@@ -247,7 +250,8 @@ class ClientReader(PacedCursor):
         self._client.context.registry.slow.add(self._client)
 
     def _hold(self, now: float) -> None:
-        # What is ahead of a reader that grants credit counts from where it stands: it may stop again with each grant.
+        # With credit, what is ahead counts from the reader's place: it may stop again with each
+        # grant.
         unread = 0 if self.credit is None else self.unread_bytes
         if self._flow.pause(now, self.stream.log.text_bytes - unread):
             self._flows = False
@@ -262,7 +266,7 @@ class ClientReader(PacedCursor):
             self.deliver(now, None)
 
     def _finish_without_credit(self) -> None:
-        """The end needs no credit; but who asked for a pause gets nothing."""
+        """Deliver the end, which needs no credit. A client that asked for a pause gets nothing."""
         if self._flow.state is FlowState.PAUSED and self.at_end and not (self._lost or self._asked_to_pause):
             self._finish()
 

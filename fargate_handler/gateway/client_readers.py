@@ -1,4 +1,4 @@
-"""What one client reads: a reader for each response that is delivered to it."""
+"""The readers of one client: one for each response that is delivered to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stream_core.protocol.messages import ResponseStart
 
 
 class ClientReaders(dict[str, ClientReader]):
-    """The readers of one client, by the id of the response that they deliver.
+    """The readers of one client, by the ids of their responses.
 
-    It doesn't know its client: what refers to itself would wait for the garbage collector.
+    They have no reference to their client: a cycle would wait for the garbage collector.
     """
 
     __slots__ = ("_numbered",)
@@ -26,10 +26,10 @@ class ClientReaders(dict[str, ClientReader]):
     def read(
         self, client: ReadingClient, stream: ResponseStream, point: ResumePoint, pace: Pace, *, duplicate: bool
     ) -> None:
-        """Deliver a response to the client from `point` on, after the frame that says so.
+        """Send `chat.response.start`, and deliver the response from `point` on.
 
         Raises:
-            RateLimited: the response has as many readers as it may.
+            RateLimited: the response has as many readers as allowed.
         """
         stream.check_readers()
         dialect, channel = client.session.dialect, client.channel
@@ -40,7 +40,7 @@ class ClientReaders(dict[str, ClientReader]):
         if point.restarted is not None:
             client.tell(restart_frame(stream, point.restarted, EVERYTHING))
         if client.session.over:
-            return  # that frame was the one too many for a client that doesn't read
+            return  # the client doesn't read, and that frame was one too many
         reader = ClientReader(client, stream, point.next_index, encoder, number, pace)
         self[stream.response_id] = reader
         if pace.paused:
@@ -48,13 +48,13 @@ class ClientReaders(dict[str, ClientReader]):
         stream.attach(reader)
 
     def leave(self, reader: ClientReader) -> None:
-        """The reader has given everything, or is replaced."""
+        """Remove a reader that has given everything, or is replaced."""
         if self.get(reader.stream.response_id) is reader:
             del self[reader.stream.response_id]
         reader.leave()
 
     def leave_all(self) -> None:
-        """The client is gone."""
+        """Remove all readers: the client is gone."""
         for reader in tuple(self.values()):
             self.leave(reader)
 
@@ -64,12 +64,12 @@ class ClientReaders(dict[str, ClientReader]):
             reader.block()
 
     def catch_up(self, now: float) -> None:
-        """The transport takes more again: give what was missed, joined."""
+        """The transport takes frames again: deliver what was missed, joined."""
         for reader in tuple(self.values()):
             reader.deliver(now, None)
 
     def look(self, client: ReadingClient, now: float) -> None:
-        """Tell readers that lag, and let the client go if one lags too far."""
+        """Tell readers that lag, and close the connection if one lags too far."""
         measures = client.context.measures
         for reader in tuple(self.values()):
             event = reader.look(now)
@@ -85,7 +85,7 @@ class ClientReaders(dict[str, ClientReader]):
 
 
 def start_frame(stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool) -> ResponseStart:
-    """`chat.response.start`; `number` stands for the response's id in the compact subprotocol."""
+    """`chat.response.start`. `number` replaces the response's id in the compact subprotocol."""
     return ResponseStart(
         type="chat.response.start",
         session_id=stream.channel.session,

@@ -1,4 +1,4 @@
-"""What a transport does for one client: the port that a new transport fills."""
+"""The port of transports: what a transport does for one client."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from typing import Protocol
 
 
 class ClientTransport(Protocol):
-    """Carries one client's frames. Nothing here waits or raises; one that is gone ignores it all.
+    """Carries one client's frames. Its methods never wait or raise. After the end they do nothing.
 
-    `send_text` is the hot path. What doesn't fit into the transport's buffer is kept by it, and
-    told by `ClientConnection.block` before the next frame.
+    `send_text` is the hot path. The transport keeps what doesn't fit into its buffer, and then
+    calls `ClientConnection.block` before the next frame.
     """
 
     def send_text(self, data: bytes) -> None:
         """Send a text frame."""
 
     def send_ping(self) -> None:
-        """Ask the client to show that it lives."""
+        """Ask the client to show that it is alive."""
 
     def send_pong(self, payload: bytes) -> None:
         """Answer a ping."""
 
     def send_close(self, code: int | None, reason: str) -> None:
-        """Say that the connection ends, and why; code None answers a close frame without one."""
+        """Send a close frame. It has no code if `code` is None."""
 
     def disconnect(self, *, flush: bool) -> None:
-        """Hang up; with `flush` when what is kept has gone out, else at once."""
+        """Disconnect: with `flush` after everything was sent, otherwise at once."""
 
 
 class NoTransport:
-    """Stands where there is none yet, or none any more."""
+    """The transport of a client that has none yet, or none any more."""
 
     def send_text(self, data: bytes) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def send_ping(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def send_pong(self, payload: bytes) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def send_close(self, code: int | None, reason: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def disconnect(self, *, flush: bool) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 NO_TRANSPORT = NoTransport()

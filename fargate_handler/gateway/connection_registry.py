@@ -1,4 +1,4 @@
-"""All open connections of clients of this node."""
+"""All open connections of this node's clients."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from stream_core.protocol.errors import Overloaded, RateLimited
 
 
 class OpenConnection(Protocol):
-    """A client's connection as the node sees it, whatever carries it."""
+    """A client's connection over any transport, as the node sees it."""
 
     @property
     def channel(self) -> Channel:
-        """Whose connection it is."""
+        """The session's channel."""
 
     @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
 
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and let those go that lag too far."""
+        """Tell readers that lag, and close the connection if one lags too far."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to come elsewhere."""
+        """The node is leaving: take no more messages, and tell the client when to reconnect."""
 
     def close(self, code: int, reason: str) -> None:
-        """Close it; closing twice is the same."""
+        """Close the connection. A second call changes nothing."""
 
 
 class ConnectionRegistry:
-    """Connections by session, counted against the node's limit."""
+    """Open connections by session, and their limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._of_channel: dict[Channel, list[OpenConnection]] = {}
         self._count = 0
         self.slow: set[OpenConnection] = set()
-        """Connections with a reader that is behind or pauses: the ones worth looking at each second."""
+        """Connections with a reader that is behind or pauses. They are checked each second."""
 
     def __len__(self) -> int:
         return self._count
@@ -50,25 +50,25 @@ class ConnectionRegistry:
 
     @property
     def full(self) -> bool:
-        """Whether the node has as many connections as it may."""
+        """Whether the node has as many connections as allowed."""
         return self._count >= self._limits.connections_per_node
 
     def check(self, channel: Channel, replaces: bool) -> None:
-        """Whether one more connection of this session may come in.
+        """Check that one more connection of this session may be opened.
 
         Raises:
             Overloaded: the node is full.
-            RateLimited: the session has as many as it may, and doesn't ask to replace them.
+            RateLimited: the session has as many as allowed, and they are not to be replaced.
         """
         if self.full:
             raise Overloaded(
-                "this node has as many connections as it may; connect again later",
+                "this node has as many connections as it may have; connect again later",
                 code="node_full",
                 retry_after_ms=2000,
             )
         if not replaces and len(self._of_channel.get(channel, ())) >= self._limits.connections_per_session:
             raise RateLimited(
-                "this session has as many connections as it may; close one, or connect with ?replace=1",
+                "this session has as many connections as it may have; close one, or connect with ?replace=1",
                 code="session_connections",
                 retry_after_ms=1000,
             )
@@ -83,12 +83,12 @@ class ConnectionRegistry:
             connection.close(code, reason)
 
     def add(self, connection: OpenConnection) -> None:
-        """A connection has opened."""
+        """Add an open connection."""
         self._of_channel.setdefault(connection.channel, []).append(connection)
         self._count += 1
 
     def remove(self, connection: OpenConnection) -> None:
-        """A connection is gone; removing it twice is the same."""
+        """Remove a connection that is gone. A second call changes nothing."""
         connections = self._of_channel.get(connection.channel, [])
         if connection not in connections:
             return

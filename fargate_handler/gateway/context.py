@@ -1,4 +1,4 @@
-"""What the gateway's parts share: one object, made once, of which clients' connections see half."""
+"""What the parts of the gateway share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stream_core.policy.session_token import SessionTokens, TenantKeys
 
 @dataclass(frozen=True, slots=True)
 class ClientContext(NodeContext):
-    """What a client's connection needs, whatever carries it."""
+    """What a client's connection needs, over any transport."""
 
     measures: DeliveryMeasures
     outbox: Outbox
@@ -28,12 +28,14 @@ class ClientContext(NodeContext):
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext(ClientContext):
-    """What the listeners and the endpoints need besides: who may come in, and where this task is reached.
+    """What listeners and endpoints need besides.
 
-    `ws_url` is set when the public WebSocket address isn't simply `ws_port` of the host
-    that the client called; `http_port` is where this task serves its page. `allowed_origins`: whose pages may call
-    besides. `node_id` names this task in the cookie by which a load balancer sends a client back to it. `models`:
-    the names of the model for OpenAI's clients.
+    Args:
+        ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called.
+        http_port: where this task serves its page.
+        allowed_origins: other origins whose pages may call.
+        node_id: this task in the cookie by which a load balancer sends clients back to it.
+        models: the model's names for OpenAI's clients.
     """
 
     reconnects: ReconnectRate

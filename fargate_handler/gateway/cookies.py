@@ -1,5 +1,7 @@
-"""The cookies that a task sets: by the one a load balancer sends a client back to it, by the other `EventSource`
-reads one response, since it can send no header of its own."""
+"""The cookies that a task sets: one for load balancers, one for the events of a response.
+
+`EventSource` needs the second one, since it can't send a token in a header.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ EVENTS_COOKIE = "evenflow-events"
 
 
 def sticky_cookie(context: GatewayContext) -> str:
-    """The value of a `Set-Cookie` header. It says `Expires`, since an ALB doesn't read `Max-Age`."""
+    """The `Set-Cookie` that brings a client back here. An ALB reads `Expires`, not `Max-Age`."""
     return _cookie(context, STICKY_COOKIE, context.node_id, context.wall_time() + STICKY_SECONDS, "/", "Lax")
 
 
 def released_cookie(context: GatewayContext) -> str:
-    """The value of a `Set-Cookie` header that lets a client go: its next try may end at any task."""
+    """The `Set-Cookie` that releases a client: its next try may reach any task."""
     return _cookie(context, STICKY_COOKIE, "", 0.0, "/", "Lax")
 
 
 def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: str) -> str:
-    """The value of a `Set-Cookie` header. It is valid as long as the token that asked for it, and sent to that one path."""
+    """The `Set-Cookie` that opens one response's events. It is valid as long as the token."""
     now = context.wall_time()
     ticket, expires_at = context.tokens.issue(claims.channel, now, claims.expires_at - int(now), only_for=response_id)
     return _cookie(context, EVENTS_COOKIE, ticket, expires_at, EVENTS.with_names(response_id=response_id), "Strict")

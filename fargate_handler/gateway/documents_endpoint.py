@@ -1,4 +1,4 @@
-"""`GET /openapi.json` and `GET /asyncapi.json`: the contract for machines, with this task's limits."""
+"""`GET /openapi.json` and `GET /asyncapi.json`, with this task's limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 
 class DocumentsEndpoint:
-    """Both documents, written when the task starts."""
+    """Serves both documents. They are written when the task starts."""
 
     def __init__(self, limits: Limits) -> None:
         self._bodies = {
@@ -23,5 +23,5 @@ class DocumentsEndpoint:
         }
 
     async def get(self, request: web.Request) -> web.Response:
-        """The one that the path names."""
+        """The document of the path."""
         return web.Response(body=self._bodies[request.path], headers=_HEADERS, content_type="application/json")

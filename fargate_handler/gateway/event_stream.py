@@ -1,4 +1,4 @@
-"""A response's log as server-sent events: one way out of it for every protocol that is told in them."""
+"""Writes a response as server-sent events, in any protocol that has an encoder for them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _HEADERS = {
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
 }
-# The comment of a silence. No empty line behind it: parsers that keep the last `id:`, OpenAI's for Python and httpx-sse
-# among them, take that for an event without data.
+# The comment of a heartbeat, without an empty line: some parsers, OpenAI's for Python and httpx-sse
+# among them, take a comment with one for an event without data.
 _STILL_HERE = b": still here\n"
-# Longer than any model may take; what is beyond a float's range must not be counted with.
+# Longer than any model may take. Larger numbers could be beyond a float's range.
 _LONGEST_TIMEOUT_MS = 86_400_000
 
 
 class TimedOut(UpstreamTimeout):
-    """A client has waited for as long as it was willing to."""
+    """The client's timeout has passed."""
 
 
 class Deadline:
-    """The moment at which a request should be answered.
+    """The time by which a request must be answered.
 
     Args:
-        timeout_ms: from now on; None for as long as the model takes.
+        timeout_ms: milliseconds from now. None: as long as the model takes.
         monotonic: seconds.
     """
 
@@ -46,14 +46,14 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds, 0 or more."""
+        """Seconds left, 0 or more."""
         return max(0.0, self._at - self._monotonic())
 
     def check(self) -> None:
-        """Whether there is time left.
+        """Check that there is time left.
 
         Raises:
-            TimedOut: there isn't.
+            TimedOut: there is none.
         """
         if not self.left:
             raise TimedOut(
@@ -64,15 +64,15 @@ class Deadline:
 
 
 class EventStream:
-    """The answer to one request, as one encoder writes it.
+    """The answer to one request, in the protocol of an encoder.
 
     Args:
-        headers: of the answer, beside those of every event stream.
-        at_once: whether the head goes out at once. Else it waits for the first event, or for the first
-            heartbeat: an error that comes before is an answer with a status.
-        goes_on: whether the client is given the rest from another copy of the response, when the one
-            that it reads goes on no more. Else the stream breaks off there.
-        deadline: how long the client waits for what comes next.
+        headers: further headers of the answer.
+        at_once: whether the head is sent at once. Otherwise it waits for the first event or
+            heartbeat, so that an earlier error has a status.
+        goes_on: whether to go on with another copy of the response when this one ends. Otherwise
+            the stream breaks off.
+        deadline: how long the client waits for the next event.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class EventStream:
         self._unsent = b""
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
-        """Write the response, of which `stream` is the copy that the encoder reads, to its end.
+        """Write the response to its end. `stream` is the copy that the encoder reads.
 
         Raises:
-            EvenflowError: before the head was written; behind it, the client is told in the stream.
+            EvenflowError: before the head was sent. Later errors are written into the stream.
         """
         try:
             try:
@@ -112,11 +112,11 @@ class EventStream:
                 if self._unsent:
                     await self._send(stream)
         except ConnectionError:
-            pass  # the client has left, as clients do
+            pass  # the client has left
         return self._answer
 
     async def _write(self, reader: WakingReader) -> None:
-        """The one loop of everything that is told in events."""
+        """The loop of all event streams."""
         encoder = self._encoder
         if self._at_once:
             await self._open(reader.stream)
@@ -139,13 +139,14 @@ class EventStream:
         return bool(self._unsent)
 
     async def _wait(self, reader: WakingReader) -> None:
-        """Wait for news, and say now and then that the answer is still to come."""
+        """Wait for news. After a heartbeat's time, send a comment."""
         heartbeat = self._context.limits.sse_heartbeat_seconds
         patience = min(heartbeat, self._deadline.left)
         if await reader.wait(patience):
             return
         self._deadline.check()
-        # A timer may be early: who has nearly waited long enough isn't given a head, but a status.
+        # A timer may be early. A client that has nearly waited long enough gets a status, not a
+        # head.
         if patience == heartbeat:
             self._unsent = _STILL_HERE
             await self._send(reader.stream)
@@ -154,19 +155,20 @@ class EventStream:
         self._answer.headers[VIA_HEADER] = stream.via
         await self._answer.prepare(self._request)
         if self._request.transport is not None:
-            # The kernel's buffer is the write buffer: what it doesn't take would be held here, an object for each event.
+            # The kernel's buffer is the write buffer. What it doesn't take would be kept here, an
+            # object an event.
             self._request.transport.set_write_buffer_limits(high=0)
         await self._answer.write(self._encoder.opening)
 
     async def _send(self, stream: ResponseStream) -> None:
-        """Hand `_unsent` over to the socket, and wait until it has taken it."""
+        """Send `_unsent`, and wait until the socket has taken it."""
         if not self._answer.prepared:
             await self._open(stream)
         writer = await self._answer.prepare(self._request)
         if writer is None:
             raise ConnectionResetError("the client has left")
         try:
-            # While a slow client is waited for, the log grows and the next deltas join.
+            # While a slow client is waited for, the log grows and deltas are joined.
             async with asyncio.timeout(self._context.limits.lag_close_seconds):
                 await self._answer.write(self._unsent)
                 self._unsent = b""  # the writer has it
@@ -175,4 +177,4 @@ class EventStream:
             self._context.measures.too_slow.value += 1
             if self._request.transport is not None:
                 self._request.transport.abort()
-            raise ConnectionAbortedError("the client takes nothing") from None
+            raise ConnectionAbortedError("the client does not read") from None

@@ -1,4 +1,4 @@
-"""`GET /chat/message/{response_id}/events`: the log as server-sent events."""
+"""`GET /chat/message/{response_id}/events`: a response as server-sent events."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.policy.channel import Channel
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
-"""How many entries there were when the stream began."""
+"""The header with the number of entries when the stream began."""
 
 
 class EventsEndpoint:
-    """Streams a response; every event has an id, so that `Last-Event-ID` resumes."""
+    """Streams a response. Every event has an id, so that `Last-Event-ID` resumes."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -35,17 +35,17 @@ class EventsEndpoint:
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await requested_resumption(request, context, progress, channel=_reader(request, context))
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
-            # It has everything. 204 is how an EventSource is told not to come again.
+            # It has everything. A 204 tells an EventSource not to come again.
             return web.Response(status=204)
         encoder = EventEncoder(stream, point, context.limits.frame_characters, joined=joined)
         headers = {NEXT_INDEX_HEADER: str(stream.log.next_index)}
-        # Another task that follows this one must find out for itself who the owner is.
+        # Another task that follows this one must find the next owner itself.
         answer = EventStream(context, request, encoder, headers, at_once=True, goes_on=joined)
         return await answer.write(stream)
 
 
 def _reader(request: web.Request, context: GatewayContext) -> Channel:
-    """Whose request it is: by the token, else by the cookie that `EventSource` sends, which opens this one response."""
+    """The channel of the request's token, or of the cookie that opens this response."""
     ticket = request.cookies.get(EVENTS_COOKIE)
     if ticket is None or "Authorization" in request.headers:
         return authenticated(request, context)
@@ -53,7 +53,7 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
 
 
 def _last_event(request: web.Request) -> EventId:
-    """From the header `Last-Event-ID`; else from the query, which must be right in any case."""
+    """The id in `Last-Event-ID`, otherwise in the query. The query must be right in any case."""
     of_query = EventId(number_of_query(request, "after", -1, lowest=-1), epoch_of_query(request))
     header = request.headers.get(LAST_EVENT_ID)
     return EventId.parse(header) if header else of_query

@@ -1,4 +1,4 @@
-"""The WebSocket handshake: its head is read and judged before picows sees it."""
+"""The WebSocket handshake. Its head is read and checked before picows sees it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _ADDRESS = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]
 
 
 def head_fault(head: bytes, http_of: HttpAddress) -> EvenflowError | None:
-    """Why a head can't be that of a handshake, so that picows need not refuse it in its own words.
+    """The error of a head that can't be a handshake's, in our shape, not picows'. None if it can.
 
     Args:
-        http_of: where HTTP is served for the client that called this `Host`.
+        http_of: returns the address of HTTP for a value of `Host`.
     """
     line, _, _ = head.partition(b"\r\n")
     request = _REQUEST_LINE.fullmatch(line)
     if request is None:
-        return InvalidRequest("this is no HTTP/1.1 request", code="bad_request")
+        return InvalidRequest("this is not an HTTP/1.1 request", code="bad_request")
     method, path, minor = request.groups()
     if method != b"GET":
         return MethodNotAllowed(
-            "this port takes WebSocket handshakes alone, which are GETs, not "
+            "this port takes only WebSocket handshakes, which are GETs, not "
             f"{method[:16].decode('ascii')} {path[:200].decode('latin-1')}; "
             f"HTTP is served at {http_of(_host(head))}",
             code="method_not_allowed",
@@ -54,11 +54,11 @@ def head_fault(head: bytes, http_of: HttpAddress) -> EvenflowError | None:
 
 
 def check_handshake(request: WSUpgradeRequest, http_of: HttpAddress) -> None:
-    """Read `Connection` and `Upgrade` as lists, and leave the one word in each that picows compares.
+    """Check a handshake, and set `Connection` and `Upgrade` to the one word that picows expects.
 
     Raises:
-        UpgradeRequired: a plain request, or an unknown version of the protocol.
-        InvalidRequest: the key is none.
+        UpgradeRequired: it is a plain request, or an unknown version of the protocol.
+        InvalidRequest: the key is wrong.
     """
     headers = request.headers
     upgrades = "upgrade" in _tokens(request, "Connection")
@@ -81,7 +81,7 @@ def check_handshake(request: WSUpgradeRequest, http_of: HttpAddress) -> None:
 
 
 def http_address(host: str, port: int) -> str:
-    """Where HTTP is served for a client that called `host`, which is not repeated if it is none."""
+    """The address of HTTP for a client that called `host`. A wrong `host` is not repeated."""
     address = _ADDRESS.fullmatch(host.strip())
     return f"http://{address[1] if address else '127.0.0.1'}:{port}"
 
@@ -126,15 +126,14 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class HeadFirst(asyncio.BufferedProtocol):
-    """Reads a connection's first head, then answers it or gives the connection to another protocol.
+    """Reads the first head of a connection, and answers it or gives the connection to `following`.
 
-    The bytes go into the other protocol's own buffer, so that its bounds of a head's size and time
-    hold, and nothing is copied back. Once it has the connection, this object is gone and costs nothing.
+    Bytes are read into the buffer of `following`. So its limits of a head's size and time hold, and
+    nothing is copied. Once it has the connection, this object is gone.
 
     Args:
-        following: who has the connection when nothing speaks against it.
-        refusal: the whole answer to a head that `following` is not to see, and None for any other.
-            It is given the head without the empty line at its end.
+        following: the protocol for heads that are not refused.
+        refusal: the answer to a head, without the empty line at its end. None: not refused.
     """
 
     __slots__ = ("_following", "_head", "_refusal", "_refused", "_transport", "_window")
@@ -152,24 +151,24 @@ class HeadFirst(asyncio.BufferedProtocol):
         self._window: memoryview
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepted."""
+        """The connection was accepted."""
         self._transport = cast("asyncio.Transport", transport)
         self._following.connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Gone before its head was whole, or behind the answer."""
+        """The connection ended before its head was complete, or after the answer."""
         self._following.connection_lost(error)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """The buffer for the next bytes."""
         self._window = memoryview(self._following.get_buffer(sizehint))
         return self._window
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes came."""
+        """`nbytes` bytes have come."""
         if self._refused:
-            # A socket that is closed with unread bytes is reset, and the answer may be lost with it.
-            return  # so the client closes, or the time for handshakes is up
+            # A socket that is closed with unread bytes is reset, which may lose the answer.
+            return  # so the client closes, or the time for handshakes ends
         self._head += self._window[:nbytes]
         end = self._head.find(_END_OF_HEAD)
         if end >= 0:

@@ -1,4 +1,4 @@
-"""Reading requests and writing answers, the same for every endpoint: JSON, the error shape, the bearer token."""
+"""What all endpoints share: reading requests, and writing answers and errors."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def json_answer(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    """A JSON answer that nobody caches."""
+    """A JSON answer that must not be cached."""
     all_headers = {**NEVER_CACHED, **(headers or {})}
     return web.Response(body=orjson.dumps(body), status=status, headers=all_headers, content_type="application/json")
 
 
 def error_answer(error: EvenflowError) -> web.Response:
-    """The error shape, with the headers that belong to it."""
+    """The answer for an error, with its headers."""
     return json_answer(error.to_body(), error.status, error_headers(error))
 
 
 @web.middleware
 async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-    """Every error, ours or aiohttp's, leaves in the contract's shape."""
+    """Turn every error, ours or aiohttp's, into an answer in Evenflow's shape."""
     try:
         return await handler(request)
     except EvenflowError as error:
@@ -55,7 +55,7 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
             raise
         return _refused_by_http(request, refused)
     except web.RequestPayloadError:
-        # What was sent isn't what its headers say that it is.
+        # The body doesn't match its headers.
         return _refused_by_http(request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted"))
     except Exception:
         _logger.exception("%s %s failed", request.method, request.path)
@@ -63,7 +63,7 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
 
 
 async def expectation(request: web.Request) -> web.StreamResponse | None:
-    """What `Expect` asks for: a go-ahead, or a refusal in the contract's shape."""
+    """Answer `Expect`: tell the client to go on, or refuse."""
     if request.headers.get("Expect", "").lower() != "100-continue":
         return _refused_by_http(request, web.HTTPExpectationFailed())
     if request.transport is not None:
@@ -85,14 +85,14 @@ def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Re
 
 
 VIA_HEADER = "Evenflow-Via"
-"""Where this task has a response from: `owner`, `peer` or `store`."""
+"""The header that says where this task has a response from: `owner`, `peer` or `store`."""
 
 
 def epoch_of_query(request: web.Request) -> int | None:
-    """The query parameter `epoch`; None where it was left out.
+    """The query parameter `epoch`. None if it is missing.
 
     Raises:
-        InvalidRequest: it is no whole number from 1 on.
+        InvalidRequest: it is not a whole number from 1 on.
     """
     return number_of_query(request, "epoch", 1, lowest=1) if "epoch" in request.query else None
 
@@ -101,34 +101,37 @@ def number_of_query(request: web.Request, name: str, default: int, lowest: int =
     """A query parameter that is a whole number.
 
     Raises:
-        InvalidRequest: it isn't, or is below `lowest`.
+        InvalidRequest: it is not a whole number, or is below `lowest`.
     """
     return whole_number(name, request.query.get(name), default, lowest)
 
 
 def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
-    """What the request's token says.
+    """The content of the request's token.
 
     Raises:
-        AuthenticationFailed: no token, or not a valid one.
+        AuthenticationFailed: there is no token, or it is not valid.
     """
     return context.tokens.verify(bearer(request.headers.get("Authorization")), context.wall_time())
 
 
 def authenticated(request: web.Request, context: GatewayContext) -> Channel:
-    """Whose request it is.
+    """The channel of the request's token.
 
     Raises:
-        AuthenticationFailed: no token, or not a valid one.
+        AuthenticationFailed: there is no token, or it is not valid.
     """
     return claims_of(request, context).channel
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
-    """The response that the path names, for the session that the token names.
+    """The response in the path, for the session of the token.
 
     Raises:
-        AuthenticationFailed, NotFound, Gone, Overloaded: see there.
+        AuthenticationFailed: there is no token, or it is not valid.
+        NotFound: there is no such response, or it is another session's.
+        Gone: it ended too long ago.
+        Overloaded: the store can't be read, or the response is changing owners.
     """
     channel = authenticated(request, context)
     return await context.orchestrator.find(request.match_info["response_id"], channel)
@@ -142,13 +145,14 @@ async def requested_resumption(
     *,
     channel: Channel | None = None,
 ) -> Resumption:
-    """The same, and where its reader goes on.
+    """The response in the path, and where its reader resumes.
 
     Args:
-        channel: whose request it is, where that is known already.
+        channel: the channel, if it is known already.
 
     Raises:
-        AuthenticationFailed, NotFound, Gone, Overloaded, InvalidRequest: see there.
+        InvalidRequest: `after` or `epoch` is beyond the response's.
+        EvenflowError: as for `requested_stream`.
     """
     channel = channel or authenticated(request, context)
     return await resume(context, request.match_info["response_id"], channel, progress, patience)

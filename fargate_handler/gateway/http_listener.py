@@ -1,4 +1,4 @@
-"""The HTTP side: its routes, the page, health and metrics."""
+"""The HTTP listener: routes, page, health and metrics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
 _LOOPBACK = ("127.0.0.1", "::1")
 _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
-# What a browser and a balancer add, which speak for somebody else.
+# Headers of browsers and load balancers, which call for somebody else.
 _FROM_ELSEWHERE = ("Origin", "X-Forwarded-For", "Via")
 _UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
 
@@ -45,7 +45,7 @@ class HttpListener:
     """Serves HTTP on its own port.
 
     Args:
-        page: the folder of the built page (`index.html` and `assets/`) and of the two modules.
+        page: the folder of the built page (`index.html`, `assets/`) and the two modules.
         leave: asks this task to leave.
     """
 
@@ -63,7 +63,7 @@ class HttpListener:
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
         app.on_response_prepare.append(others.add_headers)
-        # A request whose client has left is cancelled, so that it is no reader any more.
+        # When its client leaves, a request is cancelled, and so no longer reads.
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
         )
@@ -72,20 +72,20 @@ class HttpListener:
         """Listen.
 
         Raises:
-            OSError: the address can't be had.
+            OSError: the address can't be used.
         """
         await self._runner.setup()
         limits = self._context.limits
         listening = listening_socket(host, port, limits)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            # A client that takes nothing of its answer for so long is gone, and with it the answer. An event stream that is too
-            # slow is ended sooner, and counted.
+            # A client that takes nothing of its answer for so long is disconnected. An event stream
+            # that is too slow ends sooner, and is counted.
             patience_ms = int(limits.pong_timeout_seconds * 1000)
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
         await web.SockSite(self._runner, listening, backlog=_BACKLOG).start()
 
     async def stop(self) -> None:
-        """Close the listener and what is open."""
+        """Close the listener and its connections."""
         await self._runner.cleanup()
 
     def _routes(self) -> list[web.AbstractRouteDef]:
@@ -144,14 +144,15 @@ class HttpListener:
         context = self._context
         draining, full = context.orchestrator.draining, context.registry.full
         status: Literal["draining", "full", "serving"] = "draining" if draining else "full" if full else "serving"
-        # ECS kills what its load balancer calls unhealthy: to that one a full or leaving task is alive, and no more is asked.
+        # ECS kills a task that its load balancer finds unhealthy. So a full or leaving task is
+        # healthy to that one.
         for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
         refuses = (draining or full) and not for_life
         health = Health(status=status, connections=len(context.registry))
         return json_answer(health.model_dump(), 503 if refuses else 200)
 
     async def _drain(self, request: web.Request) -> web.Response:
-        """For this machine's own use: the task leaves as it does after SIGTERM."""
+        """Leave, as after SIGTERM. Only this machine may ask for it."""
         if request.remote not in _LOOPBACK or any(header in request.headers for header in _FROM_ELSEWHERE):
             raise path_not_found(request.path)
         self._leave()
@@ -163,7 +164,7 @@ class HttpListener:
 
     async def _ws(self, _request: web.Request) -> web.StreamResponse:
         raise UpgradeRequired(
-            "WebSockets have a port of their own; POST /session names the address of /ws as ws_url",
+            "WebSockets have a port of their own; POST /session gives the address of /ws as ws_url",
             code="upgrade_required",
         )
 
@@ -177,7 +178,8 @@ class HttpListener:
         return await self._ws(request)
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
-        # Only what stood in the folder at the start, by its plain name: there is no path to walk.
+        # Only files that were in the folder at the start, by their names: no path can lead
+        # elsewhere.
         asset = self._assets.get(request.match_info["name"])
         if asset is None:
             raise NotFound(f"there is no {request.path[:200]}", code="path_not_found")
@@ -187,7 +189,8 @@ class HttpListener:
         module = self._page / request.path.removeprefix("/")
         if not module.is_file():
             raise NotFound("the modules are not built; `make run` builds them", code="path_not_found")
-        # Their names stay while their content changes, so browsers ask each time whether it has (ETag).
+        # Their names stay when their content changes, so browsers ask each time whether it has
+        # (ETag).
         anybody = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"}
         return web.FileResponse(module, headers=anybody | _UNSNIFFED)
 
@@ -206,7 +209,7 @@ class HttpListener:
 
 
 def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
-    """The route in aiohttp's terms. A GET answers HEAD too."""
+    """A route for aiohttp. A GET also answers HEAD."""
     path = route.path.replace("+}", ":.+}")
     if route.method == "GET":
         return web.get(path, endpoint)

@@ -1,4 +1,4 @@
-"""A listening socket whose connections have small buffers in the kernel."""
+"""Listening sockets whose connections have small buffers in the kernel."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from stream_core.policy.limits import Limits
 
 
 def listening_sockets(host: str, port: int, limits: Limits, count: int) -> list[socket.socket]:
-    """Bind `count` TCP sockets to one address; the kernel deals connections out among them.
+    """Bind `count` TCP sockets to one address. The kernel distributes connections among them.
 
     Raises:
-        OSError: the address can't be had, by this process alone.
+        OSError: the address can't be used, or another process uses it.
     """
-    # Sockets that share a port would share it with another process too; one that doesn't share finds out.
+    # Sockets that share a port would share it with another process, too. One that doesn't share
+    # finds out.
     listening_socket(host, port, limits).close()
     return [listening_socket(host, port, limits, shares=True) for _ in range(count)]
 
 
 def listening_socket(host: str, port: int, limits: Limits, *, shares: bool = False) -> socket.socket:
-    """Bind a TCP socket; whoever serves it calls `listen`. One that `shares` leaves room for others at its address.
+    """Bind a TCP socket. With `shares`, other sockets may have the same address.
 
-    Connections inherit its buffers. A fixed send buffer bounds a slow reader's share of the kernel's memory, and shows early
-    that it is slow; a fixed receive buffer bounds what a quick sender has read at a time (docs/decisions/0007).
+    Connections inherit its buffers. A fixed send buffer bounds the kernel's memory for a slow
+    reader, and shows early that it is slow. A fixed receive buffer bounds what is read from a fast
+    sender at once.
 
     Raises:
-        OSError: the address can't be had.
+        OSError: the address can't be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""`/chat/message`: send, long-poll, cancel."""
+"""`/chat/message`: send, poll and cancel."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from stream_core.protocol.messages import POSTED_MESSAGE, parse
 
 
 class MessageEndpoint:
-    """The HTTPS fallback."""
+    """The calls for clients without a WebSocket."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
 
     async def post(self, request: web.Request) -> web.Response:
-        """202 as soon as the message is accepted."""
+        """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request, context)
         message = parse(POSTED_MESSAGE, await request.read())
-        # A client that hangs up now has sent its message all the same.
+        # A message counts as sent even if its client hangs up now.
         submitting = context.background.run(context.orchestrator.submit(IngestEvent.of_chat(claims, message)))
         stream, _ = await asyncio.shield(submitting)
         body = MessageAccepted(response_id=stream.response_id, message_id=stream.message_id, status=stream.state)
@@ -49,13 +49,13 @@ class MessageEndpoint:
         return answer
 
     async def cancel(self, request: web.Request) -> web.Response:
-        """Stop the model at once."""
+        """Cancel a response and stop its model."""
         stream = await requested_stream(request, self._context)
         status = await self._context.orchestrator.cancel(stream)
         return json_answer(ResponseStatus(response_id=stream.response_id, status=status).model_dump())
 
     async def poll(self, request: web.Request) -> web.Response:
-        """The text from `from_index` on, when the rules of `stream_core.protocol.long_poll` say so."""
+        """The text from `from_index` on. Waits as the rules of the long poll say."""
         limits, metrics = self._context.limits, self._context.metrics
         timeout_ms = min(number_of_query(request, "timeout_ms", DEFAULT_TIMEOUT_MS), limits.poll_timeout_max_ms)
         from_index = number_of_query(request, "from_index", 0)
@@ -71,14 +71,14 @@ class MessageEndpoint:
         return answer
 
     async def _wait(self, stream: ResponseStream, from_index: int, patience: float) -> float:
-        """Wait until the poll may answer; returns the moment from which on it could."""
+        """Wait until the poll may answer. Returns the earliest moment at which it could have."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
         with reading(stream) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
                 if reader.left_behind:
-                    return monotonic()  # with what there is: the next poll finds the rest
+                    return monotonic()  # with what there is; the next poll finds the rest
                 now = monotonic()
                 due = poll.look(now, has_news=has_news, ended=ended, first_delta_at=stream.first_delta_at)
                 if now >= due:

@@ -1,4 +1,4 @@
-"""Pages of other origins, over HTTP: a browser's question before a call is answered, and every answer says who may read it."""
+"""CORS: answers preflights of browsers, and says on every answer whose pages may read it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stream_core.policy.allowed_origins import AllowedOrigins
 
 
 class OtherOrigins:
-    """What is allowed to them.
+    """The headers for pages of other origins.
 
     Args:
-        besides: the paths that are not for clients, or say themselves who may read them.
+        besides: paths that are not for clients, or set these headers themselves.
     """
 
     def __init__(self, allowed: AllowedOrigins, besides: Collection[str]) -> None:
@@ -23,7 +23,7 @@ class OtherOrigins:
 
     @web.middleware
     async def preflights(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-        """Answers the browser's question, also for a path that there isn't: the call itself is told so, and can be read."""
+        """Answer preflights, also for unknown paths: the page can then read the call's 404."""
         asked_method = request.headers.get("Access-Control-Request-Method")
         headers = self._allowed.preflight_headers(request.method, request.headers.get("Origin"), asked_method)
         if headers is None or request.path in self._besides:
@@ -31,6 +31,6 @@ class OtherOrigins:
         return web.Response(status=204, headers=headers)
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Says on an answer that is about to leave who may read it."""
+        """Add the headers to an answer that is about to be sent."""
         if request.path not in self._besides:
             answer.headers.extend(self._allowed.answer_headers(request.headers.get("Origin")))

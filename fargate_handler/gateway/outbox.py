@@ -10,7 +10,7 @@ from stream_core.metrics.metric_snapshot import Distribution
 
 
 class DeliveryMeasures:
-    """Where the hot path counts, looked up once."""
+    """The metrics of the hot path, looked up once."""
 
     __slots__ = ("acknowledged", "delivered", "due", "frames", "jitter", "lagging", "too_slow")
 
@@ -29,12 +29,14 @@ SendText = Callable[[bytes], None]
 
 
 class Outbox(list[tuple[SendText, bytes]]):
-    """The deltas of a step of the delivery clock. Whoever puts in the first one calls `flush_soon`;
-    what goes past it must `flush` first, to keep the order.
+    """The deltas of one step of the delivery clock.
+
+    Whoever adds the first one must call `flush_soon`. A frame that goes out another way must
+    `flush` first, to keep the order.
 
     Args:
-        call_soon: the event loop's; it flushes what nobody else does.
-        measures: where its frames are counted, each a delta delivered in its own interval.
+        call_soon: the event loop's. It flushes what nobody else does.
+        measures: counts the frames. Each is a delta delivered with its interval.
     """
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], measures: DeliveryMeasures) -> None:
@@ -43,11 +45,11 @@ class Outbox(list[tuple[SendText, bytes]]):
         self._measures = measures
 
     def flush_soon(self) -> None:
-        """Flush at the end of the event loop's turn at the latest."""
+        """Flush at the end of this turn of the event loop."""
         self._call_soon(self.flush)
 
     def flush(self) -> None:
-        """Hand everything to the transports."""
+        """Send everything to the transports."""
         if self:
             frames = self.copy()
             self.clear()

@@ -1,4 +1,4 @@
-"""How fast clients may come back. New ones are always let in: a storm of returning clients must not starve them."""
+"""Limits how fast clients come back, so that a storm of them doesn't keep new ones out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from stream_core.policy.session_token import SessionClaims
 from stream_core.policy.token_bucket import TokenBucket
 from stream_core.protocol.errors import Overloaded
 
-# Whoever's token is older comes back.
+# A client with an older token than this comes back.
 _NEW_SECONDS = 60.0
-# Those who are refused are asked to come again after a time in here, each after another.
+# Refused clients are told to wait a random time between these, so that they don't come together.
 _AGAIN_MS = (500, 3_000)
 
 
@@ -27,10 +27,10 @@ class ReconnectRate:
         self._returning = TokenBucket(rate, rate * 2, now)
 
     def check(self, claims: SessionClaims, wall_time: float, now: float) -> None:
-        """Whether this client may connect now.
+        """Check that this client may connect now.
 
         Raises:
-            Overloaded: too many come back at once.
+            Overloaded: too many clients come back at once.
         """
         if wall_time - claims.issued_at > _NEW_SECONDS and self._returning.take(now):
             raise Overloaded(

@@ -1,4 +1,4 @@
-"""Requests that read a response: how they are woken, and where they go on in whichever copy of it this task has."""
+"""Requests that read a response: how they wait for news, and where they resume."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_core.policy.channel import Channel
 from stream_core.protocol.errors import InvalidRequest, Overloaded
 
 PATIENCE_SECONDS = 20.0
-"""Longer than a lease: by then somebody else is the owner."""
+"""Longer than a lease, so that by then another task is the owner."""
 
 
 class Progress(NamedTuple):
@@ -30,18 +30,18 @@ class Progress(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """A response, and where its reader goes on."""
+    """A response, and where its reader resumes."""
 
     stream: ResponseStream
     point: ResumePoint
 
 
 class WakingReader:
-    """A reader that is only woken: whoever waits reads the log. It goes from copy to copy of a response.
+    """A reader that only wakes a request, which reads the log itself. It can change copies.
 
     Attributes:
         stream: the copy that is read now.
-        left_behind: whether that goes on no more; another one has the rest.
+        left_behind: whether that copy has ended, and another one has the rest.
     """
 
     __slots__ = ("_news", "left_behind", "stream")
@@ -53,7 +53,7 @@ class WakingReader:
 
     @property
     def holds_model(self) -> bool:
-        """No: a request never pauses."""
+        """False: a request never pauses."""
         return False
 
     def deliver(self, now: float, jitter: float | None) -> None:
@@ -61,12 +61,12 @@ class WakingReader:
         self._news.set()
 
     def lost(self) -> None:
-        """This copy goes on no more."""
+        """This copy has ended: another one has the rest."""
         self.left_behind = True
         self._news.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for news at most so long; whether there is any. What there was when it was attached counts as news, once."""
+        """Wait for news, at most so long. Returns whether there is any. The first look is news."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._news.wait()
@@ -76,10 +76,10 @@ class WakingReader:
         return True
 
     async def go_on(self, context: ClientContext, progress: Progress) -> ResumePoint:
-        """Read the next copy of the response from now on; where it is to be read from, behind what the reader has.
+        """Read another copy of the response from now on. Returns where to resume in it.
 
         Raises:
-            EvenflowError: of `resume`; or the copy has as many readers as it may.
+            EvenflowError: as for `resume`, or the copy has as many readers as allowed.
         """
         self.detach()
         stream, point = await resume(context, self.stream.response_id, self.stream.channel, progress)
@@ -88,26 +88,26 @@ class WakingReader:
         return point
 
     def attach(self) -> None:
-        """Be woken from now on.
+        """Begin to wait for news.
 
         Raises:
-            RateLimited: the response has as many readers as it may.
+            RateLimited: the response has as many readers as allowed.
         """
         self.stream.check_readers()
         self.left_behind = False
         self.stream.attach(self)
 
     def detach(self) -> None:
-        """Be woken no more."""
+        """Stop waiting for news."""
         self.stream.detach(self)
 
 
 @contextmanager
 def reading(stream: ResponseStream) -> Iterator[WakingReader]:
-    """Be a reader of the response for the length of a request.
+    """Read a response for the duration of a request.
 
     Raises:
-        RateLimited: the response has as many readers as it may.
+        RateLimited: the response has as many readers as allowed.
     """
     reader = WakingReader(stream)
     reader.attach()
@@ -124,16 +124,17 @@ async def resume(
     progress: Progress,
     patience: float = PATIENCE_SECONDS,
 ) -> Resumption:
-    """Find the response, and the place in it behind what the client has.
+    """Find a response, and the place after what the client has.
 
     Args:
-        patience: for a client that holds more than this task knows, so long the response's owner, or the next one, has to
-            tell (seconds).
+        patience: how many seconds to wait if the client has more than this task knows. Until then
+            the owner, or the next one, may tell it.
 
     Raises:
-        NotFound, Gone: see `Orchestrator.find`.
-        InvalidRequest: the client claims to have what the response hasn't, or to know of an owner that it never had.
-        Overloaded: it can't be told yet where the client goes on.
+        NotFound: there is no such response, or it is another session's.
+        Gone: it ended too long ago.
+        InvalidRequest: the client says that it has what the response hasn't.
+        Overloaded: where the client resumes isn't known yet.
     """
     _, epoch, param = progress
     give_up_at = context.monotonic() + patience
@@ -146,7 +147,7 @@ async def resume(
             await _look_again(context, stream, epoch, param)
         elif stream.via == "owner" or stream.log.closed:
             raise InvalidRequest(
-                f"`{param}` lies behind the response's end: its last index is {stream.log.next_index - 1}; nothing was changed",
+                f"`{param}` is after the response's end: its last index is {stream.log.next_index - 1}; nothing was changed",
                 code="invalid_field",
                 param=param,
             )
@@ -159,16 +160,16 @@ async def resume(
 
 
 async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int, param: str) -> None:
-    """The client knows of a later owner than this copy does: drop it, so that another one is found."""
+    """Drop this copy, since the client knows a later owner: then another one is found."""
     if await context.orchestrator.epoch_on_record(stream) < epoch:
         raise InvalidRequest(
-            f"`{param}` names an owner that this response never had; nothing was changed",
+            f"`{param}` has an epoch that this response never had; nothing was changed",
             code="invalid_field",
             param=param,
         )
     if stream.via == "owner" and not stream.log.closed:
         raise Overloaded(
-            "another task answers this by now, which this one is about to learn; resume again",
+            "another task has taken this response over, which this one is about to learn; resume again",
             code="response_elsewhere",
             retry_after_ms=1000,
         )
@@ -178,7 +179,7 @@ async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int
 async def _point(
     context: ClientContext, stream: ResponseStream, progress: Progress, give_up_at: float
 ) -> ResumePoint | None:
-    """Where the reader goes on, as soon as this copy tells; None when it doesn't any more, or in time."""
+    """Where the reader resumes, once this copy tells. None if it ends, or doesn't tell in time."""
     after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":

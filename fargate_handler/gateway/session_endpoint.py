@@ -17,7 +17,7 @@ class SessionEndpoint:
         self._context = context
 
     async def post(self, request: web.Request) -> web.Response:
-        """201 with the token, or why not."""
+        """Open a session. The answer is 201 with its token."""
         context = self._context
         body = await request.read()
         opened = open_session(

@@ -1,4 +1,4 @@
-"""A client on a WebSocket: picows' callbacks in, frames out."""
+"""A WebSocket as the transport of a client, over picows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fargate_handler.gateway.client_connection import ClientConnection
 
 _TEXT = WSMsgType.TEXT
 # Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next
-# frame: what a socket doesn't take at once would go out with another frame's length. Below, and
-# for a buffer of ours, it copies.
+# frame. Then what a socket doesn't take at once goes out with another frame's length. It copies
+# smaller frames, and buffers of ours.
 _COPIED_BYTES = 8_192
 _HEADER_ROOM = 14
 # A close frame has room for so many, and a code.
@@ -27,20 +27,20 @@ class WebSocketConnection(WSListener):
         self.client = client
         self._transport: WSTransport
 
-    # -- what picows calls ----------------------------------------------------------------------
+    # -- called by picows -----------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """The handshake is done."""
         self._transport = transport
-        # The kernel's buffer is the write buffer. What it doesn't take would be kept here as an
-        # object a frame, each several times as large as the frame.
+        # The kernel's buffer is the write buffer. What it doesn't take would be kept here, as one
+        # object a frame that is several times as large.
         transport.underlying_transport.set_write_buffer_limits(high=0)
-        # The request holds the token; it served its purpose.
+        # The request has the token, which is no longer needed.
         transport.request.headers.clear()
         self.client.connected(self)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """A frame of the client."""
+        """The client sent a frame."""
         reserved = bool(frame.rsv1 or frame.rsv2 or frame.rsv3)
         kind = cast("int", frame.msg_type)
         self.client.receive(kind, frame.get_payload_as_bytes(), final=frame.fin, reserved=reserved)
@@ -54,10 +54,10 @@ class WebSocketConnection(WSListener):
         self.client.block()
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """The kernel takes more again."""
         self.client.unblock()
 
-    # -- what the client's session says ---------------------------------------------------------
+    # -- called by the client's connection ------------------------------------------------------
 
     def send_text(self, data: bytes) -> None:
         """Send a text frame of any size."""

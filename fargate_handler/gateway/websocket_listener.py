@@ -1,4 +1,4 @@
-"""The WebSocket listener: its own port, picows under uvloop."""
+"""The WebSocket listener: picows under uvloop, on a port of its own."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ from stream_core.protocol.realtime import RealtimeDialect
 from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, WEBSOCKET
 from stream_core.protocol.session_init import bearer
 
-# By path; a client that offers no subprotocol speaks the first one.
+# By path. A client that offers no subprotocol gets the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
     WEBSOCKET.path: (Dialect(), CompactDialect()),
     REALTIME.path: (RealtimeDialect(),),
     OPENAI_REALTIME.path: (RealtimeDialect(),),
 }
-# Bursts of thousands of connections wait here instead of a second on SYN retry.
+# Bursts of thousands of connections wait here, instead of a second for another SYN.
 _BACKLOG = 8192
-# libuv accepts one connection from each listening socket in a turn of the loop. On a saturated node, where a turn takes
-# milliseconds, one socket would let in two hundred a second.
+# libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
+# whose turns take milliseconds, one socket would accept two hundred a second.
 _LISTENING_SOCKETS = 32
 _BEARER = "bearer."
 _HANDSHAKE_SECONDS = 5.0
-# Larger frames are refused by the session with a reason; far larger ones never enter memory.
+# Larger frames are refused by the session with a reason. Far larger ones never enter memory.
 _FRAME_SLACK = 2
 
-# An adapter: picows makes a child logger per connection of a real logger, which costs half a kilobyte each.
+# An adapter, since picows makes a child of a real logger for each connection, which takes half a
+# kilobyte.
 _picows_logger = logging.LoggerAdapter(logging.getLogger("picows.server"))
 _logger = logging.getLogger(__name__)
 
 
 class WebSocketListener:
-    """Accepts connections, and refuses them with the error shape."""
+    """Accepts WebSockets. Refusals have Evenflow's shape of errors."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -65,19 +66,20 @@ class WebSocketListener:
         """Listen.
 
         Raises:
-            OSError: the address can't be had.
+            OSError: the address can't be used.
         """
         limits, loop = self._context.limits, asyncio.get_running_loop()
         for listening in listening_sockets(host, port, limits, _LISTENING_SOCKETS):
             self._servers.append(await loop.create_server(self._protocol, sock=listening, backlog=_BACKLOG))
 
     def stop_accepting(self) -> None:
-        """New connections are refused from now on; those that are open stay."""
+        """Refuse new connections. Those that are open stay."""
         for server in self._servers:
             server.close()
 
     def _protocol(self) -> HeadFirst:
-        # What picows' `ws_create_server` makes for each connection; it lets nobody look at the head before.
+        # What picows' `ws_create_server` makes for each connection. It would not let us see the
+        # head first.
         protocol = WSProtocol(
             host_port=None,
             ws_path=None,
@@ -152,7 +154,7 @@ class WebSocketListener:
         return dialects
 
     def _check_origin(self, request: WSUpgradeRequest) -> None:
-        """A browser says which page opens a WebSocket, and asks nobody whether it may: where origins are named, we look."""
+        """Check the page that opens the WebSocket, if origins are set. Browsers don't."""
         context, origin = self._context, request.headers.get("Origin")
         if origin is None or not context.allowed_origins.are_named or context.allowed_origins.admits(origin):
             return
@@ -170,7 +172,7 @@ class WebSocketListener:
         if error.status == 426:
             headers["Sec-WebSocket-Version"] = "13"
         if isinstance(error, Overloaded):
-            # This node is full or leaving: the next try should not be sent here for its cookie's sake.
+            # This node is full or leaving: the cookie must not bring the next try here.
             headers["Set-Cookie"] = released_cookie(self._context)
         body = orjson.dumps(error.to_body())
         response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(error.status, body, headers)
@@ -191,14 +193,14 @@ def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
 
 
 def _select(offered: list[str], dialects: tuple[Dialect, ...]) -> tuple[Dialect, dict[str, str]]:
-    """The first of the client's subprotocols that is spoken at this path; without any offer it is the path's first, unsaid."""
+    """The client's first subprotocol that this path has. Without any offer, the path's first."""
     spoken = {dialect.name: dialect for dialect in dialects}
     for name in offered:
         if name in spoken:
             return spoken[name], {"Sec-WebSocket-Protocol": name}
     if offered:
         raise InvalidRequest(
-            f"none of the subprotocols offered is spoken here; offer one of {', '.join(spoken)}",
+            f"none of the offered subprotocols is spoken here; offer one of {', '.join(spoken)}",
             code="unsupported_subprotocol",
         )
     return dialects[0], {}

@@ -1,1 +1,1 @@
-"""Handlers and workers: the model called from a process of its own, over gRPC."""
+"""Handlers and workers: the model in a process of its own, over gRPC."""

@@ -1,4 +1,4 @@
-"""gRPC between handlers and workers: its options, and errors both ways."""
+"""gRPC between handlers and workers: options of connections, and errors as statuses."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ from stream_core.protocol.errors import (
 
 Options = list[tuple[str, int | str]]
 
-# A machine that is silent for so long, and then doesn't answer for so long, is gone: before the deadline of a first token.
+# A machine that is silent for so long, and then doesn't answer for so long, is gone.
 _KEEPALIVE_MS = 3_000
 _KEEPALIVE_TIMEOUT_MS = 3_000
 _CONNECT_MS = 2_000
 _RECONNECT_MS = (200, 2_000)
-# UTF-8's longest character, and room for what is around the texts.
+# The longest character in UTF-8, and room for the rest of a message.
 _BYTES_A_CHARACTER, _AROUND = 4, 65_536
 _COMMON: Options = [
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
-    # Measured: with the line above alone, a silent machine was not found within half a minute.
+    # Measured: without this one, a silent machine was not noticed within half a minute.
     ("grpc.http2.ping_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
-    # Left on, the windows grow with the line's speed: to megabytes a stream.
+    # Otherwise the windows grow to megabytes a stream on a fast line.
     ("grpc.http2.bdp_probe", 0),
 ]
 
 
 def handler_options(limits: Limits, authority: str) -> Options:
-    """Of a connection to a worker that the settings call `authority`."""
+    """Options of a handler's connection to a worker. `authority` is its address in the settings."""
     first, longest = _RECONNECT_MS
     return [
         *_COMMON,
         ("grpc.default_authority", authority),
-        # A worker is a neighbour, whatever this machine's environment says of proxies.
+        # A worker is a neighbour: no proxy, whatever the environment says.
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.initial_reconnect_backoff_ms", first),
         ("grpc.max_reconnect_backoff_ms", longest),
-        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS), # how long connecting may take, in spite of its name
+        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS), # in spite of its name: how long connecting may take
         ("grpc.keepalive_permit_without_calls", 1),
-        # The window of one stream: what a worker may send ahead of a handler that doesn't read.
+        # The window of one stream: how much a worker may send to a handler that doesn't read.
         ("grpc.http2.lookahead_bytes", limits.worker_window_bytes),
         ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * limits.response_bytes + _AROUND),
     ]  # fmt: skip
 
 
 def worker_options(limits: Limits) -> Options:
-    """Of a listener for handlers."""
-    # A request of OpenAI's API may say a text twice, in a part and as the turn's own.
+    """Options of a worker's server."""
+    # A request of OpenAI's API may have a text twice, in a part and in its turn.
     longest_request = limits.history_bytes + limits.message_bytes + 2 * limits.request_bytes + limits.response_bytes
     return [
         *_COMMON,
-        # Two workers on one port are a mistake.
+        # Two workers on one port would be a mistake.
         ("grpc.so_reuseport", 0),
         ("grpc.http2.write_buffer_size", limits.worker_window_bytes),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
@@ -75,13 +75,13 @@ def worker_options(limits: Limits) -> Options:
 
 
 _CODE, _RETRY_AFTER = "evenflow-code", "evenflow-retry-after-ms"
-# What the model's server said, where that is passed on.
+# The status of the model's server, where it is passed on.
 _STATUS, _TYPE, _PARAM = "evenflow-status", "evenflow-type", "evenflow-param"
-# A status travels in HTTP/2's headers, which are small.
+# A status is in HTTP/2's headers, which are small.
 _MOST_CHARACTERS = 500
 
 _Status = grpc.StatusCode
-# For us to mend, and nothing that a user should read.
+# They are for the operator, not for users.
 _NOT_FOR_US = (
     _Status.FAILED_PRECONDITION,
     _Status.NOT_FOUND,
@@ -93,7 +93,7 @@ _KEPT = "what it had sent was kept"
 
 
 def status_of(error: EvenflowError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]:
-    """Code, message and trailing metadata for what a token source raised."""
+    """The status code, message and trailing metadata for a token source's error."""
     metadata = [(_CODE, error.code)]
     if error.retry_after_ms is not None:
         metadata.append((_RETRY_AFTER, str(error.retry_after_ms)))
@@ -118,20 +118,20 @@ def _code_of(error: EvenflowError) -> grpc.StatusCode:
 
 
 def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowError:
-    """The contract's error for how a call ended.
+    """The error for the status of a call.
 
     Args:
-        operator: where it is told what is for us to mend.
+        operator: the log for what the operator must mend.
     """
     told = {str(key): str(value) for key, value in failure.trailing_metadata() or ()}
     status, said = failure.code(), failure.details() or ""
-    # What a worker of ours says is made for users; anything else may be of its insides.
+    # Messages of our own workers are for users. Others may show something internal.
     code = told.get(_CODE)
     message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
     if status is _Status.INVALID_ARGUMENT:
         return _refusal_of(said, code, told)
     if status in _NOT_FOR_US:
-        operator.error(f"the worker will not have us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS")
+        operator.error(f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS")
         if code is None or _STATUS not in told:
             return not_set_up()
         return UpstreamRejected(message, code=code, **_passed_on(told))
@@ -146,13 +146,13 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
 def _refusal_of(said: str, code: str | None, told: dict[str, str]) -> ModelRefused:
     if code is None:
         return ModelRefused(f"the model refused the message: {said[:200]}", code="model_refused")
-    # A parameter that no server was asked about is one that the worker's model doesn't have.
+    # Without a server's status, the parameter was refused because the worker's model lacks it.
     kind = UnsupportedByModel if _PARAM in told and _STATUS not in told else ModelRefused
     return kind(said, code=code, **_passed_on(told))
 
 
 def _passed_on(told: dict[str, str]) -> dict[str, Any]:
-    """What a worker's error says beside message and code."""
+    """The further fields of a worker's error."""
     return {
         "status": _number(told.get(_STATUS)),
         "type": told.get(_TYPE),

@@ -1,4 +1,4 @@
-"""Requests and ends of the token-source port as messages of `llm.v1`, and back: for handlers and for workers."""
+"""Requests and ends of the token-source port as messages of `llm.v1`, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REASONS: dict[str, ModelEnd] = {
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:
-    """A request, for a worker."""
+    """A request as a message to a worker."""
     return wire.StreamRequest(
         agent=request.agent,
         turns=[
@@ -46,10 +46,10 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
 
 
 def request_of(message: wire.StreamRequest) -> ModelRequest:
-    """A handler's request.
+    """The request in a handler's message.
 
     Raises:
-        ValueError: what should be JSON isn't.
+        ValueError: a field should be JSON and isn't.
     """
     turns = tuple(
         Turn(
@@ -69,7 +69,7 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
         message.prefix,
         message.key,
         _options_of(message.options),
-        # A handler from before there was that field wants it with tools.
+        # An older handler doesn't know this field, and expects marked text if it sends tools.
         marked=message.marked or bool(message.options.tools),
         model=message.model,
         caller=_caller_of(message.caller),
@@ -77,7 +77,7 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
 
 
 def finish_message(finish: ModelFinish) -> wire.Finish:
-    """A model's end, for a handler."""
+    """A model's end as a message to a handler."""
     usage = finish.usage
     if usage is None:
         return wire.Finish(reason=finish.finish_reason)
@@ -88,7 +88,7 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
 
 
 def finish_of(message: wire.Finish) -> ModelFinish:
-    """How a worker's model ended. A reason that nobody knows is `stop`."""
+    """The end in a worker's message. An unknown reason becomes `stop`."""
     reason = _REASONS.get(message.reason, "stop")
     if not message.HasField("usage"):
         return ModelFinish(reason, None)

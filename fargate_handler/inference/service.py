@@ -1,4 +1,4 @@
-"""The gRPC service of a worker, and the tokens that wait in it for a slow handler."""
+"""A worker's gRPC service, and the buffer of tokens for a slow handler."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class TokenBuffer:
     """The `TokenSink` of one stream.
 
     Args:
-        most_tokens: with so many waiting, the model is paused; also the most that `take` returns.
-        most_characters: with so many waiting, the model must stop: it gives all at once, and an answer is no longer than that.
+        most_tokens: the model is paused when so many wait. `take` returns at most so many.
+        most_characters: the model is stopped when so many wait. No answer is longer.
         monotonic: seconds.
     """
 
     def __init__(self, most_tokens: int, most_characters: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.taken = 0
-        """Tokens that the model has given."""
+        """How many tokens the model has given."""
         self._most_tokens = most_tokens
         self._most_characters = most_characters
         self._monotonic = monotonic
         self._silent = True
-        """Whether nothing is to be told but tokens."""
+        """Whether there is no sign of life to send."""
         self._told_at = -_TELL_EVERY_SECONDS
         self._waiting: list[str] = []
         self._characters = 0
@@ -49,14 +49,14 @@ class TokenBuffer:
 
     @property
     def paused(self) -> bool:
-        """See `TokenSink.paused`."""
+        """Whether the model should not be read: the buffer is full."""
         return len(self._waiting) >= self._most_tokens
 
     def push(self, token: str) -> None:
-        """See `TokenSink.push`.
+        """Take a token.
 
         Raises:
-            ResponseFull: the longest answer there may be waits here already.
+            ResponseFull: the buffer has the longest answer that there may be.
         """
         if self._characters >= self._most_characters:
             raise ResponseFull
@@ -66,20 +66,20 @@ class TokenBuffer:
         self._changed.set()
 
     def alive(self) -> None:
-        """See `TokenSink.alive`."""
+        """Note a sign of life, which is sent at most once a second."""
         if self._silent and self._monotonic() - self._told_at >= _TELL_EVERY_SECONDS:
             self._silent = False
             self._changed.set()
 
     def end(self) -> None:
-        """The model gives no more."""
+        """Note that the model gives no more."""
         self._ended = True
         self._changed.set()
 
     async def take(self) -> list[str] | None:
-        """The tokens that wait, as soon as there are some; none of them for a sign of life, at most once a second.
+        """Wait for tokens, and return them. An empty list is a sign of life, at most one a second.
 
-        None when the model has ended and all are taken.
+        Returns None when the model has ended and all tokens were returned.
         """
         while not self._waiting and not self._ended and self._silent:
             self._changed.clear()
@@ -103,7 +103,7 @@ _DescribeContext = grpc.aio.ServicerContext[wire.DescribeRequest, wire.DescribeR
 
 
 class InferenceService(InferenceServicer):
-    """See proto/llm/v1/inference.proto."""
+    """Serves `llm.v1.Inference` (proto/llm/v1/inference.proto)."""
 
     def __init__(self, source: TokenSource, limits: Limits) -> None:
         self._source = source
@@ -112,7 +112,7 @@ class InferenceService(InferenceServicer):
         self._taken_of_ended = 0
 
     async def Stream(self, request: wire.StreamRequest, context: _Context) -> None:  # noqa: N802 - the proto's name
-        """One answer."""
+        """Stream one answer."""
         if len(self._buffers) >= self._limits.generations_per_node:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this worker is full; ask another one")
         buffer = TokenBuffer(self._limits.worker_buffer_tokens, self._limits.response_bytes)
@@ -128,7 +128,7 @@ class InferenceService(InferenceServicer):
             await context.write(wire.StreamEvent(finish=finish_message(outcome)))
 
     async def Describe(self, request: wire.DescribeRequest, context: _DescribeContext) -> wire.DescribeResponse:  # noqa: N802
-        """What this worker can, and does."""
+        """What this worker can do, and how busy it is."""
         return wire.DescribeResponse(
             continues=self._source.continues,
             tools=True,
@@ -145,7 +145,7 @@ class InferenceService(InferenceServicer):
     async def _outcome(
         self, request: wire.StreamRequest, buffer: TokenBuffer, context: _Context
     ) -> ModelFinish | EvenflowError:
-        """Send the model's tokens; how it ended. The model is stopped whenever this returns or raises."""
+        """Send the model's tokens. Returns how it ended. Afterwards the model is always stopped."""
         if request.prefix and not self._source.continues:
             return UpstreamFailed("this model cannot go on from the middle of an answer", code="upstream_failed")
         generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
@@ -160,8 +160,8 @@ class InferenceService(InferenceServicer):
             return error
         except Exception:
             if context.cancelled() or context.done():
-                raise asyncio.CancelledError from None  # the handler is gone; nobody is left to hear how this ended
-            _logger.exception("the token source failed in a way that it doesn't know")
+                raise asyncio.CancelledError from None  # the handler is gone, and so is the need for an end
+            _logger.exception("the token source failed with an unknown error")
             return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
         finally:
             generating.cancel()

@@ -1,4 +1,4 @@
-"""One worker process, and the probe that asks whether it serves."""
+"""A worker's process, and the probe of its health."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SECONDS = 3.0
 
 
 def main() -> int:
-    """The exit status: 0 it answers gRPC's health protocol, whatever it says there; 1 it doesn't."""
-    # A worker that is full or leaves is alive: started anew, it would cut its answers off.
+    """Run the probe. Returns the exit status: 0 if the worker answers at all, otherwise 1."""
+    # A worker that is full or leaves is alive. A restart would cut its answers off.
     address = f"127.0.0.1:{os.environ.get('EVENFLOW_WORKER_PORT', '50051')}"
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
@@ -48,7 +48,7 @@ class Worker:
     """Serves `llm.v1.Inference` and gRPC's health protocol.
 
     Raises:
-        ConfigurationError: its model would be other workers.
+        ConfigurationError: its model is `grpc`, so it would call other workers.
     """
 
     def __init__(self, settings: HandlerSettings, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,14 +66,14 @@ class Worker:
 
     @property
     def serves(self) -> str:
-        """What it serves, for the log."""
+        """Its address and service, for the log."""
         return f"grpc://{self._address} ({_SERVICE})"
 
     async def start(self) -> None:
         """Listen.
 
         Raises:
-            ConfigurationError: the address can't be had; the message names the variables.
+            ConfigurationError: the address can't be used. The message names the variables.
         """
         try:
             self._server.add_insecure_port(self._address)
@@ -87,14 +87,14 @@ class Worker:
         await self._health.set(_SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
     async def drain(self) -> None:
-        """Leave: new calls are refused, so that handlers ask other workers, and running answers have their time to finish."""
+        """Refuse new calls, which handlers give to others, and let running answers finish."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(self._settings.drain_seconds)
 
     async def stop(self) -> None:
         """Close everything."""
         await self._server.stop(0)
-        # gRPC has cancelled what was left, and doesn't wait for it.
+        # gRPC has cancelled what was left, but doesn't wait for it.
         with suppress(TimeoutError):
             await asyncio.wait_for(self._service.idle(), _STOP_SECONDS)
         await self._source.close()

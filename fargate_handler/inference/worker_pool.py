@@ -1,4 +1,4 @@
-"""The workers that a handler calls: their addresses, and whose turn it is."""
+"""The workers that a handler knows: their addresses, and which one is called next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[host]:port`.
+    """The host and port of `host:port` or `[host]:port`.
 
     Raises:
         ValueError: it is neither.
@@ -25,15 +25,16 @@ def split_address(address: str) -> tuple[str, int]:
     host = host[1:-1] if bracketed else host
     wrong = not host or (":" in host) != bracketed or not (port.isascii() and port.isdecimal())
     if wrong or not 1 <= int(port) <= 65535:
-        raise ValueError(f"{address!r} is no host:port")
+        raise ValueError(f"{address!r} is not host:port")
     return host, int(port)
 
 
 async def resolve(addresses: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
-    """gRPC's target of each machine that they stand for → the address that named it. A name may stand for several.
+    """gRPC's targets by machine, each with the address that named it. A name may stand for several.
 
     Args:
-        known: what was returned before: an address that can't be looked up now, which is logged, stands for what it did.
+        known: the last result. An address that can't be looked up now keeps its targets, and that
+            is logged.
     """
     found = await asyncio.gather(*map(_resolve_one, addresses))
     targets: dict[str, str] = {}
@@ -48,7 +49,7 @@ async def _resolve_one(address: str) -> list[str] | None:
     try:
         rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        _logger.warning("the workers at %s cannot be looked up (%s): those that are known stay", address, error)
+        _logger.warning("the workers at %s cannot be looked up (%s): the known ones stay", address, error)
         return None
     return [_target(str(row[4][0]), port) for row in rows]
 
@@ -61,15 +62,19 @@ def _target(host: str, port: int) -> str:
 
 Connection = TypeVar("Connection")
 
-# An address may hide several workers behind a proxy, which sends each call to another of them: where there are fewer addresses,
-# the same ones are asked so often before an attempt has failed.
+# An address may be a proxy that sends each call to another worker. So with fewer addresses, the
+# same ones are tried up to so often before an attempt has failed.
 _FEWEST_TRIES = 5
 
 
 @dataclass(slots=True, eq=False)
 class KnownWorker(Generic[Connection]):
-    """One of them, or an address that hides several. `continues` and `tools` are None until it has said so itself; `lost`: when
-    it was asked last, it could not be reached; `left`: no address names it any more.
+    """A worker, or an address that hides several.
+
+    Args:
+        continues, tools: what it can do. None until it has said so.
+        lost: whether the last call could not reach it.
+        left: whether no address names it any more.
     """
 
     connection: Connection
@@ -82,11 +87,11 @@ class KnownWorker(Generic[Connection]):
 
 
 class WorkerPool(Generic[Connection]):
-    """The workers that there are.
+    """The workers that can be called.
 
     Args:
-        connect: makes the connection to a target that an address named.
-        rest_seconds: one that failed isn't asked for so long, while there is another.
+        connect: makes a connection, from a target and the address that named it.
+        rest_seconds: after a failure a worker rests for so long, while there is another one.
     """
 
     def __init__(self, connect: Callable[[str, str], Connection], rest_seconds: float) -> None:
@@ -96,17 +101,17 @@ class WorkerPool(Generic[Connection]):
 
     @property
     def workers(self) -> Collection[KnownWorker[Connection]]:
-        """All that may be asked."""
+        """All known workers."""
         return self._workers.values()
 
     @property
     def continue_answers(self) -> bool:
-        """Whether all that can be reached have said that they go on from the middle of an answer; without any, no."""
+        """Whether all reachable workers have said that they continue answers. False without any."""
         there = [worker for worker in self._workers.values() if not worker.lost]
         return bool(there) and all(worker.continues for worker in there)
 
     def update(self, targets: Mapping[str, str]) -> list[Connection]:
-        """These are the workers now (target → the address that named it); returns the connections to close."""
+        """Set the workers: addresses by target. Returns the connections to close."""
         for target, address in targets.items():
             if target not in self._workers:
                 self._workers[target] = KnownWorker(self._connect(target, address))
@@ -116,8 +121,9 @@ class WorkerPool(Generic[Connection]):
         return [worker.connection for worker in gone if not worker.outstanding]
 
     def pick(self, now: float, tried: Sequence[KnownWorker[Connection]] = ()) -> KnownWorker[Connection] | None:
-        """The one to ask, another than those that were `tried` for this answer; None when that was enough. When all rest, the one
-        that has rested longest.
+        """The worker to call next: the least busy one that doesn't rest and was not `tried`.
+
+        If all rest, it is the one that has rested longest. None after enough tries.
         """
         there = [worker for worker in self._workers.values() if worker not in tried]
         if not there and len(tried) < _FEWEST_TRIES:
@@ -126,17 +132,17 @@ class WorkerPool(Generic[Connection]):
         if not awake:
             return min(there, key=lambda worker: worker.rests_until, default=None)
         fewest = min(worker.outstanding for worker in awake)
-        # By chance among equals: other handlers count their own answers, and shall not all begin with the same worker.
+        # At random among equals, so that several handlers don't all begin with the same worker.
         return random.choice([worker for worker in awake if worker.outstanding == fewest])
 
     def rest(self, worker: KnownWorker[Connection], now: float) -> None:
-        """It could not be reached. What comes back may be another one: what this one said is forgotten."""
+        """Let a worker rest that could not be reached. It may come back as another one."""
         worker.rests_until = now + self._rest_seconds
         worker.continues = worker.tools = None
         worker.lost = True
 
     def wake(self, worker: KnownWorker[Connection], *, continues: bool, tools: bool) -> None:
-        """It is there, and said this."""
+        """Note that a worker can be reached, and what it can do."""
         worker.rests_until = 0.0
         worker.continues, worker.tools = continues, tools
         worker.lost = False

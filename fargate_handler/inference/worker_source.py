@@ -1,4 +1,4 @@
-"""Workers on other machines as a token source: `llm.v1.Inference` over gRPC."""
+"""Workers on other machines as a token source, over gRPC."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
 _DESCRIBE_SECONDS = 1.0
-# The orchestrator ends a call in time, with a clock that stands still as often as the model is paused, and pings find a machine
-# that is gone. This is for a call that both have missed.
+# The orchestrator ends a call in time, and pings notice a machine that is gone. This is for calls
+# that both miss: the orchestrator's clock stands still while a model is paused.
 _LONGEST_HELD_SECONDS = 6 * 3600.0
 
 _Gone = grpc.StatusCode.UNAVAILABLE
@@ -45,10 +45,11 @@ _Worker = KnownWorker[_Connection]
 
 
 class GrpcWorkers:
-    """Asks the least busy worker; see `TokenSource`.
+    """A `TokenSource` that asks the least busy worker.
 
     Args:
-        addresses: `host:port` of each; a name may stand for several, and is looked up again every few seconds.
+        addresses: `host:port` of each worker. A name may stand for several, and is looked up again
+            every few seconds.
     """
 
     def __init__(self, addresses: Sequence[str], limits: Limits) -> None:
@@ -63,11 +64,11 @@ class GrpcWorkers:
 
     @property
     def continues(self) -> bool:
-        """See `TokenSource.continues`: what the workers said."""
+        """Whether all workers have said that they continue answers."""
         return self._pool.continue_answers
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """See `TokenSource.generate`. A worker that is gone before its first word is replaced by another one."""
+        """Push the answer's tokens. Another worker is asked if one is gone before its first token."""
         await self._looked_up.wait()
         message = message_of(request)
         tried: list[_Worker] = []
@@ -107,7 +108,7 @@ class GrpcWorkers:
                 await while_paused(answer.sink)
             return answer.finish()
         finally:
-            call.cancel()  # which is what stops the model; of a call that has ended, nothing
+            call.cancel()  # which stops the model; harmless after the end
 
     def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
         _logger.warning("the worker %s is gone or full (%s)", worker.connection.target, error.details())
@@ -119,13 +120,13 @@ class GrpcWorkers:
         await asyncio.gather(self._watching, return_exceptions=True)
         await _close(self._pool.update({}))
 
-    # -- who is there ------------------------------------------------------------------------------------------------
+    # -- looking for workers -----------------------------------------------------------------------------------------
 
     def _connect(self, target: str, address: str) -> _Connection:
         return _Connection(target, handler_options(self._limits, address))
 
     async def _watch(self) -> None:
-        """Look the names up again, and ask those who have not said what they can, or could not be reached."""
+        """Look the names up again, and ask workers that have not said what they can, or were lost."""
         while True:
             try:
                 self._targets = await resolve(self._addresses, self._targets)
@@ -134,14 +135,14 @@ class GrpcWorkers:
                 silent = [worker for worker in self._pool.workers if worker.continues is None]
                 await asyncio.gather(*map(self._describe, silent))
             except Exception:
-                _logger.exception("looking for workers failed; those that are known stay")
+                _logger.exception("looking for workers failed; the known ones stay")
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _describe(self, worker: _Worker) -> None:
         try:
             said = await worker.connection.stub.Describe(wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS)
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # somebody else's worker
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # a worker that is not ours
                 self._pool.wake(worker, continues=False, tools=False)
             else:
                 self._pool.rest(worker, time.monotonic())
@@ -149,14 +150,14 @@ class GrpcWorkers:
             self._pool.wake(worker, continues=said.continues, tools=said.tools)
 
     async def _lacks_tools(self, worker: _Worker) -> bool:
-        """Whether it would answer as if there were none, as one does that is older than they are."""
+        """Whether a worker would ignore tools, as one does that is older than they are."""
         if worker.tools is None:
             await self._describe(worker)
         return worker.tools is False
 
 
 class _Answer:
-    """What the events of one call add up to."""
+    """Reads the events of one call."""
 
     def __init__(self, sink: TokenSink) -> None:
         self.sink = sink
@@ -175,10 +176,10 @@ class _Answer:
             self.sink.push(token)
 
     def finish(self) -> ModelFinish:
-        """The end of the stream.
+        """Take the end of the stream. Returns how the model ended.
 
         Raises:
-            UpstreamFailed: it ended before the model had.
+            UpstreamFailed: the stream ended before the model had finished.
         """
         if self._finish is None:
             raise UpstreamFailed(
@@ -189,7 +190,7 @@ class _Answer:
 
 @asynccontextmanager
 async def _occupied(worker: _Worker) -> AsyncIterator[None]:
-    """It has one answer more under way from here, and is connected at least as long, whatever names stand for."""
+    """Count an answer of this worker, and keep its connection until the end."""
     worker.outstanding += 1
     try:
         yield

@@ -1,1 +1,1 @@
-"""From an accepted message to a finished response: admission, fair bounded queue, generations with deadlines."""
+"""From an accepted message to a finished response: acceptance, fair queue, generations."""

@@ -1,4 +1,4 @@
-"""What a message asks of the model, with what its session's agent adds to it."""
+"""The request to the model for a message, with what the session's agent adds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stream_core.policy.limits import Limits
 
 
 class AgentRequests:
-    """Applies agents, and the public names of models.
+    """Adds the agent's instructions and settings to requests, and looks public model names up.
 
     Args:
-        agents: None for a node that knows of none: each session's is like the model itself.
-        models: public name → the name at the model's server; empty for the source's own.
+        agents: None for a node without agents: the model answers as it is.
+        models: names at the model's server by public name. Empty for the source's own name.
     """
 
     def __init__(self, agents: Agents | None = None, models: Mapping[str, str] | None = None) -> None:
@@ -26,20 +26,20 @@ class AgentRequests:
         self._models = models or {}
 
     def check(self, channel: Channel, kind: MessageKind = CHAT) -> None:
-        """Whether the channel's agent is still there.
+        """Check that the channel's agent still exists.
 
         Raises:
-            NotFound: it isn't.
+            NotFound: it doesn't.
         """
         self._agent_of(channel, kind)
 
     def asked(
         self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms, kind: MessageKind = CHAT
     ) -> WholeRequest:
-        """What the model is asked by the last one of `turns`.
+        """The request to the model for the last one of `turns`.
 
         Raises:
-            NotFound: the channel's agent is no longer there.
+            NotFound: the channel's agent no longer exists.
         """
         agent, asked = self._agent_of(channel, kind), asked_by(kind, turns)
         model = terms.model or agent.model or ""
@@ -50,7 +50,7 @@ class AgentRequests:
         return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
 
     def limits(self, channel: Channel, terms: MessageTerms, limits: Limits, kind: MessageKind = CHAT) -> Limits:
-        """The node's limits with the deadlines of the agent and of the message: the shorter of the two for the whole answer."""
+        """The node's limits with the deadlines of agent and message. The shorter one counts."""
         agent = self._agent_of(channel, kind)
         whole = [agent.deadline_seconds or limits.model_deadline_seconds]
         if terms.timeout_ms is not None:
@@ -59,7 +59,7 @@ class AgentRequests:
         if agent.silence_seconds is not None:
             deadlines |= dict.fromkeys(("model_first_sign_seconds", "model_silence_seconds"), agent.silence_seconds)
         if all(getattr(limits, name) == seconds for name, seconds in deadlines.items()):
-            return limits  # shared by most answers: a copy has sixty fields
+            return limits  # most answers share them: a copy has sixty fields
         return limits.model_copy(update=deadlines)
 
     def _agent_of(self, channel: Channel, kind: MessageKind) -> Agent:
@@ -69,7 +69,7 @@ class AgentRequests:
 
 
 def _options(agent: Agent, terms: MessageTerms) -> ModelOptions:
-    """The message's, else the agent's; the longest answer is the shorter of both."""
+    """The message's options, otherwise the agent's. Of two lengths the shorter one counts."""
     said = terms.params
     options = ModelOptions(
         max_tokens=said.max_tokens,

@@ -1,4 +1,4 @@
-"""One attempt at an answer: when it counts as silent, and when it replaces the last."""
+"""One attempt at an answer: its deadlines, and how it replaces the attempt before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stream_core.protocol.errors import UpstreamTimeout
 
 
 class ReplacingSink:
-    """A `TokenSink`. What was delivered stands until the first token of this attempt: it may never come."""
+    """A `TokenSink`. Earlier text stands until the first token, which may never come."""
 
     __slots__ = ("_begun", "_stream")
 
@@ -18,14 +18,15 @@ class ReplacingSink:
 
     @property
     def paused(self) -> bool:
-        """See `TokenSink.paused`."""
+        """Whether the source should not read its model."""
         return self._stream.paused
 
     def push(self, token: str) -> None:
-        """See `TokenSink.push`.
+        """Take a token. The first one replaces what was delivered before.
 
         Raises:
-            ResponseFull, LogClosed: as `ResponseStream.push` does.
+            ResponseFull: the response has reached its size limit.
+            LogClosed: the response has ended.
         """
         if token and not self._begun:
             self._begun = True
@@ -33,15 +34,15 @@ class ReplacingSink:
         self._stream.push(token)
 
     def alive(self) -> None:
-        """See `TokenSink.alive`."""
+        """Note a sign of life without a token."""
         self._stream.alive()
 
 
 class ModelWatch:
-    """Looks now and then whether tokens or other signs of life have come meanwhile. While the model is paused, no time passes.
+    """Watches whether a model gives signs of life. While the model is paused, no time passes.
 
     Args:
-        now: seconds; the response has so long in all from here, however many attempts it takes.
+        now: seconds. The deadline of the whole response counts from here, over all attempts.
     """
 
     def __init__(self, stream: ResponseStream, limits: Limits, now: float) -> None:
@@ -51,7 +52,7 @@ class ModelWatch:
         self.begin(now)
 
     def begin(self, now: float) -> None:
-        """An attempt begins."""
+        """Begin an attempt."""
         self._looked_at = self._heard_at = now
         self._heard = self._signs
         self._silent_at_first = True
@@ -62,9 +63,9 @@ class ModelWatch:
         return min(self._finish_by, self._heard_at + self._patience)
 
     def look(self, now: float) -> UpstreamTimeout | None:
-        """The deadline that has passed, if one has."""
+        """The error for a deadline that has passed. None if none has."""
         if self._stream.paused:
-            # A paused model owes nothing; its readers are bounded by the pause limit.
+            # Nothing is due from a paused model. The limit of pauses bounds its readers.
             self._finish_by += now - self._looked_at
             self._heard_at += now - self._looked_at
         self._looked_at = now
@@ -86,7 +87,7 @@ class ModelWatch:
         )
 
     def is_over(self, now: float) -> bool:
-        """Whether the time that the whole response has is over."""
+        """Whether the deadline of the whole response has passed."""
         return now >= self._finish_by
 
     @property

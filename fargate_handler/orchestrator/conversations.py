@@ -1,4 +1,4 @@
-"""The conversations that this node knows, bounded: the one idle longest goes first."""
+"""The conversations that this node knows. There is a limit: the one idle longest is forgotten."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Conversations:
         self._turns: WeakValueDictionary[Channel, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, channel: Channel) -> asyncio.Lock:
-        """Held while a message of the channel is accepted, so that its messages are accepted one after another."""
+        """A lock for accepting a message of the channel, so that they are accepted in turn."""
         lock = self._turns.get(channel)
         if lock is None:
             self._turns[channel] = lock = asyncio.Lock()
         return lock
 
     def get(self, channel: Channel) -> Conversation | None:
-        """The conversation, if it has begun here."""
+        """The channel's conversation. None if this node doesn't know it."""
         return self._known.get(channel)
 
     def open(self, channel: Channel, now: float, kind: MessageKind = CHAT) -> Conversation:
-        """The conversation, begun now if need be for messages of this kind.
+        """The channel's conversation. If there is none, one is begun for this kind of message.
 
         Raises:
-            RateLimited: there are as many as there may be, and all of them are busy.
+            RateLimited: there are as many as allowed, and all are busy.
         """
         conversation = self._known.get(channel)
         if conversation is None:
             self._make_room()
-            # What a request brings is nothing to the next one: kept, prompts would fill the memory.
+            # A request that brings its conversation needs no history, which would fill the memory.
             limits, keeps_history = self._limits.of(channel.tenant), not kind.brings_conversation
             conversation = self._known[channel] = Conversation(limits, now, keeps_history=keeps_history)
         conversation.used_at = now
@@ -48,11 +48,11 @@ class Conversations:
         return conversation
 
     def forget(self, channel: Channel) -> None:
-        """The channel's conversation is over: nothing of it will be asked for."""
+        """Forget the channel's conversation, which is over."""
         self._known.pop(channel, None)
 
     def sweep(self, now: float) -> None:
-        """Forget conversations that were idle for as long as a session token lives."""
+        """Forget conversations that have been idle for the lifetime of a session token."""
         while self._known:
             channel, oldest = next(iter(self._known.items()))
             if oldest.in_flight or channel in self._turns:
@@ -71,7 +71,7 @@ class Conversations:
         )
         if idle is None:
             raise RateLimited(
-                "this node holds as many sessions as it may; nothing was accepted, try again later",
+                "this node has as many sessions as it may have; nothing was accepted, try again later",
                 code="sessions_full",
                 retry_after_ms=5000,
             )

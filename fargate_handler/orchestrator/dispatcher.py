@@ -1,4 +1,4 @@
-"""Begins the generation of a response: of a message just accepted, or of one that this task inherits."""
+"""Begins generations: for messages just accepted, and for responses that are taken over."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from stream_core.protocol.errors import NotFound, RateLimited
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What answers on this node.
+    """The model of this node.
 
-    `requests`: what agents add to a message. `fallback_text`: the answer when the model cannot; empty
-    for an error instead.
+    Args:
+        requests: what agents add to messages.
+        fallback_text: the answer if the model can't give one. Empty: an error instead.
     """
 
     source: TokenSource
@@ -35,11 +36,7 @@ class ServedModel:
 
 
 class Dispatcher:
-    """Makes generations and hands them to the workload.
-
-    Args:
-        ledger: where their messages are on record.
-    """
+    """Makes generations, and adds them to the workload."""
 
     def __init__(self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel) -> None:
         self._workload = workload
@@ -53,15 +50,15 @@ class Dispatcher:
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
 
     def check(self, channel: Channel, kind: MessageKind) -> None:
-        """Whether the channel's agent is still there.
+        """Check that the channel's agent still exists.
 
         Raises:
-            NotFound: it isn't.
+            NotFound: it doesn't.
         """
         self._requests.check(channel, kind)
 
     def new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
-        """An empty response on this task's clock."""
+        """An empty response on this node's clock."""
         return ResponseStream(
             response_id=response_id,
             message_id=message_id,
@@ -80,16 +77,17 @@ class Dispatcher:
         *,
         inherited: bool = False,
     ) -> None:
-        """Generate the response to the last one of `turns`."""
+        """Begin to generate the response to the last one of `turns`."""
         workload = self._workload
         grace_seconds = self._limits.grace_seconds
-        # However short its own grace is: readers of one that is inherited have to find this task first.
+        # An inherited response has the full grace: its readers must find this task first.
         if kind.grace_seconds is not None and not inherited:
             grace_seconds = kind.grace_seconds
         workload.responses.add(stream)
         if not stream.readers:
-            # Only now can one come, however long the ledger took. Who asks what can't be asked for again is there
-            # already, whenever its turn comes, and stops the model when it leaves.
+            # The grace begins only now, however long the ledger took. The sender of a message that
+            # can't be repeated is already there: it reads once there is something, and stops the
+            # model if it leaves.
             is_there = not kind.repeatable and not inherited
             stream.unread_since = None if is_there else self._monotonic()
         if kind.brings_conversation:
@@ -115,16 +113,16 @@ class Dispatcher:
             generation.interrupt(gone)
 
     def inherit(self, left: Inheritance) -> bool:
-        """Go on with a response that is this task's from now on; whether it didn't already.
+        """Go on with a response that this task has taken over. Returns False if it already did.
 
         Raises:
-            RateLimited: there is no room for it, or for its session.
+            RateLimited: there is no room for the response, or for its session.
         """
         workload, response_id, channel = self._workload, left.head.response_id, left.channel
         if self._ledger.writes(left.lease):
-            return False  # nobody has lost it; it may have been generated to its end, and not be on record yet
+            return False  # it was never lost: perhaps its end is just not on record yet
         if (stale := workload.generations.of(response_id)) is not None:
-            stale.abandon()  # under a lease that was lost without our hearing of it
+            stale.abandon()  # it ran under a lease that was lost without our knowing
         if not workload.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
         kind = MessageKind.from_text(left.message.kind)
@@ -150,7 +148,7 @@ class Dispatcher:
     def _what_is_asked(
         self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
     ) -> tuple[WholeRequest, Limits, NotFound | None]:
-        """What the model is asked and how long it has; an error where the agent has gone since the message was accepted."""
+        """The request to the model, and the limits. With an error if the agent no longer exists."""
         try:
             asked = self._requests.asked(channel, turns, terms, kind)
             return asked, self._requests.limits(channel, terms, self._limits, kind), None

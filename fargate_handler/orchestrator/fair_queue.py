@@ -1,4 +1,4 @@
-"""A bounded queue that is fair between tenants: each gets its turn, however much another has queued."""
+"""A bounded queue that is fair: each tenant gets its turn, however much others have queued."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """The queue holds as much as it may. Nothing was taken in."""
+    """The queue is full. Nothing was added."""
 
 
 class FairQueue(Generic[T]):
     """First in, first out within a tenant; round robin between tenants.
 
     Args:
-        depth: items of all tenants together.
+        depth: the most items of all tenants together.
     """
 
     def __init__(self, depth: int) -> None:
@@ -28,7 +28,7 @@ class FairQueue(Generic[T]):
         return self._size
 
     def put(self, tenant: str, item: T) -> None:
-        """Queue an item.
+        """Add an item.
 
         Raises:
             QueueFull: there is no room.
@@ -39,7 +39,7 @@ class FairQueue(Generic[T]):
         self._size += 1
 
     def take(self) -> T | None:
-        """The oldest item of the tenant whose turn it is; None when nothing waits."""
+        """Remove and return the oldest item of the tenant whose turn it is. None if none waits."""
         if not self._lines:
             return None
         tenant, line = next(iter(self._lines.items()))
@@ -52,7 +52,7 @@ class FairQueue(Generic[T]):
         return item
 
     def remove(self, tenant: str, item: T) -> None:
-        """Take out an item that doesn't want to wait any longer, if it still waits."""
+        """Remove an item, if it still waits."""
         line = self._lines.get(tenant)
         if line is None or item not in line:
             return

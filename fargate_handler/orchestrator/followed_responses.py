@@ -1,4 +1,4 @@
-"""The responses of other tasks that somebody reads here: each is followed once, however many read it."""
+"""Responses of other tasks with readers here. Each is followed once, for all of its readers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from stream_core.protocol.errors import Overloaded
 
 _logger = logging.getLogger(__name__)
 
-# Without a reader for so long, a response is followed no more; whoever comes then finds it again.
+# Without a reader for so long, a response is no longer followed. The next reader finds it again.
 _UNREAD_SECONDS = 10.0
-# Of the store, by this task, for all that it follows there: a read costs the event loop about two milliseconds.
+# Reads of the store by this task, for all that it follows. One takes about 2 ms of the event loop.
 _READS_PER_SECOND = 150.0
-# A reader waits so long for what there is; then it waits as one that has everything.
+# How long a reader waits until the copy has what there is. Then it waits like any other.
 _FILL_SECONDS = 5.0
 _RETRY_AFTER_MS = 1_000
 
@@ -34,12 +34,13 @@ NewStream = Callable[[str, str, Channel], ResponseStream]
 
 
 class FollowedResponses:
-    """Finds responses of other tasks.
+    """Finds and follows responses of other tasks.
 
     Args:
-        responses: where the copies are held, among this task's own responses.
-        new_stream: makes an empty one of a response's id, its message's id and the channel.
-        take_over: called with a response's id when its owner's lease is no longer in force; whether this task owns it now.
+        responses: this node's responses, to which copies are added.
+        new_stream: makes an empty response from its id, its message's id and the channel.
+        take_over: tries to take a response over, by its id, when its owner's lease has run out.
+            Returns whether this task owns it now.
     """
 
     def __init__(
@@ -67,21 +68,21 @@ class FollowedResponses:
         return len(self._followings)
 
     async def find(self, response_id: str, channel: Channel) -> bool:
-        """Whether this session has such a response; then there is a copy of it that has what there is of it now.
+        """Find a response of this session, and make a copy of it. Returns whether there is one.
 
         Raises:
             Overloaded: the store can't be read.
         """
         looking = self._looking.get(response_id)
         if looking is None:
-            # One look for all that ask at the same time: a storm of readers is one to the store.
+            # One look for all who ask at the same time: a storm of readers costs the store one.
             looking = self._looking[response_id] = self._background.run(self._look(response_id))
             looking.add_done_callback(lambda _: self._looking.pop(response_id))
         with _store_reached():
             return await asyncio.shield(looking) == channel
 
     async def epoch_on_record(self, response_id: str) -> int:
-        """How many owners the response has had, as the store knows; 0 for one that it doesn't know.
+        """The response's epoch in the store. 0 for an unknown response.
 
         Raises:
             Overloaded: the store can't be read.
@@ -91,10 +92,13 @@ class FollowedResponses:
         return head.epoch if head is not None else 0
 
     async def cancel(self, stream: ResponseStream) -> ResponseState:
-        """Have the owner cancel the response; its state then.
+        """Ask the owner to cancel the response.
+
+        Returns:
+            The state of the response afterwards.
 
         Raises:
-            Overloaded: it can't be told.
+            Overloaded: the owner can't be reached.
         """
         try:
             head = await self._store.head(stream.response_id, self._wall_time())
@@ -104,13 +108,13 @@ class FollowedResponses:
             return await self._others.peers.cancel(PeerResponse(lease.address, stream.channel, stream.response_id))
         except (PeerUnreachable, StoreUnavailable) as error:
             raise Overloaded(
-                "the task that generates this response can't be told now; nothing was changed, cancel it again",
+                "the task that generates this response can't be reached now; nothing was changed, cancel it again",
                 code="owner_unreachable",
                 retry_after_ms=_RETRY_AFTER_MS,
             ) from error
 
     def sweep(self, now: float) -> None:
-        """Follow no more what nobody reads."""
+        """Stop following what nobody reads."""
         for following, run in tuple(self._followings.items()):
             stream = following.stream
             unread = stream.unread_since is not None and now - stream.unread_since > _UNREAD_SECONDS
@@ -119,17 +123,17 @@ class FollowedResponses:
                 run.cancel()
 
     async def aclose(self) -> None:
-        """Follow nothing any more."""
+        """Stop following everything."""
         await self._background.aclose()
 
     async def _look(self, response_id: str) -> Channel | None:
-        """Whose response it is, once there is a copy of it."""
+        """Make a copy of the response. Returns its channel, or None if there is no response."""
         head = await self._store.head(response_id, self._wall_time())
         if head is None:
             return None
         held = self._responses.held(response_id)
         if held is not None:
-            return held.channel  # this task has taken it over in the meantime
+            return held.channel  # this task has taken it over meanwhile
         following = self._begin(head)
         self._responses.add(following.stream)
         run = self._background.run(self._run(following))
@@ -140,7 +144,7 @@ class FollowedResponses:
         return following.stream.channel
 
     def _pause(self) -> float:
-        """As often as the store is written; less often when there are many, since reading takes from delivering."""
+        """Seconds between reads: as between writes to the store, or more if there are many."""
         reading = sum(following.reads_store for following in self._followings)
         return max(self._context.limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
 
@@ -160,7 +164,7 @@ class FollowedResponses:
             self._settle(stream)
 
     def _settle(self, stream: ResponseStream) -> None:
-        """The copy grows no more: it is whole, or its readers need another one."""
+        """The copy no longer grows: it is complete, or its readers need another one."""
         if self._responses.held(stream.response_id) is not stream:
             return
         if stream.log.closed:

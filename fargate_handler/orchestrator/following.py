@@ -1,4 +1,4 @@
-"""A response that another task owns, copied for the readers here: from its owner if that can be reached, else from the store."""
+"""A copy of a response that another task owns: from its owner, or otherwise from the store."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, Resp
 
 _logger = logging.getLogger(__name__)
 
-# The owner is tried again so long after it could not be reached; meanwhile what is on record is read.
+# How long to read the store before trying again an owner that could not be reached.
 _OWNER_AGAIN_SECONDS = 2.0
-# A lease with less than this share left was not renewed when it should have been: its owner has most likely been lost.
+# A lease with less than this share left was not renewed in time: most likely its owner is lost.
 _UNRENEWED_SHARE = 0.6
 _READS_NOTED_PER_GRACE = 3.0
 
 
 class Diverged(Exception):
-    """This copy holds entries that are no longer part of the response: its owner was lost before they were on record."""
+    """The copy has entries that the response lacks: their owner was lost before writing them."""
 
 
 class Following:
@@ -40,9 +40,9 @@ class Following:
 
     Args:
         stream: the copy, empty at first.
-        others: where the original is.
-        pause: says how many seconds to let pass before the store is read again.
-        take_over: called with the response's id when its owner's lease is no longer in force; whether this task owns it now.
+        pause: returns the seconds until the next read of the store.
+        take_over: tries to take the response over, by its id, when its owner's lease has run out.
+            Returns whether this task owns it now.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Following:
     ) -> None:
         self.stream = stream
         self.filled = asyncio.Event()
-        """Set when the copy has what there was when it began."""
+        """Set once the copy has what there was when it began."""
         self.reads_store = False
         """Whether it reads the store again and again."""
         self._head = head
@@ -77,7 +77,7 @@ class Following:
         """Copy until the response has ended, or this task owns it.
 
         Raises:
-            Diverged: see there; nothing was added.
+            Diverged: the copy has entries that are not in the response. It is unchanged.
         """
         while not self.stream.log.closed:
             try:
@@ -86,7 +86,7 @@ class Following:
                     await self._follow_owner(lease.address)
                     if self.stream.log.closed:
                         return
-                    # It may have been followed for long, and have renewed its lease since.
+                    # Following may have taken long, and the owner may have renewed its lease.
                     lease = await self._lease_of_owner()
                 elif lease is None and self._head.ending is None and await self._take_over(self.stream.response_id):
                     return
@@ -95,7 +95,7 @@ class Following:
                 await asyncio.sleep(self._pause())
 
     async def _lease_of_owner(self) -> TaskLease | None:
-        """The lease of the response's owner, if it is in force and another task's."""
+        """The owner's lease, if it is in force and not this task's."""
         owner = self._head.owner
         if self._head.ending is not None or owner == self._keeper.owner:
             return None
@@ -145,7 +145,7 @@ class Following:
     # -- from the store ------------------------------------------------------------------------------------------
 
     async def _follow_store(self, lease: TaskLease | None) -> None:
-        """Read what is on record until the owner should be tried again, or is another one, or the response has ended."""
+        """Read the store until the owner is due again, or has changed, or the response ends."""
         log, owner = self.stream.log, self._head.owner
         until = self._monotonic() + _OWNER_AGAIN_SECONDS
         gone_for = self._gone_for(lease)
@@ -160,7 +160,7 @@ class Following:
                 if self._monotonic() >= self._note_at:
                     self._note_at = self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
                     await self._store.note_read(self.stream.response_id, self._wall_time())
-                # Nothing is written by an owner that is gone, and many may wait for the end of its lease.
+                # An owner that is gone writes nothing, and many may wait for the end of its lease.
                 await asyncio.sleep(gone_for or self._pause())
                 if self._monotonic() >= until:
                     return
@@ -168,7 +168,7 @@ class Following:
             self.reads_store = False
 
     def _gone_for(self, lease: TaskLease | None) -> float:
-        """How many seconds this lease is good for yet, when its owner has most likely been lost; else 0."""
+        """The seconds left of a lease whose owner is most likely lost. Otherwise 0."""
         left = lease.until - self._wall_time() if lease is not None else 0.0
         return left if 0 < left < self._limits.lease_seconds * _UNRENEWED_SHARE else 0.0
 

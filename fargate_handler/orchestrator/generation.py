@@ -1,4 +1,4 @@
-"""Generates one response: attempts, deadlines, fallback, cancellation. It ends by closing the response, always."""
+"""Generates and ends one response, with attempts, deadlines, fallback and cancellation."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from stream_core.protocol.errors import (
 
 _logger = logging.getLogger(__name__)
 
-# The end of the grace period is noticed this share of it late, within these bounds (deadlines are looked at when due).
+# The end of the grace may be noticed late by this share of it, within bounds. Deadlines have slots
+# of their own.
 _LOOKS_PER_GRACE = 10
 _LOOK_SECONDS = (0.1, 3.0)
 _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
-# Who throttles for longer is not asked again; the reader is told when to ask.
+# After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
 _LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
@@ -43,15 +44,16 @@ class Generation:
     """Generates one response.
 
     Args:
-        stream: where the tokens go; closed when the generation has ended.
-        kind: what its message is.
-        asked: what the model sees.
-        grace_seconds: without a reader for so long, the model is cancelled.
-        fallback_text: the answer when every attempt failed and nothing was delivered; empty for the error.
-        continues: whether the source can go on from the text that stands.
-        in_force: whether this task may say how the response ends; while it may not, the end waits.
-        on_attempt: called as each attempt after the first begins.
-        on_end: called once, when the response has ended, or was abandoned, and the model is closed.
+        stream: takes the tokens. It is closed when the generation has ended.
+        kind: the kind of the message.
+        asked: the request to the model.
+        grace_seconds: without a reader for so long, the response is cancelled.
+        fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
+            error.
+        continues: whether the source can continue the text that stands.
+        in_force: whether this task may end the response. Until it may, the end waits.
+        on_attempt: called at the beginning of each attempt after the first.
+        on_end: called once, after the response has ended or was abandoned and the model is closed.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class Generation:
         self._attempt: asyncio.Task[ModelFinish] | None = None
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
-        # Of a response that this task took up there is a beginning.
+        # A response that was taken over has a beginning.
         self._prefix = stream.log.text if continues() else ""
         self._tokens_before = 0
         self._last_attempt = stream.attempt + limits.model_retries
@@ -105,28 +107,28 @@ class Generation:
         return self._abandoned
 
     def start(self, background: Background) -> None:
-        """There is a place: begin. `background` is whose tasks they are."""
+        """Begin: there is a place. `background` owns the task."""
         self.started_at = self._monotonic()
         self._watch = ModelWatch(self.stream, self._limits, self.started_at)
         self.stream.start()
         self._task = background.run(self._run())
 
     def cancel(self) -> None:
-        """End the response as cancelled now, and the model as soon as its source lets go. Late calls change nothing."""
+        """Cancel the response now, and stop the model. Changes nothing after the end."""
         if self._over:
             return
         self.stream.cancel()
         self._stop()
 
     def interrupt(self, error: EvenflowError) -> None:
-        """End the response with `error` now, and the model as soon as its source lets go."""
+        """End the response with `error` now, and stop the model."""
         if self._over:
             return
         self.stream.fail(error.to_object())
         self._stop()
 
     def abandon(self) -> None:
-        """Stop the model and leave the response as it is: another task goes on with it."""
+        """Stop the model, and leave the response to another task."""
         if self._over:
             return
         self._abandoned = True
@@ -137,7 +139,8 @@ class Generation:
             self._on_end(self)
         elif self._begun:
             self._task.cancel()
-        # A task that has not begun finds its response ended; cancelled now, it would never get to its `finally`.
+        # A task that has not begun will find its response ended. If it were cancelled, its
+        # `finally` would not run.
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
@@ -147,19 +150,20 @@ class Generation:
             if not self._over:
                 await self._attempts()
         except asyncio.CancelledError:
-            # cancel(), interrupt() and abandon() have said so; anything else that ends our task is the process leaving.
+            # After cancel(), interrupt() and abandon() nothing is left to do. Otherwise the process
+            # ends.
             if not self._over:
                 self.stream.cancel()
         finally:
             self._on_end(self)
 
     async def _attempts(self) -> None:
-        """Try until an attempt completes the stream or none is left."""
+        """Try until an attempt completes the stream, or none is left."""
         while True:
             outcome = await self._outcome()
             if self._over:
-                return  # cancelled meanwhile, and the source answered that in its own way
-            while not self._in_force():  # noqa: ASYNC110 - another task may answer by now; seldom, and seconds
+                return  # it was cancelled meanwhile, and this is the source's answer to that
+            while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if not isinstance(outcome, ModelFinish):
                 self.stream.settle()
@@ -172,7 +176,7 @@ class Generation:
                 self._give_up(outcome)
                 return
             await asyncio.sleep(_pause_before_retry(outcome))
-            # From where a continued attempt gave nothing, another one would hardly get further.
+            # If a continued attempt gave nothing, another one would hardly get further.
             went_on = self.stream.tokens > self._tokens_before
             self._prefix = self.stream.log.text if went_on and self._continues() else ""
             self._on_attempt()
@@ -181,11 +185,11 @@ class Generation:
     def _is_tried_again(self, error: EvenflowError) -> bool:
         if isinstance(error, ModelRefused | UpstreamRejected) or self.stream.attempt >= self._last_attempt:
             return False
-        sender_repeats = not self.kind.repeatable  # who sent a key would only be given the same error again
+        sender_repeats = not self.kind.repeatable  # with a key, repeating gives the same error
         if isinstance(error, UpstreamAnswered) and sender_repeats and not self.stream.log.text:
             return False
         pause = (error.retry_after_ms or 0) / 1000
-        # Behind the deadline an attempt would only be paid for.
+        # An attempt after the deadline would only cost money.
         return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._watch.is_over(self._monotonic() + pause)
 
     @property
@@ -197,17 +201,18 @@ class Generation:
         return self._abandoned or self.stream.state.terminal
 
     async def _outcome(self) -> ModelFinish | EvenflowError:
-        """How one attempt ends."""
+        """Make one attempt. Returns how it ended."""
         try:
             return await self._try()
         except ResponseFull:
             return ModelFinish("length", None)
         except EvenflowError as error:
-            # The frames that it came through hold this response, and they hold it: no cycle is left to be collected.
+            # The error's frames refer to this response, and it refers to them: that would leave a
+            # cycle.
             _drop_frames(error)
             return error
         except Exception as error:
-            _logger.exception("the token source failed in a way that it doesn't know")
+            _logger.exception("the token source failed with an unknown error")
             _drop_frames(error)
             return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
 
@@ -256,10 +261,12 @@ class Generation:
         self.stream.substitute(self._fallback_text)
         self.stream.complete("stop", None)
 
-    # -- what time brings ----------------------------------------------------------------------------------------
+    # -- timers
+    # -------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------
 
     def on_due(self, slot: int) -> None:
-        """Look at the grace period and the deadlines."""
+        """Check the grace period and the deadlines."""
         stream = self.stream
         if slot != self._look_slot or self._over:
             return
@@ -298,12 +305,12 @@ def _waited_too_long(seconds: float) -> Overloaded:
 def _pause_before_retry(error: EvenflowError) -> float:
     if error.retry_after_ms is None:
         return random.uniform(*_RETRY_PAUSE_SECONDS)
-    # Whoever throttles says when trying again makes sense: not before, and not all at once.
+    # A server that throttles says when to try again: not before, and not all at once.
     return error.retry_after_ms / 1000 * random.uniform(1.0, _LATE_AT_MOST)
 
 
 def _drop_frames(error: BaseException) -> None:
-    """Forget the frames that an error, and what caused it, came through."""
+    """Drop the frames of an error and of its causes."""
     chain: list[BaseException | None] = [error]
     while chain:
         failed = chain.pop()

@@ -1,4 +1,4 @@
-"""The responses that are generated here, and the fair queue of those that wait for a place."""
+"""The generations that run here, and the fair queue of those that wait for a place."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OUTCOMES = {
 
 
 class Generations:
-    """Runs as many generations at once as the node may; the others wait.
+    """Runs generations, at most as many at once as the node allows. The others wait.
 
     Args:
-        on_end: called with each generation that has ended, or was abandoned.
+        on_end: called with each generation that has ended or was abandoned.
     """
 
     def __init__(self, context: NodeContext, on_end: Callable[[Generation], None]) -> None:
@@ -45,13 +45,13 @@ class Generations:
         return len(self._running) + len(self._queue)
 
     def of(self, response_id: str) -> Generation | None:
-        """What generates the response here, if anything does and hasn't been abandoned."""
-        # One that was abandoned and still closes its model doesn't hide the next.
+        """The generation of a response here. None if there is none, or it was abandoned."""
+        # One that was abandoned and is still closing its model doesn't hide the next one.
         both = (self._running.get(response_id), self._waiting.get(response_id))
         return next((generation for generation in both if generation is not None and not generation.abandoned), None)
 
     def add(self, generation: Generation) -> None:
-        """Begin, or wait for a place.
+        """Begin a generation, or queue it.
 
         Raises:
             QueueFull: there is no place, and no room to wait.
@@ -68,7 +68,7 @@ class Generations:
             generation.abandon()
 
     def ended(self, generation: Generation) -> None:
-        """A generation has ended, or was abandoned: the next one has its place."""
+        """Note that a generation has ended or was abandoned. The next one begins."""
         stream = generation.stream
         if self._waiting.get(stream.response_id) is generation:
             del self._waiting[stream.response_id]
@@ -82,20 +82,20 @@ class Generations:
             self._start(waiting)
 
     def interrupt_all(self, error: EvenflowError) -> None:
-        """End everything that runs or waits, or is still to begin, with `error`."""
+        """End all generations with `error`, also those that are added later."""
         self._left_with = error
         for generation in (*self._waiting.values(), *self._running.values()):
             generation.interrupt(error)
 
     def hand_over_all(self) -> None:
-        """Stop everything that runs or waits, or is still to begin, and leave it as it is: other tasks go on with it."""
+        """Leave all generations to other tasks, also those that are added later."""
         self._handed_over = True
         for generation in (*self._waiting.values(), *self._running.values()):
             generation.stream.settle()
             generation.abandon()
 
     async def aclose(self) -> None:
-        """Stop what still runs and leave it as it is; return when its models are closed."""
+        """Stop all generations and leave their responses. Returns when their models are closed."""
         self.hand_over_all()
         await self._background.aclose()
 
@@ -117,7 +117,7 @@ class Generations:
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
         self._count_failure(stream)
         metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
-        # One that was taken over began elsewhere.
+        # A response that was taken over began elsewhere.
         if stream.epoch == 1 and stream.tokens and stream.first_delta_at is not None and stream.ended_at is not None:
             metrics.distribution(catalogue.FIRST_TOKEN).record((stream.first_delta_at - stream.created_at) * 1000)
             if stream.tokens > 1:

@@ -1,4 +1,4 @@
-"""Leases: this task's own, kept, and those of others, looked at."""
+"""This task's lease, and a view of the leases of others."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _RENEWALS_PER_LEASE = 3.3
 
 
 class LeaseKeeper:
-    """Renews the lease of this task. When it was lost, the task gets another name: nothing is its own any more.
+    """Renews this task's lease. After a lost one the task goes on under another name.
 
     Args:
-        name: this task's; each lease lost adds a number to it.
+        name: this task's name. Each lost lease adds a number to it.
         address: where other tasks reach this one, `http://host:port`.
-        on_lost: called when the lease was lost, after the name has changed.
+        on_lost: called after a lease was lost and the name has changed.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class LeaseKeeper:
 
     @property
     def in_force(self) -> bool:
-        """Whether nobody else may take over what is this task's."""
+        """Whether no other task may take over what this one owns."""
         return not self._released and self._monotonic() < self._in_force_until
 
     async def start(self) -> None:
-        """Take the lease, and keep it from now on.
+        """Take the lease, and keep renewing it.
 
         Raises:
             StoreUnavailable: the store can't be reached.
@@ -66,21 +66,21 @@ class LeaseKeeper:
         self._clock.put_after(self, self._seconds / _RENEWALS_PER_LEASE)
 
     async def release(self) -> None:
-        """Leave: other tasks may take over at once what isn't finished.
+        """Give the lease up: other tasks may take over at once what isn't finished.
 
         Raises:
-            StoreUnavailable: the store can't be reached; the lease runs out by itself.
+            StoreUnavailable: the store can't be reached. The lease runs out by itself.
         """
         self._released = True
         await self._store.release(self.owner)
 
     async def aclose(self) -> None:
-        """Renew no more; a lease that wasn't released runs out by itself."""
+        """Stop renewing. A lease that wasn't released runs out by itself."""
         self._released = True
         await self._background.aclose()
 
     def on_due(self, _slot: int) -> None:
-        """Renew."""
+        """Renew the lease."""
         if self._released:
             return
         self._clock.put_after(self, self._seconds / _RENEWALS_PER_LEASE)
@@ -106,19 +106,19 @@ class LeaseKeeper:
             self._renewing = False
 
     async def _renew(self) -> None:
-        # Counted from before the call, which may take long.
+        # From before the call, which may take long.
         begun = self._monotonic()
         await self._store.renew(self.owner, self._wall_time() + self._seconds, self._address)
         self._in_force_until = max(self._in_force_until, begun + self._seconds)
 
 
-# A lease seen so long ago is as good as one read now: one that was renewed since only looks shorter than it is, and who
-# takes over asks the store in any case.
+# For so long a lease counts as fresh. If it was renewed meanwhile it only looks shorter, and a
+# take-over asks the store in any case.
 _FRESH_SECONDS = 0.3
 
 
 class LeaseView:
-    """Who is there.
+    """A view of all tasks' leases.
 
     Args:
         monotonic: seconds.
@@ -133,7 +133,7 @@ class LeaseView:
         self._background = Background()
 
     async def all(self) -> Mapping[str, TaskLease]:
-        """Owner → its lease.
+        """The leases by owner.
 
         Raises:
             StoreUnavailable: the store can't be reached.
@@ -145,17 +145,17 @@ class LeaseView:
         return self._leases
 
     async def of(self, owner: str) -> TaskLease | None:
-        """The lease of a task, if there is one.
+        """The lease of a task. None if it has none.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
         leases = await self.all()
-        # One that is not seen may have come since.
+        # A lease that is not in the view may be new.
         return leases[owner] if owner in leases else await self._store.lease(owner)
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         await self._background.aclose()
 
     async def _read(self) -> None:
@@ -169,10 +169,13 @@ class LeaseView:
 
 @dataclass(frozen=True, slots=True)
 class OtherTasks:
-    """The other tasks, as this one sees them.
+    """What this task needs of the others.
 
-    `responses`: what is on record, theirs and this one's. `keeper` keeps this task's own lease, `leases`
-    looks at theirs. `peers`: the others, where they can be reached.
+    Args:
+        responses: the responses of all tasks.
+        keeper: this task's own lease.
+        leases: a view of all leases.
+        peers: the others' logs, where they can be reached.
     """
 
     responses: ResponseStore

@@ -1,4 +1,4 @@
-"""The ledger: accepted messages on record before anything is answered."""
+"""Puts accepted messages on record before they are answered."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ from stream_core.ports.session_store import LargeTexts, LedgerEntry, SessionStor
 from stream_core.protocol.errors import Overloaded, TooLarge
 
 LARGEST_ITEM_TEXT = 196_608
-"""Bytes. A message and its answer are one item of DynamoDB (400 KB), with room for the rest of it."""
+"""Bytes. A DynamoDB item of 400 KB has a message, its answer, and room for the rest."""
 
 
 class KeptTexts:
-    """Puts what is too large for an item beside the ledger, and finds it there.
+    """Keeps texts that are too large for the ledger apart from it.
 
     Args:
-        apart: where to; None for nowhere, and a text that is too large is refused.
+        apart: where they are kept. None: a text that is too large is refused.
     """
 
     def __init__(self, apart: LargeTexts | None = None) -> None:
         self._apart = apart
 
     async def put(self, entry: LedgerEntry) -> LedgerEntry:
-        """The entry as it can be put on record.
+        """The entry as the ledger takes it: a large text is kept apart.
 
         Raises:
             TooLarge: there is no place for its text.
-            StoreUnavailable: it can't be kept now.
+            StoreUnavailable: the text can't be written now.
         """
         if len(entry.text.encode()) <= LARGEST_ITEM_TEXT:
             return entry
         if self._apart is None:
             raise TooLarge(
-                f"the request is larger than the {LARGEST_ITEM_TEXT} bytes that a task's successor could be told, as "
-                "EVENFLOW_REQUESTS_BUCKET is not set; nothing was generated",
+                f"the request is larger than {LARGEST_ITEM_TEXT} bytes, the most that can be "
+                "kept without "
+                "EVENFLOW_REQUESTS_BUCKET; nothing was generated",
                 code="message_too_large",
             )
         await self._apart.put(entry.response_id, entry.text)
         return replace(entry, text="", text_name=entry.response_id)
 
     async def whole(self, entry: LedgerEntry) -> LedgerEntry | None:
-        """The entry with its text; None when that is no longer kept.
+        """The entry with its text. None when the text is no longer kept.
 
         Raises:
-            StoreUnavailable: it can't be read now.
+            StoreUnavailable: the text can't be read now.
         """
         if entry.text_name is None:
             return entry
@@ -65,11 +66,11 @@ _RETRY_AFTER_MS = 2_000
 
 
 class MessageLedger:
-    """The session store and the recorder, as the orchestrator uses them.
+    """The ledger and the recorder, as the orchestrator uses them.
 
     Args:
-        keeper: of this task's name.
-        texts: where the texts are kept.
+        keeper: has this task's name.
+        texts: keeps large texts.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class MessageLedger:
         self._texts = texts
 
     async def load(self, channel: Channel) -> StoredConversation:
-        """What all tasks know of a session.
+        """The messages of a session, whichever tasks accepted them.
 
         Raises:
             Overloaded: the store can't be read.
@@ -98,24 +99,24 @@ class MessageLedger:
 
     @property
     def owner(self) -> str:
-        """The name under which this task puts messages on record."""
+        """The name under which this task accepts messages."""
         return self._keeper.owner
 
     @property
     def in_force(self) -> bool:
-        """Whether what this task answers is its own."""
+        """Whether no other task may take over what this one owns."""
         return self._keeper.in_force
 
     def writes(self, lease: Lease) -> bool:
-        """Whether a response is still on its way to the store under this lease."""
+        """Whether a response under this lease is not all in the store yet."""
         return self._recorder.writes(lease)
 
     def go_on(self, stream: ResponseStream, lease: Lease, written: int) -> None:
-        """Have the rest of a response written, of which `written` entries are on record."""
+        """Write the rest of a response. The store has its first `written` entries."""
         self._recorder.record(stream, lease, written)
 
     async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
-        """Put the message on record, and have its response written as it grows.
+        """Put a message on record, and write its response as it grows.
 
         Raises:
             NotAccepted: another task has accepted this message, or another one in its place.

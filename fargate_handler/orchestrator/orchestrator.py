@@ -1,4 +1,4 @@
-"""Takes messages in and sees each to its end. Nothing here waits for a model."""
+"""Accepts messages, and finds responses. Nothing here waits for a model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stream_core.policy.channel import Channel
 from stream_core.ports.session_store import NotAccepted
 from stream_core.protocol.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded
 
-# How often another task may be quicker before a client is asked to try again.
+# How often another task may be quicker before the client is asked to try again.
 _TRIES = 3
 
 
 class Submission(NamedTuple):
-    """An accepted message. `duplicate`: it was accepted before, and this is the same response."""
+    """An accepted message's response. `duplicate`: whether it had been accepted before."""
 
     stream: ResponseStream
     duplicate: bool
@@ -36,7 +36,7 @@ class Orchestrator:
 
     Args:
         workload: what this task answers.
-        ledger: where accepted messages are kept for all tasks.
+        ledger: where all tasks put accepted messages on record.
         elsewhere: the responses of other tasks.
     """
 
@@ -69,22 +69,22 @@ class Orchestrator:
 
     @property
     def draining(self) -> bool:
-        """Whether this task leaves: no message is accepted."""
+        """Whether this task leaves, and so accepts no messages."""
         return self._workload.draining
 
     def stop_accepting(self) -> None:
-        """This task leaves: accept no message from now on, and take nothing over."""
+        """Accept no messages from now on, and take nothing over: this task leaves."""
         self._workload.draining = True
 
     async def submit(self, event: IngestEvent) -> Submission:
-        """Accept a message, or return the response that it has already.
+        """Accept a message. If it was accepted before, return its response.
 
         Raises:
-            Conflict: it doesn't follow the session's last message, or another task answers it.
-            RateLimited: a quota, a rate, or the queue is full.
+            Conflict: it doesn't follow the session's last message, or another task has accepted it.
+            RateLimited: messages come too fast, or a quota or the queue is full.
             Overloaded: this node is leaving, or the ledger can't be written.
             Gone: it was answered, too long ago.
-            NotFound: the session's agent is no longer there.
+            NotFound: the session's agent no longer exists.
         """
         try:
             with self._workload.waiting_for_turn(event.kind.limited_as or event.channel):
@@ -112,17 +112,18 @@ class Orchestrator:
                         raise
                 except NotAccepted:
                     pass
-                # Another task has accepted messages of this session since we looked.
+                # Another task has accepted messages of this session meanwhile.
                 await self._catch_up(conversation, channel)
                 fresh = True
             raise Overloaded(
-                "this session's messages are being accepted elsewhere at the same time; this one was not, send it again",
+                "other tasks are accepting messages of this session at the same time; this one "
+                "was not accepted, send it again",
                 code="session_contended",
                 retry_after_ms=500,
             )
 
     def _was_given_up(self, response_id: str) -> bool:
-        """Whether it went to the dead letters: its message may have been given another response since."""
+        """Whether it went to the dead letters. Its message may have another response since."""
         stream = self.responses.held(response_id)
         return stream is not None and stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED
 
@@ -133,7 +134,7 @@ class Orchestrator:
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
-                # We put it on record without hearing that we had: its sender heard that it was not accepted.
+                # We accepted it without knowing: the call failed, and its sender was told an error.
                 await self._succession.begin_late(entry.response_id)
 
     async def _accept(self, conversation: Conversation, event: IngestEvent) -> Submission:
@@ -157,7 +158,8 @@ class Orchestrator:
             return await self.find(response_id, event.channel)
         except NotFound as error:
             raise Gone(
-                f"message {event.message_id!r} was answered as {response_id}, which is no longer held; "
+                f"message {event.message_id!r} was answered as {response_id}, which is no longer "
+                "kept; "
                 "ask again with a new message",
                 code="response_expired",
             ) from error
@@ -166,9 +168,9 @@ class Orchestrator:
         """A response of the session, whichever task generates it.
 
         Raises:
-            NotFound: no such response, or another session's (which is not told apart).
+            NotFound: there is no such response, or it is another session's.
             Gone: it ended too long ago.
-            Overloaded: where it is can't be told now.
+            Overloaded: the store can't be read, or the response is changing owners.
         """
         for _ in range(_TRIES):
             try:
@@ -177,13 +179,13 @@ class Orchestrator:
                 if not await self._elsewhere.find(response_id, channel):
                     raise
         raise Overloaded(
-            "this response is changing hands; nothing was changed, ask again",
+            "this response is changing owners; nothing was changed, ask again",
             code="response_elsewhere",
             retry_after_ms=500,
         )
 
     async def epoch_on_record(self, stream: ResponseStream) -> int:
-        """How many owners the response has had, as the store knows; 0 for one that it doesn't know.
+        """The response's epoch in the store. 0 for an unknown response.
 
         Raises:
             Overloaded: the store can't be read.
@@ -191,15 +193,18 @@ class Orchestrator:
         return await self._elsewhere.epoch_on_record(stream.response_id)
 
     def last_message_id(self, channel: Channel) -> str | None:
-        """The session's last accepted message, if there is one."""
+        """The id of the session's last accepted message. None if there is none."""
         conversation = self._conversations.get(channel)
         return conversation.last_message_id if conversation else None
 
     async def cancel(self, stream: ResponseStream) -> ResponseState:
-        """Stop the model and end the response as cancelled; one that has ended stays as it is. Returns its state then.
+        """Cancel a response and stop its model. One that has ended stays unchanged.
+
+        Returns:
+            The state of the response afterwards.
 
         Raises:
-            Overloaded: the task that generates it can't be told.
+            Overloaded: the task that generates it can't be reached.
         """
         generation = self._generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
@@ -209,10 +214,10 @@ class Orchestrator:
         return stream.state
 
     def lose(self, stream: ResponseStream) -> None:
-        """Another task goes on with this response; its readers here follow it there."""
+        """Give a response up to another task. Its readers follow it there."""
         self._workload.lose(stream)
 
     def sweep(self, now: float) -> None:
-        """Forget what is old; about once a second."""
+        """Forget what is old. Called about once a second."""
         self._workload.sweep(now)
         self._elsewhere.sweep(now)

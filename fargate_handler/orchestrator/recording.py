@@ -1,4 +1,4 @@
-"""One response's way into the store: how much of its log is there, and what goes there next."""
+"""The progress of one response into the store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stream_core.log.response_log import LogEntry
 from stream_core.log.response_stream import ResponseStream
 from stream_core.ports.response_store import Chunk, Ending, Lease
 
-# An item of DynamoDB may have 400 KB, and a byte of text take six there.
+# A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 
 
 class Recording:
-    """A cursor over the log that the store is behind."""
+    """A cursor over a response's log: how much of it the store has, and what is sent next."""
 
     __slots__ = (
         "_began_at",
@@ -40,17 +40,17 @@ class Recording:
         self.written = written
         """The next index that the store does not have."""
         self.sent = written
-        """The next index that is not on its way there."""
+        """The next index that has not been sent."""
         self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
-        # When the first delta came, in seconds since the epoch; the same in every chunk.
+        # When the first delta came, in seconds since the epoch. The same in every chunk.
         self._began_at: float | None = None
         self.writing = False
         self.due_at = now
-        """Not before, after a write that was not taken."""
+        """No write begins before this time. It is later after a failed one."""
         self.waiting_since: float | None = None
-        """Since when there is something that should be written and isn't on its way."""
+        """Since when entries wait to be sent. None if none do."""
         self.writing_since = now
-        """Since when what is on its way should have been written."""
+        """Since when the entries wait that have been sent."""
         self.failures = 0
         self.backlog_bytes = 0
         """Text that the store did not have when this response had its last turn."""
@@ -60,14 +60,14 @@ class Recording:
 
     @property
     def missing(self) -> int:
-        """How many deltas the store does not have."""
+        """How many entries the store does not have."""
         return self.stream.log.next_index - self.written
 
     def send(self, began_at: float) -> Chunk:
-        """What to write next, on its way from now on: all that is new, up to the size of a chunk.
+        """The chunk to send now: all that is new, up to the size of a chunk.
 
         Args:
-            began_at: when the first delta came, in seconds since the epoch. What was said first stands.
+            began_at: when the first delta came, in seconds since the epoch. The first value counts.
         """
         if self._began_at is not None:
             began_at = self._began_at
@@ -76,7 +76,7 @@ class Recording:
         return Chunk(self.lease.response_id, self.lease.epoch, self.written, self._send(), began_at)
 
     def ending(self, ended_at: float) -> Ending:
-        """How the response ended, at `ended_at` in seconds since the epoch."""
+        """The response's ending, at `ended_at` in seconds since the epoch."""
         stream = self.stream
         return Ending(
             state=stream.state,
@@ -89,7 +89,7 @@ class Recording:
         )
 
     def answer(self, most_bytes: int) -> str | None:
-        """What the conversation should remember of it."""
+        """The text that the conversation should remember. None for none."""
         stream = self.stream
         if stream.state not in REMEMBERED or stream.degraded:
             return None
@@ -97,12 +97,12 @@ class Recording:
         return text if len(text.encode()) <= most_bytes else None
 
     def take_back(self) -> None:
-        """What was on its way did not arrive."""
+        """What was sent did not arrive."""
         self.sent = self.written
         self.waiting_since = self.writing_since
 
     def take_note(self) -> None:
-        """The store has what was on its way."""
+        """The store has what was sent."""
         self.failures = 0
         self.written = self.sent
         self.stored_bytes = self.sent_bytes
@@ -119,7 +119,7 @@ class Recording:
         return entries
 
     def _cut(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """The first of them, up to the size of a chunk; one at least."""
+        """The first entries, up to the size of a chunk, and at least one."""
         self.sent_bytes = self.stored_bytes
         for count, entry in enumerate(entries):
             size = _size(entry)

@@ -1,4 +1,4 @@
-"""Writes responses to the store while they are generated: one more cursor over each log, so there is no queue to overflow."""
+"""Writes responses to the store while they are generated, by a cursor over each log."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ _DRAIN_STEP_SECONDS = 0.01
 
 
 class ResponseRecorder:
-    """The write-behind between the logs of this node and the store.
+    """Writes the logs of this node to the store, in the background.
 
-    The first delta and the end of a response are written at once, everything between about every
-    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of
-    responses are written. Those take turns, spread over the interval, so that delivery isn't held
-    up. A response has at most one write on its way, so a slow store makes for larger chunks rather
-    than more of them, and order keeps itself. What the store does not take is written again with
-    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting,
-    `behind` is true and new messages are refused. A response that could not be written until it
-    expires is given up, and counted.
+    The first delta and the end of a response are written at once. The rest is written about every
+    `store_interval_ms`: less often while the delivery clock lengthens its interval, or while there
+    are thousands of responses. Those take turns, spread over the interval, so that delivery isn't
+    held up. A response has at most one write under way. So a slow store gets larger chunks, not
+    more of them, and the order is kept.
+
+    What the store does not take stays in the log, and is written again with jitter. When too much
+    waits, `behind` is true and new messages are refused. A response that could not be written until
+    it expires is given up and counted.
 
     Args:
         on_lost: called with a response that another task has taken over.
@@ -65,7 +66,7 @@ class ResponseRecorder:
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._urgent: list[Recording] = []
         self.backlog_bytes = 0
-        """Text in the logs that the store does not have."""
+        """Bytes of text in the logs that the store does not have."""
         self._turn_at = self._monotonic()
         self._look_every = max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
         self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
@@ -83,11 +84,11 @@ class ResponseRecorder:
         return bool(self._recordings)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to write."""
         self._clock.put_after(self, self._step)
 
     def record(self, stream: ResponseStream, lease: Lease, written: int = 0) -> None:
-        """From now on `stream` is written as it grows, until its end is; the store has its first `written` entries."""
+        """Write `stream` as it grows, to its end. The store has its first `written` entries."""
         now = self._monotonic()
         recording = Recording(stream, lease, written, now, look_at=now + self._look_every)
         self._recordings[stream.response_id] = recording
@@ -95,23 +96,23 @@ class ResponseRecorder:
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
-        """Whether a response is still being written, its generation ended or not."""
+        """Whether a response is not all in the store yet."""
         return response_id in self._recordings
 
     def writes(self, lease: Lease) -> bool:
-        """Whether a response is still being written under this lease, its generation ended or not."""
+        """Whether a response under this lease is not all in the store yet."""
         recording = self._recordings.get(lease.response_id)
         return recording is not None and recording.lease == lease
 
     def lose_everything(self) -> None:
-        """Nothing that is being written is this task's any more."""
+        """Give up everything that is being written: this task has lost its lease."""
         for recording in tuple(self._recordings.values()):
             self._lose(recording)
 
     async def drain(self, deadline: float) -> None:
-        """Return when everything is written that there is, or at `deadline` on the monotonic clock.
+        """Write everything, until `deadline` on the monotonic clock at the latest.
 
-        What has not ended by then is no longer written: another task goes on with it.
+        Responses that have not ended are no longer written then, but handed over.
         """
         while self._unwritten and self._monotonic() < deadline:
             self._write_out(tuple(self._recordings.values()))
@@ -120,7 +121,7 @@ class ResponseRecorder:
         for recording in left:
             if recording.stream.log.closed:
                 _logger.error(
-                    "response %s could not be written to the store before leaving", recording.lease.response_id
+                    "response %s could not be written to the store before this task left", recording.lease.response_id
                 )
                 self._give_up(recording)
             else:
@@ -130,7 +131,7 @@ class ResponseRecorder:
         )
 
     async def aclose(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         for recording in tuple(self._recordings.values()):
             self._forget(recording)
         await self._background.aclose()
@@ -140,10 +141,10 @@ class ResponseRecorder:
             try:
                 await self._responses.hand_over(lease)
             except (LeaseLost, StoreUnavailable) as error:
-                _logger.info("response %s isn't handed over in order: %s", lease.response_id, error)
+                _logger.info("response %s could not be handed over: %s", lease.response_id, error)
 
     def on_due(self, _slot: int) -> None:
-        """Write what has grown, look for readers elsewhere."""
+        """Write what has grown, and look for readers elsewhere."""
         self._clock.put_after(self, self._step)
         now = self._monotonic()
         recordings = self._next_turn(now)
@@ -183,7 +184,7 @@ class ResponseRecorder:
     @property
     def _interval(self) -> float:
         stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
-        # Writing takes from delivering: thousands of responses are written less often.
+        # Writing takes time from delivering, so thousands of responses are written less often.
         shortest = len(self._recordings) / self._responses.chunks_per_second
         return max(self._limits.store_interval_ms / 1000 * stretch, shortest)
 
@@ -193,7 +194,7 @@ class ResponseRecorder:
         return self._interval / max(1, ceil(len(self._recordings) / _RESPONSES_AT_ONCE))
 
     def _hurry(self, recording: Recording) -> None:
-        # Many responses may begin or end in one turn of the loop: they share requests.
+        # Many responses may begin or end in one turn of the loop. They share requests.
         if not self._urgent:
             asyncio.get_running_loop().call_soon(self._write_urgent)
         self._urgent.append(recording)
@@ -223,7 +224,7 @@ class ResponseRecorder:
 
     async def _write(self, recordings: Sequence[Recording]) -> None:
         async with self._slots:
-            # Made only now: what has come while it waited goes along.
+            # They are made only now: what came while it waited is in them.
             chunks = [recording.send(self._began_at(recording)) for recording in recordings]
             left = await self._append(chunks)
         now = self._monotonic()
@@ -242,17 +243,17 @@ class ResponseRecorder:
                 self._hurry(recording)
 
     async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """What the store has not taken, whatever it says."""
+        """Write chunks. Returns those that were not written, whatever the error."""
         try:
             return await self._responses.append(chunks)
         except StoreUnavailable:
             return chunks
         except Exception:
-            _logger.exception("the store failed at writing in a way that it doesn't know")
+            _logger.exception("writing to the store failed with an unknown error")
             return chunks
 
     def _began_at(self, recording: Recording) -> float:
-        """When its first delta came, or would come now, in seconds since the epoch."""
+        """When its first delta came, in seconds since the epoch. Now, if none has come."""
         return self._wall_time() - self._ago(recording.stream.first_delta_at)
 
     def _ago(self, moment: float | None) -> float:
@@ -267,12 +268,12 @@ class ResponseRecorder:
             answer = recording.answer(limits.history_bytes)
             await self._sessions.answered(stream.channel, stream.message_id, answer)
         except LeaseLost:
-            _logger.warning("response %s was taken over by another task while it was written", stream.response_id)
+            _logger.warning("response %s was taken over by another task before its end was written", stream.response_id)
             self._lose(recording)
             return
         except Exception as error:
             if not isinstance(error, StoreUnavailable):
-                _logger.exception("the store refused the end of a response")
+                _logger.exception("the end of a response could not be written")
             recording.writing = False
             if self._is_ours(recording):
                 self._try_later(recording, self._monotonic())
@@ -295,7 +296,7 @@ class ResponseRecorder:
         recording.due_at = now + random.uniform(0, longest)
 
     def _give_up(self, recording: Recording) -> None:
-        self._lost.value += max(1, recording.missing)  # the end alone is a loss too: readers would wait for it
+        self._lost.value += max(1, recording.missing)  # a missing end is a loss, too
         self._forget(recording)
 
     def _is_ours(self, recording: Recording) -> bool:
@@ -315,7 +316,7 @@ class ResponseRecorder:
     # -- readers ---------------------------------------------------------------------------------------
 
     async def _look(self, recording: Recording) -> None:
-        """See in the store whether somebody reads this elsewhere, and whether it is still ours."""
+        """Read whether somebody polls this response elsewhere, and whether we still own it."""
         stream = recording.stream
         try:
             head = await self._responses.head(stream.response_id, self._wall_time())
@@ -329,5 +330,6 @@ class ResponseRecorder:
         if head.polls > recording.polls:
             recording.polls = head.polls
             if stream.unread_since is not None:
-                # A poll is counted when it begins, and may wait so long: only then the grace period does begin.
+                # A poll counts when it begins, and may wait so long. The grace period begins after
+                # that.
                 stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000

@@ -1,4 +1,4 @@
-"""The responses that this node holds: running, or ended less than the TTL ago."""
+"""The responses in this node's memory: they run, or ended less than the TTL ago."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stream_core.protocol.errors import Gone, NotFound
 
 
 class Responses:
-    """Finds a response for the session that owns it, and forgets it in time."""
+    """Finds a response for its session, and forgets it after its time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -25,11 +25,11 @@ class Responses:
         return len(self._held)
 
     def remembers(self, response_id: str) -> bool:
-        """Whether it is held, or was until not long ago."""
+        """Whether a response is held, or was until recently."""
         return response_id in self._held or response_id in self._expired
 
     def add(self, stream: ResponseStream) -> None:
-        """Hold a new response; the session's oldest ended one makes room for it."""
+        """Hold a new response. The session's oldest ended one may be forgotten for it."""
         siblings = self._of_channel.setdefault(stream.channel, [])
         if len(siblings) >= self._limits.responses_held_per_session:
             oldest = next((sibling for sibling in siblings if sibling.response_id in self._ended), None)
@@ -41,10 +41,10 @@ class Responses:
         siblings.append(stream)
 
     def get(self, response_id: str, channel: Channel) -> ResponseStream:
-        """The response, if it is this session's.
+        """A response of this session.
 
         Raises:
-            NotFound: no such response here, or another session's (which is not told apart).
+            NotFound: there is no such response here, or it is another session's.
             Gone: it ended too long ago.
         """
         stream = self._held.get(response_id)
@@ -52,23 +52,24 @@ class Responses:
             return stream
         if self._expired.get(response_id) == channel:
             raise Gone(
-                f"response {response_id} ended more than {self._limits.response_ttl_seconds:g} s ago and is no longer held; "
+                f"response {response_id} ended more than {self._limits.response_ttl_seconds:g} s "
+                "ago and is no longer kept; "
                 "ask again with a new message",
                 code="response_expired",
             )
         raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
 
     def held(self, response_id: str) -> ResponseStream | None:
-        """The response, whoever's it is."""
+        """A response of any session. None if it is not held."""
         return self._held.get(response_id)
 
     def here(self, response_id: str, channel: Channel) -> ResponseStream | None:
-        """The response, if it is this session's and held here."""
+        """A response of this session. None if it is not held."""
         stream = self._held.get(response_id)
         return stream if stream is not None and stream.channel == channel else None
 
     def drop(self, stream: ResponseStream) -> None:
-        """Hold this copy of the response no more: it is no good, and the next reader finds another one, or there is none."""
+        """Hold this copy no longer. The next reader finds another one, or none."""
         if self._held.get(stream.response_id) is not stream:
             return
         if self._ended.pop(stream.response_id, None) is not None:
@@ -80,14 +81,14 @@ class Responses:
         return self._of_channel.get(channel, [])
 
     def ended(self, stream: ResponseStream) -> None:
-        """The response has ended: its TTL begins. The oldest ones make room for its text."""
+        """Note that a response has ended: its TTL begins. Old ones may be forgotten for it."""
         self._ended[stream.response_id] = stream
         self._ended_bytes += stream.log.text_bytes
         while self._ended_bytes > self._limits.responses_held_bytes and len(self._ended) > 1:
             self._forget(self._ended.popitem(last=False)[1])
 
     def sweep(self, now: float) -> None:
-        """Forget what ended longer ago than the TTL (but nothing that someone reads)."""
+        """Forget what ended longer than the TTL ago, unless somebody reads it."""
         ended, ttl = self._ended, self._limits.response_ttl_seconds
         for _ in range(len(ended)):
             response_id, stream = next(iter(ended.items()))

@@ -1,4 +1,4 @@
-"""Taking over what lost tasks were answering, so that no accepted message stays without an answer."""
+"""Takes over the responses of lost tasks, so that every accepted message gets its answer."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ from stream_core.protocol.errors import InternalError, RateLimited
 _logger = logging.getLogger(__name__)
 
 ATTEMPTS_EXHAUSTED = "attempts_exhausted"
-"""The error code of a response whose tasks were all lost."""
+"""The error code of a response that lost all of its owners."""
 
 _SWEEP_SECONDS = (0.35, 0.65)
 _AT_ONCE = 16
-# A lost lease is remembered this much longer than it was good for: what its task had only just accepted may take so
-# long to be found.
+# A lost lease is remembered this much longer than it was in force: what its task had just accepted
+# may take so long to be found.
 _REMEMBERED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """A response that this task owns now, with what is known of it.
+    """A response that this task has taken over.
 
-    `message`: what it answers. `began_at`: when its first delta came, on the monotonic clock.
+    Args:
+        message: the message that it answers.
+        began_at: when its first delta came, in seconds on the monotonic clock.
     """
 
     head: ResponseHead
@@ -58,13 +60,13 @@ class Inheritance:
 
 
 class Succession:
-    """Looks for lapsed leases, and takes their responses over while there is room.
+    """Looks for leases that have run out, and takes their responses over while there is room.
 
     Args:
-        texts: where the texts of messages are kept.
-        dead_letters: for messages whose tasks were all lost.
-        is_writing: whether a response, by its id, is this task's already and not yet on record to its end.
-        begin: goes on with a response; whether it didn't already.
+        texts: keeps large texts of messages.
+        dead_letters: takes messages that lost all of their owners.
+        is_writing: whether a response, by its id, is already this task's and not all in the store.
+        begin: goes on with a response. Returns False if this task already did.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class Succession:
         self._begin = begin
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
-        self._claimed: set[str] = set()  # ours, or they may be, but what is known of them could not be read yet
+        self._claimed: set[str] = set()  # perhaps ours, but they could not all be read yet
         self._sweeping = False
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
@@ -105,13 +107,13 @@ class Succession:
         self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
 
     def on_due(self, _slot: int) -> None:
-        """Look for lapsed leases."""
+        """Look for leases that have run out."""
         self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
         if not self._sweeping and self._may_take_over:
             self._background.run(self._sweep())
 
     async def aclose(self) -> None:
-        """Take nothing over any more."""
+        """Take nothing more over."""
         await self._background.aclose()
 
     @property
@@ -119,9 +121,10 @@ class Succession:
         return self._keeper.in_force and self._workload.has_room
 
     async def take_over(self, response_id: str) -> bool:
-        """Become the owner of a response and go on with it, if its owner's lease is no longer in force.
+        """Become the owner of a response and go on with it, if its owner's lease has run out.
 
-        Returns whether this task goes on with it, or has ended it.
+        Returns:
+            Whether this task goes on with it, or has ended it.
 
         Raises:
             StoreUnavailable: the store can't be reached.
@@ -135,7 +138,7 @@ class Succession:
         return await asyncio.shield(taking)
 
     async def begin_late(self, response_id: str) -> None:
-        """Answer a message that is this task's to answer, and that it doesn't answer yet: now, or when there is room."""
+        """Answer a message of this task that is not answered yet: now, or when there is room."""
         self._claimed.add(response_id)
         await self._try(response_id)
 
@@ -148,7 +151,7 @@ class Succession:
                 if lease.owner != self._keeper.owner and not lease.in_force(now):
                     await self._inherit(lease.owner, forget=lease.until + _REMEMBERED_SECONDS < now)
         except StoreUnavailable:
-            _logger.warning("the store can't be asked for lapsed leases now")
+            _logger.warning("the leases can't be read from the store now")
         finally:
             self._sweeping = False
 
@@ -156,7 +159,8 @@ class Succession:
         left = list(await self._responses.unfinished(owner))
         if not left and forget:
             await self._responses.forget(owner)
-        # Others sweep too: each begins with what its own readers wait for, and then elsewhere.
+        # Other tasks sweep too. Each begins with responses that its readers wait for, then at
+        # random.
         random.shuffle(left)
         left.sort(key=self._is_held, reverse=True)
         await asyncio.gather(*(self._try(response_id) for response_id in left))
@@ -177,10 +181,10 @@ class Succession:
 
     async def _take_over(self, response_id: str) -> bool:
         if self._is_writing(response_id):
-            # Looked at before all else: once it is written, the store says that it has ended.
+            # This comes first: once it is written, the store says that it has ended.
             self._claimed.discard(response_id)
             return True
-        # Before it is: the answer may be lost, and then nobody else would look.
+        # Before the call: its answer may be lost, and then nobody else would look.
         self._claimed.add(response_id)
         stored = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
         if stored is None or stored.head is None:
@@ -197,18 +201,18 @@ class Succession:
             began_at = None if stored.began_at is None else self._monotonic() - (self._wall_time() - stored.began_at)
             if head.owner != self._keeper.owner:
                 self._claimed.discard(response_id)
-                return False  # our lease was lost meanwhile, and this response with it
+                return False  # our lease was lost meanwhile, and with it this response
             try:
                 self._taken.value += self._begin(
                     Inheritance(head, head.lease, channel, stored, conversation, message, began_at)
                 )
             except RateLimited:
-                return False  # there is no room at this moment: the next sweep tries again
+                return False  # there is no room now: the next sweep tries again
         self._claimed.discard(response_id)
         return True
 
     async def _give_up(self, head: ResponseHead, channel: Channel, stored: StoredEntries) -> None:
-        """Too many tasks were lost while they answered this: it may be what loses them. Or its message has expired."""
+        """End a response that lost too many owners, perhaps by its own fault, or expired."""
         now, attempts = self._wall_time(), head.losses
         letter = DeadLetter(head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now)
         _logger.error("response %s: %d tasks were lost while they answered it; given up", head.response_id, attempts)
@@ -222,13 +226,13 @@ class Succession:
             "send it again as a new one",
             code=ATTEMPTS_EXHAUSTED,
         )
-        # Its readers may have had more than is on record, which the marker tells them.
+        # Readers may have more than is on record. The marker tells them so.
         marker = Restart(stored.next_index - 1, head.epoch, head.epoch)
         chunk = Chunk(head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now)
         if await self._responses.append([chunk]):
             raise StoreUnavailable("the last entry of a response was not taken")
         ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
-        # In this order: one that is ended is not looked at again.
+        # In this order: a response that has ended is not looked at again.
         await self._sessions.answered(channel, head.message_id, None)
         try:
             await self._responses.finish(head.lease, ending, now + self._limits.response_ttl_seconds)

@@ -1,4 +1,4 @@
-"""A client's message as an event, and as all that the model is asked."""
+"""A client's message as the orchestrator takes it, and the whole request to the model."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from stream_core.protocol.messages import ChatMessage
 
 @dataclass(frozen=True, slots=True)
 class IngestEvent:
-    """A message with its causal header (`message_id`, `previous_message_id`).
+    """A message with its id and that of the one before.
 
-    `replaces`: the message before it that it is another try at.
+    `replaces`: the message before it, if this one is another try at that.
     """
 
     channel: Channel
@@ -35,7 +35,7 @@ class IngestEvent:
 
     @classmethod
     def of_chat(cls, claims: SessionClaims, message: ChatMessage) -> Self:
-        """What a session's client sent, over whichever transport."""
+        """A message of a session's client, over any transport."""
         return cls(
             claims.channel,
             message.message_id,
@@ -47,14 +47,14 @@ class IngestEvent:
 
 
 AGENT = "openai/chat"
-"""The agent of their channels."""
+"""The agent in the channels of such requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRequest:
-    """What a model is asked. Its text is what the ledger keeps as the message, so that another task can ask the same.
+    """The whole request to a model. The ledger has it as the message's text, for all tasks.
 
-    The model's name at its server, the user and the metadata follow from what is kept beside the text.
+    The model's name at its server, the user and the metadata come from the message's terms.
     """
 
     turns: tuple[Turn, ...]
@@ -64,8 +64,8 @@ class WholeRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """As the text of a message; the same request has the same text."""
-        # Not sorted further in: a model sees a tool's parameters in the order in which they were given.
+        """The request as a text. The same request always has the same text."""
+        # Inner objects are not sorted: a model is given a tool's parameters in their order.
         options = dict(sorted(self.options.given().items()))
         if self.options.passed:
             options["passed"] = dict(sorted(self.options.passed.items()))
@@ -73,7 +73,7 @@ class WholeRequest:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The request whose text this is."""
+        """The request in a text of `to_text`."""
         known = orjson.loads(text)
         options = known["options"]
         lists = {name: tuple(options.get(name, ())) for name in ("stop", "tools")}
@@ -99,16 +99,17 @@ def _turn(role: str, text: str, calls: str | list[list[str]] = "", more: dict[st
 
 
 def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
-    """What the model is asked by the last one of `turns`, which are what is known of its conversation."""
+    """The request for the last one of `turns`, which are its conversation."""
     if kind.brings_conversation:
         return WholeRequest.from_text(turns[-1].text)
     return WholeRequest(tuple(turns))
 
 
 def can_go_on(kind: MessageKind, asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
-    """Whether a model that continues answers can continue the one that has `begun`: only from what it says, and nothing else.
+    """Whether the model can continue the answer that has `begun`.
 
-    Of several answers it would begin each with what the first one said.
+    It can if that is only text, and the only choice: it would continue each choice with the text of
+    the first.
     """
     if not kind.brings_conversation:
         return True
@@ -116,25 +117,26 @@ def can_go_on(kind: MessageKind, asked: WholeRequest, begun: Sequence[LogEntry])
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
-    """The channel of a request that its sender may send again; `digest` stands for the key.
+    """The channel of a request that its sender may repeat. `digest` stands for the key.
 
     Args:
-        session: the one whose token it came with; the tenant's own key otherwise. What the one sends is no other's.
+        session: the session whose token came with it. None: it came with the tenant's key. Requests
+            of different senders never share a channel.
     """
     return _channel(tenant, f"key_{digest}", session)
 
 
 def single_channel(tenant: str, unique: str, session: Channel | None = None) -> Channel:
-    """The channel of a request that nobody can send again; `session` as above."""
+    """The channel of a request that can't be repeated. `session` is as in `repeatable_channel`."""
     return _channel(tenant, f"once_{unique}", session)
 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
-    # No other sender's, nor any session's: what `POST /session` takes has no slash.
+    # The slash keeps it apart from sessions: `POST /session` takes no name with one.
     return Channel(tenant, AGENT, name if session is None else f"{name}/{session.agent}/{session.session}")
 
 
 def caller_of(kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
-    """For whom the channel's message is answered. A request that came with a tenant's own key has no session."""
+    """For whom a message is answered. A request with a tenant's own key has no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
     return Caller(session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata)

@@ -1,4 +1,4 @@
-"""What this task answers now, and how much that may be."""
+"""What this task answers now, and its limits."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from stream_core.protocol.errors import Overloaded, RateLimited
 
 
 class Workload:
-    """Conversations, generations and responses, and the counts of messages by tenant and session.
+    """Conversations, generations and responses, and counts of messages by tenant and session.
 
     Args:
-        store_in_memory: whether what is on record is in this process' memory.
+        store_in_memory: whether the store is in this process' memory.
     """
 
     def __init__(self, context: NodeContext, *, store_in_memory: bool) -> None:
@@ -33,7 +33,7 @@ class Workload:
         self.responses = Responses(limits)
         self.held_requests = HeldRequests(limits.requests_held_bytes, store_in_memory=store_in_memory)
         self.draining = False
-        """Whether this task leaves: it takes nothing new."""
+        """Whether this task leaves, so that it takes nothing new."""
         self._limits = limits
         self._monotonic = context.monotonic
         self._refused = context.metrics.counter(catalogue.QUEUE_REFUSED)
@@ -49,15 +49,15 @@ class Workload:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more response can be generated, or wait for it, here."""
+        """Whether one more response can be generated or queued here."""
         taken = len(self.generations) + self._being_accepted
         return not self.draining and taken < self._limits.messages_per_node
 
     def check(self, tenant: str) -> None:
-        """Whether one more message of the tenant can be accepted.
+        """Check that one more message of the tenant can be accepted.
 
         Raises:
-            RateLimited: the tenant, or the node, has as many as it may.
+            RateLimited: the tenant or the node has as many as allowed.
             Overloaded: this task leaves.
         """
         if self.draining:
@@ -69,7 +69,8 @@ class Workload:
         most = self._limits.of(tenant).messages_in_flight_per_tenant
         if most is not None and self._in_flight_of_tenant[tenant] >= most:
             raise RateLimited(
-                "this tenant has as many messages in flight as it may; the message was not accepted, send it again later",
+                "this tenant has as many messages in flight as it may have; the message was not "
+                "accepted, send it again later",
                 code="tenant_in_flight",
                 retry_after_ms=1000,
             )
@@ -83,14 +84,14 @@ class Workload:
 
     @contextmanager
     def waiting_for_turn(self, channel: Channel) -> Iterator[None]:
-        """Count the messages of a session that wait to be accepted: each holds its text meanwhile.
+        """Count the messages of a session that wait to be accepted, each with its text in memory.
 
         Raises:
-            RateLimited: there are as many as there may be.
+            RateLimited: there are as many as allowed.
         """
         if self._accepting[channel] >= self._limits.of(channel.tenant).messages_waiting_per_session:
             raise RateLimited(
-                "as many messages of this session are being accepted as may be; this one was not, send it again later",
+                "too many messages of this session are being accepted; this one was not, send it again later",
                 code="session_in_flight",
                 retry_after_ms=1000,
             )
@@ -104,7 +105,7 @@ class Workload:
 
     @contextmanager
     def accepting(self, channel: Channel, kind: MessageKind) -> Iterator[None]:
-        """Count a message that is put on record; it stays in flight unless that fails."""
+        """Count a message that is being put on record. It stays in flight unless that fails."""
         self.begin(channel, kind)
         self._being_accepted += 1
         try:
@@ -116,19 +117,19 @@ class Workload:
             self._being_accepted -= 1
 
     def begin(self, channel: Channel, kind: MessageKind) -> None:
-        """Count a message in flight; a conversation counts its own by itself."""
+        """Count a message in flight. Conversations count their own."""
         if kind.limited_as is not None:
             self.limiting(channel, kind).in_flight += 1
         self._in_flight_of_tenant[channel.tenant] += 1
 
     def limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
-        """The conversation under whose limits the channel's messages are."""
+        """The conversation whose limits apply to the channel's messages."""
         if kind.limited_as is not None:
             return self.conversations.open(kind.limited_as, self._monotonic(), CHAT)
         return self.conversations.open(channel, self._monotonic(), kind)
 
     def lose(self, stream: ResponseStream) -> None:
-        """Another task goes on with this response; its readers here follow it there."""
+        """Give a response up to another task. Its readers follow it there."""
         generation = self.generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
             generation.abandon()
@@ -144,7 +145,7 @@ class Workload:
         self.conversations.sweep(now)
 
     def _release(self, generation: Generation) -> None:
-        """A generation has ended, or was abandoned."""
+        """Take back the counts of a generation that has ended or was abandoned."""
         stream, kind = generation.stream, generation.kind
         self._end(stream.channel, kind)
         self.held_requests.end(stream)
@@ -155,7 +156,7 @@ class Workload:
             conversation.stale |= not stream.state.terminal
             if not kind.repeatable:
                 self.conversations.forget(stream.channel)
-        # Another copy may have taken its place.
+        # Another copy may be in its place.
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
 

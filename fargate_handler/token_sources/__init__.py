@@ -1,1 +1,1 @@
-"""Where tokens come from, behind one small port."""
+"""Token sources: where a handler's tokens come from, behind one port."""

@@ -1,4 +1,4 @@
-"""One SDK client of an AWS service that streams: hundreds of calls at once, each closed when it is left."""
+"""A client of an AWS service that streams, for hundreds of calls at once."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CALL_FAILURES = (*_FAILURES, ResponseParserError, ValueError)
 
 
 class AwsClient:
-    """Region, endpoint and credentials come from where the SDK finds them, and from AWS_REGION.
+    """A client of one service. Region, endpoint and credentials are the SDK's, and AWS_REGION's.
 
     Args:
-        service: the SDK's name of it.
-        most_calls: how many calls run at once; more would wait for a connection.
-        check: what we should look at when the service will not have us, for the log.
+        service: the SDK's name of the service.
+        most_calls: how many calls run at once. More would wait for a connection.
+        check: what to check, in the log, when the service refuses us.
     """
 
     def __init__(self, service: str, most_calls: int, check: str) -> None:
@@ -43,7 +43,7 @@ class AwsClient:
         self._config = AioConfig(
             max_pool_connections=most_calls,
             connect_timeout=10,
-            read_timeout=None,  # deadlines are the orchestrator's, and so are retries
+            read_timeout=None,  # the orchestrator has deadlines and retries
             retries={"total_max_attempts": 1},
             warm_up_loader_caches=True,  # in a thread: the service's description is a megabyte of JSON
         )
@@ -53,28 +53,29 @@ class AwsClient:
         self._client: Any = None
 
     async def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """Make a call whose answer holds an event stream; read it within `hanging_up`.
+        """Make a call whose answer has an event stream. Read it within `hanging_up`.
 
         Raises:
-            EvenflowError: the call failed, see `failure_of`.
+            EvenflowError: the call failed, with the error of `failure_of`.
         """
         client: Any = None
         try:
             client = self._client or await self._opened()
             answer: dict[str, Any] = await getattr(client, operation)(**arguments)
         except NoCredentialsError as error:
-            if self._client is client:  # not one that another call has opened meanwhile
-                await self.close()  # no call can run on it; the next one looks for credentials anew
+            if self._client is client:  # another call may have opened a new one meanwhile
+                await self.close()  # no call runs on it; the next one looks for credentials anew
             raise self._failure(error) from error
         except _CALL_FAILURES as error:
             raise self._failure(error) from error
         return answer
 
     async def next_event(self, events: AsyncIterator[Event]) -> Event | None:
-        """The stream's next event, None at its end. Types of event that the SDK doesn't know are passed over.
+        """The stream's next event, None at its end. Unknown types of events are skipped.
 
         Raises:
-            EvenflowError: the stream broke, ended with an exception, or held what is no event.
+            EvenflowError: the stream broke, ended with an error, or has an event that can't be
+                read.
         """
         try:
             return await anext(events, None)
@@ -94,7 +95,7 @@ class AwsClient:
     async def _opened(self) -> Any:
         async with self._opening:
             if self._client is None:
-                # The SDK itself reads AWS_DEFAULT_REGION only.
+                # The SDK itself reads only AWS_DEFAULT_REGION.
                 region = os.environ.get("AWS_REGION")
                 client = get_session().create_client(self._service, region_name=region, config=self._config)
                 self._client = await self._open.enter_async_context(client)
@@ -103,10 +104,10 @@ class AwsClient:
 
 @contextmanager
 def hanging_up(stream: Any) -> Iterator[AsyncIterator[Event]]:
-    """The events of an answer. Leaving before their end breaks the connection off, which is what stops the model.
+    """The events of an answer. Leaving before their end resets the connection, which stops the model.
 
-    At their end the connection is kept for another call. `stream.close()` alone would be polite: under TLS and uvloop it
-    waits half a minute for the farewell of a server that only writes.
+    At their end the connection is kept for another call. `stream.close()` alone is not enough:
+    under TLS and uvloop it waits half a minute for a server that only writes.
     """
     try:
         yield aiter(stream)

@@ -1,4 +1,4 @@
-"""What the failure of a model on AWS means by the contract."""
+"""Turns failures of models on AWS into Evenflow's errors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from stream_core.protocol.errors import (
 )
 
 NOT_READABLE = (ParserError, ResponseParserError, struct.error, AttributeError, LookupError, TypeError, ValueError)
-"""What the SDK and we stumble over when an event is not what the service's model says."""
+"""What the SDK and our code raise for an event that is not as the service's model says."""
 
-# Quotas are per minute and fill up all the time: a few seconds give room again.
+# Quotas are per minute and often used up: after a few seconds there is room again.
 _THROTTLED_MS = 5_000
 _THROTTLED = frozenset(
     ["ThrottlingException", "ThrottledException", "TooManyRequestsException", "ServiceQuotaExceededException"]
@@ -51,21 +51,21 @@ _ABOUT_OUR_SETTINGS = re.compile(
 _LOGGED_CHARACTERS = 300
 _MOST_MESSAGE = 1_000
 _UNAVAILABLE = frozenset(["ServiceUnavailableException", "ModelNotReadyException"])
-# By OpenAI's name: clients shorten the conversation when they see it.
+# By OpenAI's name, by which clients know to shorten the conversation.
 _TOO_LONG = re.compile(r"too long|context (length|window)|maximum context", re.IGNORECASE)
-# An ARN, or an account's number, which are nobody's business.
+# An ARN, or an account's number. Clients must not see them.
 _TELLING = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
-# The connection, or an error page that nobody of AWS wrote.
+# The connection failed, or something other than AWS answered.
 _BROKEN = (HTTPClientError, NotConnected, aiohttp.ClientError, OSError, ResponseParserError, UnicodeDecodeError)
 
 
 def failure_of(error: Exception, service: str, check: str, operator: OperatorLog) -> EvenflowError:
-    """The contract's error for what the SDK raised.
+    """The error for an exception of the SDK.
 
     Args:
-        service: its name, for the log.
-        check: what we should look at when the service will not have us.
-        operator: where that is told.
+        service: the service's name, for the log.
+        check: what to check when the service refuses us.
+        operator: the log for that.
     """
     if isinstance(error, ClientError):
         return _answered(error, service, check, operator)
@@ -74,12 +74,12 @@ def failure_of(error: Exception, service: str, check: str, operator: OperatorLog
             f"the connection to the model failed ({type(error).__name__}); what it had sent was kept",
             code="upstream_failed",
         )
-    # No credentials, no region, an endpoint that is no URL: what stops a call before it is made.
+    # No credentials, no region, or an endpoint that is not a URL: the call was never made.
     return _rejected(service, str(error), check, operator)
 
 
 def unreadable_event() -> UpstreamFailed:
-    """The error for a stream that holds what is no event."""
+    """The error for a stream with an event that can't be read."""
     return UpstreamFailed(
         "the model sent an event that cannot be read; what came before was kept", code="upstream_failed"
     )
@@ -99,7 +99,7 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
     if status in (401, 403, 404) or name in _NOT_FOR_US:
         return _rejected(service, f"{name}: {message}", check, operator)
     if name == "ValidationException":
-        # That a model has no tools is said of the model, and meant for who sent them.
+        # A message about tools is for whoever sent the tools.
         if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
             return _rejected(service, f"{name}: {message}", check, operator)
         return _refused(message)
@@ -137,14 +137,14 @@ def _refused(message: str) -> ModelRefused:
 
 
 def _rejected(service: str, told: str, check: str, operator: OperatorLog) -> UpstreamRejected:
-    # For us to mend, and nothing that a user should read. Behind a signature's first line stand the signed headers.
+    # It is for the operator, not for users. The lines after the first may have signed headers.
     line = told.partition("\n")[0][:_LOGGED_CHARACTERS]
-    operator.error(f"{service} will not have us ({line}): check {check}")
+    operator.error(f"{service} refuses us ({line}): check {check}")
     return not_set_up()
 
 
 def _said(original: object) -> str:
-    """What the model's container said: an OpenAI-style error, or any text."""
+    """The text of a container's error: of an OpenAI-style error, or any text."""
     try:
         return told_in(orjson.loads(str(original))["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):

@@ -15,11 +15,11 @@ _CHECK = (
 
 
 class BedrockModel:
-    """See `TokenSource`.
+    """A `TokenSource` of a model on Bedrock.
 
     Args:
-        model: a model's or an inference profile's id or ARN.
-        max_tokens: the longest answer; None for the model's own limit.
+        model: the id or ARN of a model or an inference profile.
+        max_tokens: the longest answer. None: the model's own limit.
         most_calls: how many answers are generated at once.
     """
 
@@ -30,14 +30,13 @@ class BedrockModel:
 
     @property
     def continues(self) -> bool:
-        """See `TokenSource.continues`: not every model there can."""
+        """False: not every model on Bedrock can continue an answer."""
         return False
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """See `TokenSource.generate`."""
         reply = BedrockAnswer(sink, marked=request.marked)
         schema = AnswerTool(answer_tool(request.options))
-        # Not kept in a name: it may be large, and the answer long.
+        # The request is kept in no name: it may be large, and the answer long.
         answer = await self._client.call(
             "converse_stream", modelId=request.model or self._model, **bedrock_request(request, self._max_tokens)
         )

@@ -1,4 +1,4 @@
-"""Bedrock's events as text, marks and an ending."""
+"""Reads the events of ConverseStream as text, marks and an end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stream_core.protocol.messages import Usage
 
 
 class AnswerTool:
-    """Rewrites the events of ConverseStream as if the model had said what it gave the tool as arguments.
+    """Rewrites events as if the arguments of the answer's tool were the model's text.
 
-    What it says beside that is no JSON, and left out. Calls of other tools are calls.
+    Other text is left out, since it is not JSON. Calls of other tools stay calls.
 
     Args:
-        name: the tool's; None where the answer is text, and nothing is rewritten.
+        name: the tool's name. None: the answer is text, and nothing is rewritten.
     """
 
     def __init__(self, name: str | None) -> None:
@@ -27,10 +27,10 @@ class AnswerTool:
         self._calls_others = False
 
     def told(self, event: Event) -> Event | None:
-        """The event as it would be without the tool; None where nothing is left of it.
+        """The rewritten event. None if nothing is left of it.
 
         Raises:
-            UpstreamFailed: it lacks what it must have.
+            UpstreamFailed: it lacks a field.
         """
         if self._name is None:
             return event
@@ -66,25 +66,25 @@ _MALFORMED = ("malformed_model_output", "malformed_tool_use")
 
 
 class BedrockAnswer:
-    """Takes the events of ConverseStream and pushes their text into `sink`.
+    """Takes the events of ConverseStream, and pushes their text into `sink`.
 
     Args:
-        marked: whether reasoning and calls are pushed too, as marked text; else the text alone.
+        marked: whether to push marked text, with reasoning and calls. Otherwise only the text.
     """
 
     def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
         self._sink = sink
         self._marked = MarkedAnswer() if marked else None
         self._called: dict[int, bool] = {}
-        """The content blocks that are calls, in order; and whether they have arguments."""
+        """The content blocks that are calls, in order, and whether they have arguments."""
         self._reason: str | None = None
         self._usage: Usage | None = None
 
     def take(self, event: Event) -> None:
-        """One event.
+        """Take one event.
 
         Raises:
-            UpstreamFailed: it lacks what it must have.
+            UpstreamFailed: it lacks a field.
         """
         try:
             text = self._read(event)
@@ -105,7 +105,8 @@ class BedrockAnswer:
             return self._begin(self._marked, event["contentBlockStart"])
         if self._marked is not None and "contentBlockStop" in event:
             place = event["contentBlockStop"]["contentBlockIndex"]
-            # Of a call without arguments nothing comes, and OpenAI's clients read them as JSON.
+            # A call without arguments has no deltas, but OpenAI's clients read its arguments as
+            # JSON.
             return None if self._called.get(place, True) else self._call(self._marked, place, "{}")
         if "messageStop" in event:
             self._reason = event["messageStop"]["stopReason"]
@@ -114,7 +115,7 @@ class BedrockAnswer:
         return None
 
     def _text(self, delta: dict[str, Any]) -> str | None:
-        # Citations, signatures and what is redacted are deltas too, and no text of the answer.
+        # Citations, signatures and redacted parts are deltas, too, but not text of the answer.
         text = delta.get("text")
         if text is not None and not isinstance(text, str):
             raise TypeError("the delta is not text")
@@ -136,10 +137,10 @@ class BedrockAnswer:
         return marked.fragment(index, "", "", arguments)
 
     def finish(self) -> ModelFinish:
-        """The end of the stream.
+        """Take the end of the stream. Returns how the model ended.
 
         Raises:
-            UpstreamFailed: it came before the model had finished, or what the model made is unusable.
+            UpstreamFailed: the model had not finished, or its output is malformed.
         """
         if self._reason is None or self._reason in _MALFORMED:
             raise UpstreamFailed(
@@ -154,7 +155,7 @@ class BedrockAnswer:
 
 
 def _usage(counted: dict[str, Any]) -> Usage:
-    # `inputTokens` are those beside the cache; OpenAI's `prompt_tokens` are all.
+    # `inputTokens` excludes the cached ones. OpenAI's `prompt_tokens` are all.
     read = counted.get("cacheReadInputTokens")
     besides = (read or 0) + (counted.get("cacheWriteInputTokens") or 0)
     return Usage(

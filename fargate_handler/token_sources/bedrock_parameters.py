@@ -1,4 +1,4 @@
-"""The parameters of OpenAI's API that ConverseStream lacks: which of them may be left out, and what the others hear."""
+"""Parameters of OpenAI's API that ConverseStream lacks: some are left out, others refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WITHOUT_EFFECT = frozenset(
         "user",
     }
 )
-"""They say nothing about the answer: left out, whatever they are."""
+"""They don't affect the answer, so they are left out."""
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
@@ -44,15 +44,15 @@ _MODELS_OWN = ("top_k", "reasoning_effort")
 
 
 def models_own(passed: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that some models have by the same names, apart from the service's own."""
+    """Parameters that some models have by the same names. They are not the service's own."""
     return {name: passed[name] for name in _MODELS_OWN if name in passed}
 
 
 def wanted_schema(passed: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Name, schema and description of the JSON that the answer should be, where that is asked for.
+    """The name, schema and description of a JSON answer. None if none is asked for.
 
     Raises:
-        UnsupportedByModel: it names no schema.
+        UnsupportedByModel: there is no schema.
     """
     match passed.get("response_format"):
         case {"type": "json_schema", "json_schema": {"name": str(), "schema": dict()} as wanted}:
@@ -63,10 +63,10 @@ def wanted_schema(passed: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def check_passed(passed: Mapping[str, Any]) -> None:
-    """Whether nothing is asked for that would change the answer and can't be told to the model.
+    """Check that every parameter can be left out or be passed to the model.
 
     Raises:
-        UnsupportedByModel: something is.
+        UnsupportedByModel: one of them can't.
     """
     for name, value in passed.items():
         if name in _MODELS_OWN or (name in NEUTRAL and value in NEUTRAL[name]):
@@ -80,7 +80,7 @@ def check_passed(passed: Mapping[str, Any]) -> None:
 
 @functools.cache
 def _left_out(name: str) -> None:
-    """Say so, once a name."""
+    """Log that a parameter is left out, once a name."""
     _logger.info("%s of a request is left out: models on Bedrock don't have it", name)
 
 

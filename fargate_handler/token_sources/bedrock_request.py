@@ -1,4 +1,4 @@
-"""A conversation as Bedrock's Converse takes it."""
+"""Writes a conversation as Bedrock's Converse takes it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
-# What an assistant did otherwise than by functions, and what its answer depends on.
+# What an assistant did other than by calls of functions. Its answer depends on it.
 _UNTOLD = ("audio", "function_call", "tool_calls")
 
 
 def check_turn(turn: Turn, where: str) -> None:
-    """Whether all of a turn can be told.
+    """Check that Bedrock can take all of a turn.
 
     Args:
-        where: its place in the request, with a dot at its end.
+        where: the turn's path in the request, with a dot at its end.
 
     Raises:
-        UnsupportedByModel: part of it can't.
+        UnsupportedByModel: it can't take a part of it.
     """
     if turn.role == "function":
         raise _refusal("the role function is not supported by models on Amazon Bedrock", f"{where}role")
@@ -44,7 +44,7 @@ def check_turn(turn: Turn, where: str) -> None:
 
 
 def content_blocks(turn: Turn) -> list[dict[str, Any]]:
-    """The text and the images of a turn that was checked. A blank text, which would be refused, is none."""
+    """The text and images of a checked turn. A blank text is left out: it would be refused."""
     if not turn.parts:
         return [{"text": turn.text}] if turn.text.strip() else []
     return [block for part in turn.parts if (block := _block(part, "")) is not None]
@@ -64,7 +64,7 @@ def _image(url: str, where: str) -> dict[str, Any]:
     kind = _FORMATS.get(head[1].lower()) if head else None
     if head is None or kind is None:
         raise _refusal(
-            f"{where}: models on Amazon Bedrock take images as data URLs alone (data:image/png;base64,…), of type "
+            f"{where}: models on Amazon Bedrock take images only as data URLs (data:image/png;base64,…), of type "
             "png, jpeg, gif or webp",
             where,
         )
@@ -83,16 +83,17 @@ _CHOICES: dict[str, dict[str, Any]] = {"auto": {"auto": {}}, "required": {"any":
 
 
 def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str, Any]:
-    """Its conversation, and what of its options Bedrock has: no seed, and no word on how many tools are called at once.
+    """The arguments of ConverseStream: the conversation, and the options that Bedrock has.
 
-    A JSON schema for the answer becomes a tool that the model must call (`answer_tool`).
+    It has no seed, and can't forbid parallel calls. A JSON schema for the answer becomes a tool
+    that the model must call (`answer_tool`).
 
     Args:
-        most_tokens: the longest answer; None for the model's own limit.
+        most_tokens: the longest answer. None: the model's own limit.
 
     Raises:
-        ModelRefused: the conversation has a call whose arguments are no object.
-        UnsupportedByModel: the request asks for what Bedrock doesn't have.
+        ModelRefused: a call in the conversation has arguments that are not an object.
+        UnsupportedByModel: the request needs what Bedrock lacks.
     """
     options = request.options
     check_passed(options.passed)
@@ -109,7 +110,7 @@ def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str,
 
 
 def answer_tool(options: ModelOptions) -> str | None:
-    """The tool whose arguments are the answer, where the answer should be JSON of a schema."""
+    """The name of the tool for an answer of a JSON schema. None if there is no schema."""
     wanted = wanted_schema(options.passed)
     if wanted is None or isinstance(options.tool_choice, dict):
         return None
@@ -118,7 +119,7 @@ def answer_tool(options: ModelOptions) -> str | None:
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    # What a tool gave is said by the user, together with what the user says next.
+    # A tool's result is said by the user, together with what the user says next.
     speaking = groupby(alternating_turns(request.turns), lambda said: "user" if said[0] == "tool" else said[0])
     return [
         {"role": role, "content": [block for _, turns in said for turn in turns for block in _blocks(turn)]}
@@ -130,19 +131,19 @@ def _blocks(turn: Turn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [{"toolResult": {"toolUseId": turn.tool_call_id, "content": content_blocks(turn)}}]
     blocks = [*content_blocks(turn), *map(_tool_use, turn.tool_calls)]
-    # The last turn stays, whatever it is.
+    # The last turn stays, even if it is blank.
     return blocks or [{"text": turn.text}]
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
     try:
         arguments = orjson.loads(call.arguments or "{}")
-        orjson.dumps(arguments)  # which refuses what is nested so deep that the SDK would fail on it
+        orjson.dumps(arguments)  # raises if it is nested so deep that the SDK would fail
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         arguments = None
     if not isinstance(arguments, dict):
         raise ModelRefused(
-            f"this model takes only JSON objects as the arguments of a call, and those of {call.id[:64]!r} are none; "
+            f"this model takes only JSON objects as the arguments of a call, and those of {call.id[:64]!r} are not one; "
             "nothing was generated",
             code="model_refused",
         )
@@ -150,12 +151,13 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
 
 
 def _tools(options: ModelOptions) -> dict[str, Any] | None:
-    # "none" can't be said otherwise. In a conversation that has calls, the service insists on tools, and says so.
+    # Without tools for "none", which Converse lacks. If the conversation has calls, the service
+    # refuses that.
     offered = options.tools if options.tool_choice != "none" else ()
     specs = [{"toolSpec": _tool(tool, f"tools.{place}")} for place, tool in enumerate(offered)]
     choice = _choice(options.tool_choice) if offered else None
     if name := answer_tool(options):
-        # It answers, or it calls one of the others.
+        # The model answers, or it calls one of the others.
         choice = _CHOICES["required"] if specs else {"tool": {"name": name}}
         specs.append({"toolSpec": _spec({**_answer(options), "name": name})})
     if not specs:
@@ -195,7 +197,7 @@ def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
 
 def _spec(function: dict[str, Any]) -> dict[str, Any]:
     tool = {"name": function["name"], "inputSchema": {"json": function.get("parameters") or _NO_PARAMETERS}}
-    # Not each model knows the others: what wasn't asked for isn't sent.
+    # Not every model knows the other fields, so only those that were given are sent.
     return tool | {name: function[name] for name in ("description", "strict") if function.get(name)}
 
 

@@ -1,4 +1,4 @@
-"""The token source that the settings name. What only one of them needs is imported only for it."""
+"""Makes the token source that the settings name. It imports only what that one needs."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stream_core.delivery.delivery_clock import DeliveryClock
 
 
 def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
-    """A source in the running loop. `clock`: whose wheel the demo model's timers stand on."""
+    """A token source in the running loop. The demo model's timers use `clock`."""
     if settings.model == "openai":
         key = settings.model_api_key
         secret = key.get_secret_value() if key else None

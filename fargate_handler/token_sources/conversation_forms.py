@@ -1,4 +1,4 @@
-"""A conversation as models' servers take it: OpenAI's messages, system texts apart, user and assistant in turn."""
+"""A conversation in the forms of models' servers: OpenAI's messages, or system texts and turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_core.log.conversation import ToolCall, Turn
 
 
 def openai_message(turn: Turn) -> dict[str, Any]:
-    """One turn; its parts and further fields as they came."""
+    """One turn as a message. Its parts and further fields are unchanged."""
     message: dict[str, Any] = {"role": turn.role, "content": openai_content(turn)}
     if turn.tool_calls:
         message["tool_calls"] = openai_calls(turn.tool_calls)
@@ -20,16 +20,16 @@ def openai_message(turn: Turn) -> dict[str, Any]:
 
 
 def openai_content(turn: Turn) -> str | list[dict[str, Any]] | None:
-    """What a turn says."""
+    """The content of a turn."""
     if turn.parts:
         return list(turn.parts)
-    # Beside what an assistant called, or refused, there is no text.
+    # An assistant's message with calls or a refusal may have no text.
     silent = turn.tool_calls or (turn.extra and turn.role == "assistant")
     return turn.text or (None if silent else "")
 
 
 def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """What an assistant's message called."""
+    """The calls of an assistant's message."""
     return [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in calls
@@ -37,28 +37,29 @@ def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
 
 
 def streamed_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A request's parameters for an answer that is a stream, whatever the request itself asked for."""
+    """A request's parameters with a streamed answer, even if it didn't ask for one."""
     options = {**(parameters.get("stream_options") or {}), "include_usage": True}
     return {**parameters, "stream": True, "stream_options": options}
 
 
 def system_texts(turns: Iterable[Turn]) -> list[str]:
-    """What the system turns say, in order, without blank texts: for models that take it apart from the talk."""
+    """The texts of system turns in order, without blank ones, for models that take them apart."""
     return [turn.text for turn in turns if turn.role == "system" and turn.text.strip()]
 
 
-# As they came, where they are no calls of functions.
+# They are in `extra` if they are not calls of functions.
 _CALLS = frozenset({"tool_calls", "function_call"})
 
 
 def alternating_turns(turns: Sequence[Turn]) -> list[tuple[str, list[Turn]]]:
-    """User and assistant in turn, the user first, as models insist on it.
+    """User and assistant in turn, the user first, as models require. System turns are left out.
 
-    Returns roles and their turns, the last one the message to answer. System turns stand apart (`system_texts`).
+    Blank turns are left out, since models refuse a conversation with one. The last turn stays in
+    any case. Turns of tools come between the assistant's call and the next speaker. Two messages of
+    a role can follow each other, after an answer that was cancelled before its first token.
 
-    Two messages of one role follow each other after an answer that was cancelled before its first token. A blank turn
-    is left out: it would have every later message refused. The last one stays, whatever it is. What tools gave, the role
-    `tool`, stands between the assistant that called and whoever speaks next.
+    Returns:
+        Each role with its turns. The last one is the message to answer.
     """
     talk = [turn for turn in turns if turn.role != "system"]
     said = [turn for turn in talk[:-1] if _says_something(turn)] + talk[-1:]

@@ -1,4 +1,4 @@
-"""What a model gives, as the marked text of its answer."""
+"""Writes what a model gives as marked text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDS = get_args(ModelEnd)
 
 
 class MarkedAnswer:
-    """Marks the pieces that a model's server sends. What servers leave out of calls is filled in."""
+    """Marks the pieces from a model's server, and fills in what servers leave out of calls."""
 
     def __init__(self) -> None:
         self._writer = MarkedTextWriter()
@@ -20,11 +20,11 @@ class MarkedAnswer:
         self._ended: set[int] = set()
 
     def text(self, text: str, choice: int = 0) -> str:
-        """More of what the model says."""
+        """More of the answer itself."""
         return self._writer.text(text, choice)
 
     def aside(self, name: str, text: str, choice: int = 0) -> str:
-        """More of what it says beside that; `name` is one of `ASIDES`."""
+        """More of what is beside the answer. `name` is one of `ASIDES`."""
         return self._writer.aside(name, text, choice)
 
     def fragment(
@@ -36,32 +36,32 @@ class MarkedAnswer:
         choice: int = 0,
         kind: str = "function",
     ) -> str:
-        """More of a call. Some servers repeat its name and its id, or don't count, but send each call with its name, once.
+        """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
         Raises:
-            ValueError, TypeError: it is no fragment of a call.
+            ValueError, TypeError: it is not a fragment of a call.
         """
         begun = self._begun.setdefault(choice, set())
         if index is None:
             index = len(begun) if name else len(begun) - 1
         if not isinstance(index, int) or not all(isinstance(said, str) for said in (call_id, name, arguments)):
-            raise TypeError("this is no fragment of a call")
+            raise TypeError("this is not a fragment of a call")
         if index not in begun and not call_id:
-            # Whoever answers the call needs one.
+            # The tool's answer needs one.
             call_id = f"call_{secrets.token_hex(12)}"
         marked = self._writer.call(index, arguments, call_id, name, choice, kind)
         begun.add(index)
         return marked
 
     def choice(self, choice: dict[str, Any]) -> str:
-        """All that a choice of OpenAI's chunks adds.
+        """Everything that a choice in one of OpenAI's chunks adds.
 
         Raises:
-            ValueError, TypeError, AttributeError: it is none.
+            ValueError, TypeError, AttributeError: it is not a choice.
         """
         index, delta = choice.get("index") or 0, choice.get("delta") or {}
         if not isinstance(index, int):
-            raise TypeError("this is no number of a choice")
+            raise TypeError("this is not the number of a choice")
         parts = [self.aside(name, said, index) for name, said in asides(delta).items()]
         parts.append(self.text(text_of(delta, "content"), index))
         parts += [self._called(fragment, index) for fragment in delta.get("tool_calls") or []]
@@ -81,10 +81,10 @@ class MarkedAnswer:
 
 
 def text_of(delta: dict[str, Any], name: str) -> str:
-    """What a delta says under this name; servers set to null, or leave out, where that is nothing.
+    """A delta's text under this name. Empty if the server left it out, or sent null.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not text.
     """
     text = delta.get(name)
     if text is not None and not isinstance(text, str):
@@ -93,7 +93,7 @@ def text_of(delta: dict[str, Any], name: str) -> str:
 
 
 def asides(delta: dict[str, Any]) -> dict[str, str]:
-    """What a delta says beside its content, by name. Some servers send their reasoning under both of its names."""
+    """A delta's texts beside its content, by name. Some servers send reasoning under both names."""
     said = {name: text for name in ASIDES if isinstance(text := delta.get(name), str) and text}
     if said.get("reasoning_content") == said.get("reasoning"):
         said.pop("reasoning", None)

@@ -1,4 +1,4 @@
-"""How a source treats the connection to its model's server: what it says of the caller, standing still, hanging up."""
+"""The connection to a model's server: headers about the caller, pauses, and resets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import aiohttp
 from fargate_handler.token_sources.port import ModelRequest, TokenSink
 from stream_core.policy.agents import metadata_header
 
-# Everything printable but what marks an escape; a line's end, and what is no ASCII, is escaped.
+# Printable characters other than the escape's own. Line ends and what is not ASCII are escaped.
 _AS_IT_IS = string.punctuation.replace("%", "") + " "
 
 
 def caller_headers(request: ModelRequest) -> dict[str, str]:
-    """`Evenflow-…`, those that are known. Values are percent-escaped UTF-8, the metadata is JSON in ASCII."""
+    """The headers `Evenflow-…` about the caller: percent-escaped, the metadata as ASCII JSON."""
     caller = request.caller
     values = {
         "Evenflow-Session": caller.session,
@@ -35,16 +35,16 @@ _LOOK_SECONDS = 0.05
 
 
 async def while_paused(sink: TokenSink) -> None:
-    """Return when the sink takes tokens. What isn't read meanwhile holds the model's server back."""
+    """Return when the sink takes tokens. Nothing is read until then, so the server waits."""
     while sink.paused:  # noqa: ASYNC110 - a pause is rare and long
         await asyncio.sleep(_LOOK_SECONDS)
 
 
 def abort_connection(answer: aiohttp.ClientResponse) -> None:
-    """Reset the connection that `answer` comes over, if it still has one.
+    """Reset the connection of `answer`, if it still has one.
 
-    A polite close over TLS waits for the other side, which does nothing but write: a model went on for seconds. It
-    notices a reset at once.
+    A close over TLS would wait for the other side, which only writes: a model went on for seconds.
+    It notices a reset at once.
     """
     connection = answer.connection
     if connection is not None and connection.transport is not None:

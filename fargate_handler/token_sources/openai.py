@@ -21,22 +21,23 @@ from stream_core.protocol.errors import UpstreamFailed
 
 _MOST_ERROR_BYTES = 65_536
 _ERROR_SECONDS = 5.0
-# What comes behind the end of an answer; usually it is here already.
+# What comes after the end of an answer. Usually it is there already.
 _MOST_REST_BYTES = 65_536
 _REST_SECONDS = 0.25
-# Less than the five seconds after which uvicorn and Node.js hang up, perhaps while the next request is on its way.
+# Less than the 5 s after which uvicorn and Node.js close, perhaps just as the next request is sent.
 _KEEP_ALIVE_SECONDS = 4.0
 
 
 class OpenAIModel:
-    """Speaks `POST {url}/chat/completions` with `stream: true`.
+    """A `TokenSource` of a server: `POST {url}/chat/completions` with `stream: true`.
 
     Args:
-        url: the server's base, up to and including `/v1`.
+        url: the server's base, with `/v1`.
         model: the model's name there.
-        api_key: sent as a bearer token, when given.
-        max_tokens: the longest answer; None for the server's own limit.
-        continues: whether the server goes on from an assistant's turn that stands last (vLLM's `continue_final_message`).
+        api_key: sent as a bearer token, if given.
+        max_tokens: the longest answer. None: the server's own limit.
+        continues: whether the server continues an assistant's turn that comes last (vLLM's
+            `continue_final_message`).
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class OpenAIModel:
         headers = {"Accept": "text/event-stream"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Deadlines are the orchestrator's; the number of generations bounds the number of connections.
+        # The orchestrator has the deadlines, and its number of generations limits the connections.
         self._http = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
@@ -59,18 +60,17 @@ class OpenAIModel:
 
     @property
     def continues(self) -> bool:
-        """See `TokenSource.continues`."""
+        """Whether the server continues an assistant's turn."""
         return self._continues
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """See `TokenSource.generate`."""
         headers = {"Content-Type": "application/json", **caller_headers(request)}
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
-            # As a file it is sent piece by piece: it may be megabytes.
+            # A file is sent piece by piece: it may be megabytes.
             body = io.BytesIO(orjson.dumps(self._body(request)))
-            # A prompt and a key go where the settings say, and nowhere else.
+            # Prompt and key go only where the settings say, so redirects are not followed.
             async with self._http.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 del body
                 if answer.status != 200:
@@ -81,10 +81,10 @@ class OpenAIModel:
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish
                 except BaseException:
-                    abort_connection(answer)  # which is what stops the model
+                    abort_connection(answer)  # which stops the model
                     raise
         except aiohttp.InvalidURL as error:
-            raise self._failures.not_set_up("the address of the model's server is none") from error
+            raise self._failures.not_set_up("the address of the model's server is wrong") from error
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, aiohttp.ClientConnectorError):
                 self._failures.unreachable(error)
@@ -126,7 +126,7 @@ async def _relay(content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: Toke
 
 
 async def _rest(content: aiohttp.StreamReader, most: int, seconds: float) -> bytes:
-    """What is left of a body, as far as it comes soon. One that was read to its end leaves its connection to the next."""
+    """The rest of a body, if it comes soon. Then the connection can be used again."""
     parts: list[bytes] = []
     size = 0
     with suppress(TimeoutError, aiohttp.ClientError, OSError):

@@ -1,4 +1,4 @@
-"""What the chunks of one OpenAI-style answer add up to, whoever transports them."""
+"""Reads the chunks of an OpenAI-style answer, over any transport."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ DONE = b"[DONE]"
 
 
 class OpenAIAnswer:
-    """Takes `chat.completion.chunk` objects and pushes their text into `sink`.
+    """Takes `chat.completion.chunk` objects, and pushes their text into `sink`.
 
     Args:
-        marked: whether all that the chunks bring is pushed, as marked text; else the text alone, or that of a refusal.
+        marked: whether to push marked text, with everything in the chunks. Otherwise only the text,
+            or that of a refusal.
     """
 
     def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
@@ -30,18 +31,19 @@ class OpenAIAnswer:
         self._usage: Usage | None = None
 
     def take(self, data: bytes) -> None:
-        """One chunk.
+        """Take one chunk.
 
         Raises:
-            UpstreamFailed: it is no chunk, or says that the server failed.
-            ModelRefused: it says that the server would not take the message.
+            UpstreamFailed: it is not a chunk, or says that the server failed.
+            ModelRefused: it says that the server refuses the message.
         """
         try:
             chunk = orjson.loads(data)
             text = self._read(chunk)
         except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError, ValueError) as wrong:
             raise UpstreamFailed(
-                "the model's server sent something that is no chunk; what came before was kept", code="upstream_failed"
+                "the model's server sent something that is not a chunk; what came before was kept",
+                code="upstream_failed",
             ) from wrong
         if chunk.get("error"):
             raise failed_in_stream(chunk["error"])
@@ -62,13 +64,13 @@ class OpenAIAnswer:
         return self._text(choices[0].get("delta") or {}) if choices else ""
 
     def _text(self, delta: dict[str, Any]) -> str:
-        """What a reader of text alone is given. A refusal is what the model says, and why it ends."""
+        """The text for readers of text only. A refusal is text, and the reason of the end."""
         refusal = asides(delta).get("refusal", "")
         self._refused = self._refused or bool(refusal)
         return text_of(delta, "content") + refusal
 
     def finish(self) -> ModelFinish:
-        """The end of the stream.
+        """Take the end of the stream. Returns how the model ended.
 
         Raises:
             UpstreamFailed: the stream broke off before the model had finished.
@@ -103,6 +105,6 @@ def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
 
 
 def _count(counted: dict[str, Any], name: str) -> int | None:
-    """None where it is no count: the answer is worth more than its figures."""
+    """A count. None if it is not one: a wrong count must not lose the answer."""
     number = counted.get(name)
     return number if isinstance(number, int) and number >= 0 else None

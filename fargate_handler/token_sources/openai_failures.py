@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server says when it fails, by the contract: it reaches the client."""
+"""Turns failures of an OpenAI-compatible server into Evenflow's errors for clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHECK = "check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_K
 _QUOTA = "insufficient_quota"
 _REFUSED = (400, 413, 422)
 _REFUSING = ("context_length_exceeded", "content_policy_violation")
-# Everything else from 300 to 499 is for us to mend: a wrong key, model, path or method.
+# Any other status from 300 to 499 is for the operator: a wrong key, model, path or method.
 _PASSING = (408, 409, 425, 429)
 _BUSY = {429: ("upstream_throttled", RateLimited.type), 503: ("upstream_overloaded", Overloaded.type)}
 _MOST_MESSAGE = 1_000
@@ -38,7 +38,7 @@ _LONGEST_RETRY_AFTER_MS = 86_400_000
 
 
 class Failures:
-    """The errors of one server. What is for whoever runs this to mend is logged."""
+    """The errors of one server. Those that the operator must mend are logged."""
 
     def __init__(self) -> None:
         self._operator = OperatorLog(_logger)
@@ -58,19 +58,20 @@ class Failures:
         return _busy(said, status, message, _retry_after_ms(headers))
 
     def not_set_up(self, what: str) -> UpstreamRejected:
-        """The error for a server that will not have us as we are configured."""
+        """The error for a server that refuses our configuration."""
         self._operator.error(f"{what}: {_CHECK}")
         return not_set_up()
 
     def unreachable(self, error: Exception) -> None:
-        """No connection could be made."""
+        """Log that no connection could be made."""
         self._operator.error(f"the model's server cannot be reached ({type(error).__name__}): check EVENFLOW_MODEL_URL")
 
 
 def failed_in_stream(error: object) -> EvenflowError:
-    """The error for what stands in the place of a chunk.
+    """The error for an error object in the place of a chunk.
 
-    The HTTP status was 200 by then: a status in its `code`, its type, or its code itself say what it is.
+    The HTTP status was 200 by then. So the kind of error is in `code`, which may be a status, or in
+    `type`.
     """
     said = _said_in(error)
     told = error.get("code") if isinstance(error, dict) else None
@@ -86,7 +87,7 @@ def failed_in_stream(error: object) -> EvenflowError:
 
 
 def told_in(error: object) -> str:
-    """What an OpenAI-style error says to its reader."""
+    """The message of an OpenAI-style error."""
     return _said_in(error).message
 
 
@@ -143,24 +144,24 @@ def _said_in(error: object) -> _Said:
 
 
 def _words(error: dict[str, Any]) -> str:
-    """What it says; by FastAPI it is the `detail`, or the `msg` in the first of several."""
+    """The message. FastAPI has it in `detail`, or in the `msg` of the first of several."""
     found = error.get("message") or error.get("detail") or error.get("msg")
     first = found[0] if isinstance(found, list) and found else found
     if isinstance(first, dict):
         return _words(first)
-    # What else stands there may repeat the request, and with it an agent's instructions.
+    # Other fields may repeat the request, and with it an agent's instructions.
     return first if isinstance(first, str) else "it doesn't say why"
 
 
 def _word(value: object) -> str | None:
-    """A word that a program may decide by; servers also give numbers, and sentences."""
+    """A short word for programs. None for numbers and sentences, which servers also send."""
     if isinstance(value, str) and 0 < len(value) <= _MOST_WORD and value.isascii() and value.isprintable():
         return value
     return None
 
 
 def _retry_after_ms(headers: Mapping[str, str]) -> int | None:
-    """When to ask again: in milliseconds, in seconds, or at a date."""
+    """When to try again, in milliseconds. Servers send milliseconds, seconds or a date."""
     seconds = _seconds(headers.get("retry-after-ms"), 1000) or _seconds(headers.get("retry-after"), 1)
     if seconds is None and (date := headers.get("retry-after")):
         try:

@@ -1,4 +1,4 @@
-"""What whoever runs this should mend, told once and not with every request."""
+"""Logs what the operator should mend, without a line for every request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_LINES = 32
 
 
 class OperatorLog:
-    """Logs the same line at once, and then at most once a minute, with how often it was met meanwhile.
+    """Logs a line at once, and then at most once a minute, with the number of times since.
 
     Args:
         monotonic: seconds.
@@ -22,10 +22,10 @@ class OperatorLog:
     def __init__(self, logger: logging.Logger, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
         self._monotonic = monotonic
-        self._told: dict[str, tuple[float, int]] = {}  # line → when it was logged last, and how often it was met since
+        self._told: dict[str, tuple[float, int]] = {}  # time of the last line, and number since
 
     def error(self, line: str) -> None:
-        """It was met once more. What a server said may be in it, which must not end the line."""
+        """Log a line. It may have a server's text in it, so line ends are removed."""
         line = " ".join(line.split())
         now = self._monotonic()
         logged_at, met = self._told.get(line, (None, 0))
@@ -39,8 +39,8 @@ class OperatorLog:
 
 
 def not_set_up() -> UpstreamRejected:
-    """What a reader is told meanwhile: asking again would not help."""
+    """The error for readers meanwhile: asking again would not help."""
     return UpstreamRejected(
-        "the model is not set up on this server; nothing was generated, whoever runs it finds the reason in its log",
+        "the model is not set up on this server; nothing was generated, the server's log says why",
         code="model_not_set_up",
     )

@@ -1,4 +1,4 @@
-"""The port of a token source: one call a response, tokens pushed, cancellation by cancelling the call."""
+"""The port of token sources: one call a response, which pushes tokens and can be cancelled."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stream_core.log.conversation import Turn
 from stream_core.protocol.messages import Usage
 
 ModelEnd = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Why a model ends by itself."""
+"""Why a model ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """What a request says about the answer, by OpenAI's names; None or empty: the model's own default.
+    """A request's options, by OpenAI's names. None or empty: the model's own default.
 
-    A source passes on what its model takes, and leaves out what it doesn't. `longest` is the bound, whichever of its two
-    names was used. `tools` and `tool_choice` are the objects of OpenAI's API. `passed` are all other parameters by
-    their names, as they came: for the model's server to judge.
+    A source passes on what its model takes, and leaves out the rest. `tools` and `tool_choice` are
+    objects of OpenAI's API. `passed` are all other parameters, unchanged, for the model's server to
+    judge.
     """
 
     max_tokens: int | None = None
@@ -35,11 +35,11 @@ class ModelOptions:
 
     @property
     def longest(self) -> int | None:
-        """The longest answer, in the model's tokens."""
+        """The longest answer in the model's tokens, by whichever of its two names was used."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
     def within(self, most: int | None) -> ModelOptions:
-        """The same with an answer of at most `most` tokens; None for no bound."""
+        """The same options with an answer of at most `most` tokens. None: no limit."""
         if most is None or (self.longest is not None and self.longest <= most):
             return self
         if self.max_completion_tokens is None:
@@ -47,18 +47,18 @@ class ModelOptions:
         return replace(self, max_completion_tokens=most)
 
     def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
+        """The options that were given, by name."""
         given = {known.name: getattr(self, known.name) for known in fields(self)}
         return {name: value for name, value in given.items() if value not in (None, (), {})}
 
     def parameters(self) -> dict[str, Any]:
-        """Those of a request of OpenAI's API that were given; `stream_options` are of a stream."""
+        """The options that were given, as parameters of OpenAI's API."""
         return self.passed | {name: value for name, value in self.given().items() if name != "passed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """For whom an answer is; empty where that isn't known. `metadata` is the application's own."""
+    """For whom an answer is. Unknown fields are empty. `metadata` is the application's own."""
 
     session: str = ""
     user: str = ""
@@ -69,12 +69,17 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What the model is asked. `turns` ends with the message to answer; `attempt` counts from 1.
+    """A request to the model.
 
-    `prefix`: the beginning of the answer that readers have already; only a source that `continues` is given one, without
-    marks in it, and it pushes what comes behind it. `key` is this attempt's own name: the same call twice has it twice.
-    `marked`: the answer is marked text (`stream_core.log.marked_text`), with all that the model gives; else the text alone.
-    `model` is its name at the model's server; empty for the one that the source was made for.
+    Args:
+        turns: the conversation. Its last turn is the message to answer.
+        attempt: counts from 1.
+        prefix: the beginning of the answer, without marks, if the source `continues`. It pushes
+            only what comes after that.
+        key: the name of this attempt. The same call made twice has the same.
+        marked: whether the answer is marked text, with everything that the model gives. Otherwise
+            it is only the text.
+        model: the name at the model's server. Empty: the source's own.
     """
 
     agent: str
@@ -90,45 +95,45 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinish:
-    """How the model ended by itself."""
+    """How a model ended by itself."""
 
     finish_reason: ModelEnd
     usage: Usage | None
 
 
 class TokenSink(Protocol):
-    """Where tokens go (`stream_core.log.response_stream.ResponseStream`)."""
+    """Takes the tokens of an answer. A `ResponseStream` is one."""
 
     def push(self, token: str) -> None:
-        """Take a token at once. What it raises means that no more are wanted: let it pass."""
+        """Take a token at once. If it raises, no more tokens are wanted: don't catch that."""
 
     def alive(self) -> None:
-        """The model gave a sign of life that is no text: it reasons, or its server says that it still works."""
+        """Note a sign of life without text: reasoning, or the server's heartbeat."""
 
     @property
     def paused(self) -> bool:
-        """Whether the source should stop reading its model for now (every reader pauses)."""
+        """Whether the source should not read its model for now: every reader pauses."""
 
 
 class TokenSource(Protocol):
-    """A model behind a connection."""
+    """A model that gives tokens."""
 
     @property
     def continues(self) -> bool:
-        """Whether it can go on from the middle of an answer."""
+        """Whether it can continue an answer from the middle."""
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """Push the answer's tokens into `sink` until the model ends.
+        """Push the answer's tokens into `sink` until the model ends. Returns how it ended.
 
-        What a source can't tell its model, and what would change the answer, it refuses before it calls it.
-
-        When the call is cancelled or ends by an error, the model is stopped and its connection closed before it returns.
+        If the call is cancelled or fails, the model is stopped and its connection closed before it
+        returns. What the model can't be told, and would change the answer, is refused before the
+        model is called.
 
         Raises:
-            UpstreamFailed: the model failed. `UpstreamRejected`, which is one, says that another attempt is senseless.
-            ModelRefused: the model will not answer this.
-            UnsupportedByModel: the request asks for what the model's service doesn't have.
+            UpstreamFailed: the model failed. `UpstreamRejected`: another attempt would fail, too.
+            ModelRefused: the model refuses this message.
+            UnsupportedByModel: the request needs what the model's service lacks.
         """
 
     async def close(self) -> None:
-        """Release connections."""
+        """Close the connections."""

@@ -1,4 +1,4 @@
-"""A model on a SageMaker endpoint, by InvokeEndpointWithResponseStream: a container that takes OpenAI's chat payload."""
+"""A model on a SageMaker endpoint, in a container that takes OpenAI's chat requests."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _EACH_ITS_OWN = ("tool", "function")
 
 
 class SageMakerModel:
-    """See `TokenSource`.
+    """A `TokenSource` of an endpoint, by InvokeEndpointWithResponseStream.
 
     Args:
         endpoint: the endpoint's name.
-        max_tokens: the longest answer; None for the container's own limit.
+        max_tokens: the longest answer. None: the container's own limit.
         most_calls: how many answers are generated at once.
     """
 
@@ -44,11 +44,10 @@ class SageMakerModel:
 
     @property
     def continues(self) -> bool:
-        """See `TokenSource.continues`: not every model there can."""
+        """False: not every model on SageMaker can continue an answer."""
         return False
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """See `TokenSource.generate`."""
         parameters = streamed_parameters(request.options.within(self._max_tokens).parameters())
         model = {"model": request.model} if request.model else {}
         answer = await self._client.call(
@@ -65,7 +64,7 @@ class SageMakerModel:
                     if data != DONE:
                         reply.take(data)
                 if not given:
-                    # A comment, an empty line, or a piece of a chunk.
+                    # A comment, an empty line, or a part of a chunk.
                     sink.alive()
                 await while_paused(sink)
         return reply.finish()
@@ -76,7 +75,7 @@ class SageMakerModel:
 
 
 def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """Many chat templates insist on alternation, and take one text a turn."""
+    """The messages for chat templates: user and assistant in turn, and one text a turn."""
     messages: list[dict[str, Any]] = []
     if instructions := system_texts(turns):
         messages.append({"role": "system", "content": "\n\n".join(instructions)})
@@ -86,7 +85,7 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
 
 
 def _joined(role: str, said: Sequence[Turn]) -> Turn:
-    """What one role says in several turns, as one; further fields are of a turn that stands alone."""
+    """Join the turns of one role. A single turn keeps its further fields."""
     if len(said) == 1:
         return said[0]
     calls = tuple(call for turn in said for call in turn.tool_calls)
@@ -100,7 +99,7 @@ def _parts(turn: Turn) -> Sequence[dict[str, Any]]:
 
 
 def _decoder_of(answer: dict[str, Any]) -> SseDecoder | JsonLinesDecoder:
-    # vLLM sends server-sent events; the LMI container unwraps them and sends JSON lines.
+    # vLLM sends server-sent events. The LMI container turns them into JSON lines.
     return JsonLinesDecoder() if "jsonlines" in answer.get("ContentType", "") else SseDecoder()
 
 

@@ -1,4 +1,4 @@
-"""Events and lines out of a byte stream that may be split anywhere."""
+"""Decodes events and lines from a byte stream that may be cut anywhere."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ _MOST_BYTES = 1_048_576
 
 
 class SseDecoder:
-    """Server-sent events: collects lines until one is whole. Only `data` matters here, and that the server says anything."""
+    """Decodes server-sent events. Only their data is kept, and comments are counted."""
 
     __slots__ = ("_data", "_rest", "_size", "comments")
 
     def __init__(self) -> None:
         self.comments = 0
-        """How many there were: servers send them to say that they still work."""
+        """How many comments came. Servers send them as heartbeats."""
         self._rest = b""
         self._data: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that `chunk` completes, several `data:` lines joined by a newline.
+        """The data of the events that `chunk` completes. Newlines join several `data:` lines.
 
         Raises:
-            UpstreamFailed: an event grows beyond 1 MiB.
+            UpstreamFailed: an event is larger than 1 MiB.
         """
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         if self._size + len(self._rest) > _MOST_BYTES:
             raise UpstreamFailed(
-                "the model's server sent an event without end; it was hung up on", code="upstream_failed"
+                "the model's server sent an event without end; the connection was closed", code="upstream_failed"
             )
         events = []
         for raw in lines:
@@ -47,7 +47,7 @@ class SseDecoder:
 
 
 class JsonLinesDecoder:
-    """JSON lines: collects bytes until a line is whole. Empty lines say nothing."""
+    """Decodes JSON lines. Empty lines are left out."""
 
     __slots__ = ("_rest",)
 
@@ -58,12 +58,12 @@ class JsonLinesDecoder:
         """The lines that `chunk` completes.
 
         Raises:
-            UpstreamFailed: a line grows beyond 1 MiB.
+            UpstreamFailed: a line is larger than 1 MiB.
         """
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _MOST_BYTES:
             raise UpstreamFailed(
-                "the model's server sent a line without end; it was hung up on", code="upstream_failed"
+                "the model's server sent a line without end; the connection was closed", code="upstream_failed"
             )
         return [line for line in lines if line.strip()]

@@ -37,8 +37,8 @@ class ServiceStack(cdk.Stack):
         workers = _workers(self, settings, cluster, security_groups, model_access)
         if workers is not None:
             model_access = workers.model_access
-        # With workers it is another role: until they are replaced, handlers of the old one
-        # call the model.
+        # With workers it is another role: until they are replaced, handlers of the old one call
+        # the model.
         role_id = "TaskRole" if workers is None else "TaskRoleWithWorkers"
         task = _handler_task(self, role_id, settings, cluster, data, model_access)
         self.load_balancer = LoadBalancer(

@@ -37,8 +37,8 @@ class Departures(Generic[Client]):
         clients: in the order in which they go.
         begun: now.
         per_second: how many go in a second, unless they don't all fit.
-        first_until: when the last first slot is.
-        until: when the last slot of all is.
+        first_until: by then every client has had its first slot.
+        until: no slot is later.
     """
 
     def __init__(

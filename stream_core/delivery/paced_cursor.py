@@ -1,4 +1,4 @@
-"""Readers, batches of tokens, and cursors that move as fast as a client allows."""
+"""The port of readers, batches of tokens, and cursors that credit can limit."""
 
 from __future__ import annotations
 

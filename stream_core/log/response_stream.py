@@ -309,14 +309,14 @@ class ResponseStream:
     # -- what readers do -----------------------------------------------------------------------------------------
 
     def check_readers(self) -> None:
-        """Whether one more reader may be attached.
+        """Check that one more reader may be attached.
 
         Raises:
-            RateLimited: the response has as many as it may.
+            RateLimited: the response has as many as allowed.
         """
         if len(self.readers) >= self._most_readers:
             raise RateLimited(
-                "this response has as many readers as it may; close one and ask again",
+                "this response has as many readers as it may have; close one and ask again",
                 code="response_readers",
                 retry_after_ms=1000,
             )

@@ -186,5 +186,7 @@ class Limits(BaseModel):
         longest = self.store_interval_ms / 1000 * self.batch_window_max_ms / self.batch_window_ms
         if longest > self.lease_seconds / 3:
             # Leases are renewed by the same loop, whose interval grows with the delivery clock's.
-            raise ValueError("store_interval_ms is too long: three, stretched by load, must fit in lease_seconds")
+            raise ValueError(
+                "store_interval_ms is too long: three of them, longer under load, must fit in lease_seconds"
+            )
         return self

@@ -159,7 +159,7 @@ class ResponseStore(Protocol):
 
     Every method may raise StoreUnavailable. `chunks_per_write` is how many chunks `append`
     writes in one request. More than that take several requests, one after the other.
-    `chunks_per_second` is how many a task should write at most, to have time for delivering.
+    `chunks_per_second` is the most that a task should write, to have time for delivering.
     """
 
     @property

@@ -62,7 +62,7 @@ async def test_without_metadata_it_says_so_and_serves(
 ) -> None:
     wrong = agent.environment | {"ECS_CONTAINER_METADATA_URI_V4": f"{agent.url}/nothing"}
     server = await serve(wrong)
-    assert "leaves by SIGTERM alone" in server.log
+    assert "leaves only by SIGTERM" in server.log
     assert (await call(http, "GET", f"{server.http_url}/health")).status == 200
 
 

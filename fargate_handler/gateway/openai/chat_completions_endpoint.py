@@ -29,12 +29,13 @@ from stream_core.protocol.http_contract import whole_number
 
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
-# OpenAI's clients repeat what failed. Who didn't want to wait any longer doesn't want that, and some errors only stay.
+# OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
+# lasting errors.
 _NOT_AGAIN = {"x-should-retry": "false"}
 
 
 class ChatCompletionsEndpoint:
-    """Answers a conversation that the request brings whole."""
+    """Answers a conversation that is in the request."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -49,7 +50,7 @@ class ChatCompletionsEndpoint:
             call = read_call(await read_body(request, context.limits, reading))
             check_model(call.model, context)
             deadline = Deadline(_timeout_ms(call, request), context.monotonic)
-            # A token's user was named by who opened the session; a request says what it likes.
+            # Whoever opened a session has named its user. A request may name anybody.
             terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
             stream = await submit_request(context, sender, key, call.asked, terms)
             call = call.without_conversation()
@@ -89,10 +90,10 @@ class ChatCompletionsEndpoint:
 
 
 def _last_event(header: str | None, *, has_key: bool) -> EventId:
-    """Where the client's stream broke off; without the header, that it has nothing.
+    """Where the client's stream broke off. Without the header, it has nothing.
 
     Raises:
-        InvalidRequest: it is no id of a chunk, or there is no key that says of which response.
+        InvalidRequest: it is not the id of a chunk, or there is no key that names the response.
     """
     if not header:
         return EventId(EVERYTHING, 1)
@@ -108,7 +109,7 @@ def _last_event(header: str | None, *, has_key: bool) -> EventId:
 
 def _replaced() -> Gone:
     return Gone(
-        "what you have of this response is not what is on record, since its task was lost; drop it, and ask with the "
+        "what you have of this response is not on record, since its task was lost; drop it, and ask with the "
         f"same Idempotency-Key and without {LAST_EVENT_ID}",
         code="response_restarted",
         param=LAST_EVENT_ID,

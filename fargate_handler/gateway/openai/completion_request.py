@@ -1,4 +1,4 @@
-"""What the body of `POST /v1/chat/completions` asks."""
+"""Reads the body of `POST /v1/chat/completions`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stream_core.protocol.messages import parse
 
 @dataclass(frozen=True, slots=True)
 class CompletionCall:
-    """A request that was understood. `timeout_ms`: None where it doesn't say; `terms`: for whom it is, and by which model."""
+    """A checked request. `timeout_ms` may be None. `terms` has the model and the user."""
 
     model: str
     terms: MessageTerms
@@ -26,17 +26,17 @@ class CompletionCall:
     timeout_ms: int | None
 
     def without_conversation(self) -> CompletionCall:
-        """What the answer is told by: once it is accepted, the conversation is the model's alone."""
+        """The call without its conversation, which only the model needs."""
         return replace(self, asked=replace(self.asked, turns=()))
 
 
 def read_call(body: bytes | bytearray) -> CompletionCall:
-    """Understand the body of a request.
+    """Read the body of a request.
 
-    Only what Evenflow needs itself is checked: what a parameter may be is for the model to judge.
+    Only what Evenflow itself needs is checked. Other parameters are for the model to judge.
 
     Raises:
-        InvalidRequest: it isn't JSON, or a field is wrong.
+        InvalidRequest: it is not JSON, or a field is wrong.
     """
     request = parse(COMPLETION_REQUEST, body)
     turns = tuple(turn_of(message, f"messages.{place}.") for place, message in enumerate(request.messages))
@@ -53,7 +53,7 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
 
 def _options(request: CompletionRequest) -> ModelOptions:
     if request.max_tokens is not None and request.max_completion_tokens is not None:
-        raise _unsupported("max_tokens and max_completion_tokens say the same: give one of them", "max_tokens")
+        raise _unsupported("max_tokens and max_completion_tokens mean the same: give one of them", "max_tokens")
     stop = request.stop or ()
     return ModelOptions(
         max_tokens=request.max_tokens,
@@ -68,7 +68,7 @@ def _options(request: CompletionRequest) -> ModelOptions:
 
 
 def _passed(request: CompletionRequest) -> dict[str, Any]:
-    """The parameters that are the model's alone."""
+    """The parameters that only the model reads."""
     passed = {name: value for name, value in (request.model_extra or {}).items() if value is not None}
     own = {"n": request.n, "user": request.user, "metadata": request.metadata}
     passed |= {name: value for name, value in own.items() if value is not None}

@@ -1,4 +1,4 @@
-"""`GET /v1/models`, and one of them by its name."""
+"""`GET /v1/models`, all of them or one by its name."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _OWNER = "evenflow"
 
 
 class ModelsEndpoint:
-    """The names by which clients may ask for the model."""
+    """Lists the names by which clients may ask for the model."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
         self._created = int(context.wall_time())
 
     async def list(self, request: web.Request) -> web.Response:
-        """All of them."""
+        """All names."""
         sender_of(request.headers.get("Authorization"), self._context)
         return json_answer({"object": "list", "data": [self._object(name) for name in self._context.models]})
 
     async def get(self, request: web.Request) -> web.Response:
-        """The one that the path names."""
+        """The name in the path."""
         sender_of(request.headers.get("Authorization"), self._context)
         name = request.match_info["model"]
         check_model(name, self._context)
@@ -38,14 +38,14 @@ class ModelsEndpoint:
 
 
 def check_model(name: str, context: GatewayContext) -> None:
-    """Whether this is a name of the model.
+    """Check a name of the model.
 
     Raises:
-        NotFound: it isn't.
+        NotFound: it is not one of its names.
     """
     if name not in context.models:
         raise NotFound(
-            f"there is no model {name[:100]!r}; GET /v1/models names what there is",
+            f"there is no model {name[:100]!r}; GET /v1/models lists the names",
             code="model_not_found",
             param="model",
         )

@@ -1,4 +1,4 @@
-"""What of OpenAI's and Anthropic's APIs isn't served, and what to use instead."""
+"""The calls of OpenAI's and Anthropic's APIs that aren't served, and what to use instead."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ _ADVICE = {
 }
 
 PATH = f"/v1/{{call:{'|'.join(_ADVICE)}}}{{rest:(/.*)?}}"
-"""These calls, and what lies under them."""
+"""The path of these calls, and of all below them."""
 
 
 async def not_served(request: web.Request) -> web.Response:
-    """404, whoever asks: a client that has the wrong call needs no key to hear of the right one."""
+    """Answer with a 404 that says what to use. It needs no key."""
     call = request.match_info["call"]
     error = NotFound(f"{_ADVICE[call]}. Nothing was generated", code="path_not_found")
     if call == "messages":
-        # Anthropic's errors are ours in an object that says that it is one.
+        # Anthropic's errors are like ours, in an object with a type.
         return json_answer({"type": "error", **error.to_body()}, error.status)
     return error_answer(error)
 
 
-# Who doesn't answer the close frame is cut off after so long.
+# How long a client may take to answer the close frame. Then it is disconnected.
 _CLOSE_SECONDS = 5.0
 
 
 class RealtimeRefusal(WSListener):
-    """On the WebSocket port."""
+    """Refuses OpenAI's Realtime API on the WebSocket port."""
 
     __slots__ = ()
 
     def on_ws_connected(self, transport: WSTransport) -> None:
-        """Say it, and close."""
+        """Send the refusal, and close."""
         transport.send(WSMsgType.TEXT, orjson.dumps(realtime_not_served()))
         transport.send_close(cast("WSCloseCode", CLOSE_CODE), CLOSE_REASON)
         asyncio.get_running_loop().call_later(_CLOSE_SECONDS, transport.disconnect, False)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """The close frame is answered; nothing else is of interest."""
+        """Take the client's close frame. All others are ignored."""
         if frame.msg_type == WSMsgType.CLOSE:
             transport.disconnect()
 
 
 async def refuse_realtime(request: web.Request) -> web.WebSocketResponse:
-    """On the HTTP port."""
+    """Refuse OpenAI's Realtime API on the HTTP port."""
     websocket = web.WebSocketResponse(protocols=(SUBPROTOCOL,), timeout=_CLOSE_SECONDS)
     await websocket.prepare(request)
     await websocket.send_json(realtime_not_served())

@@ -1,6 +1,6 @@
-"""The messages of a request as turns of the conversation, and what it says of tools: its own, and the calls among them.
+"""Reads a request's messages as turns, with their calls, and its tools.
 
-What goes to the model as it came must be JSON there too: Python reads more than that.
+What goes to the model unchanged must be JSON that can be written: Python reads more than that.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.protocol.completion_bodies import ROLES, CompletionRequest, ContentPart, OfferedTool, RequestMessage
 from stream_core.protocol.errors import InvalidRequest
 
-# Of answers, and nothing that a model is told: clients send back the message that they were given.
+# Fields of answers, which a model is not given. Clients send an answer's message back as it was.
 _OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})
 _PLAIN = {"type", "text"}
 _WITHOUT_TOOLS = (None, "none", "auto")
 
 
 def turn_of(message: RequestMessage, where: str) -> Turn:
-    """One message.
+    """Read one message.
 
     Args:
-        where: its place in the request, with a dot at its end.
+        where: its path in the request, with a dot at its end.
 
     Raises:
-        InvalidRequest: its role is none, it says nothing, or its calls make no sense.
+        InvalidRequest: its role is unknown, it is empty, or its calls are wrong.
     """
     if message.role not in ROLES:
         raise InvalidRequest(
@@ -53,12 +53,12 @@ def _extra(message: RequestMessage, where: str) -> dict[str, Any]:
 
 
 def _content(message: RequestMessage, where: str) -> tuple[str, tuple[dict[str, Any], ...]]:
-    """The text, and the parts where they are more than that."""
+    """The text, and the parts if they are more than text."""
     content = message.content
     if isinstance(content, str):
         return content, ()
     if not content:
-        # An assistant may have called, refused or spoken instead.
+        # An assistant's message may be only calls, a refusal or audio.
         if message.role == "assistant" and (message.tool_calls or message.model_extra):
             return "", ()
         raise InvalidRequest(f"{where} must be text; nothing was generated", code="invalid_field", param=where)
@@ -80,10 +80,10 @@ def _part(part: ContentPart, where: str) -> dict[str, Any]:
 
 
 def tool_options(request: CompletionRequest) -> dict[str, Any]:
-    """`ModelOptions` of a request; none where it has no tools.
+    """The tools of a request, as arguments of `ModelOptions`. Empty if there are none.
 
     Raises:
-        InvalidRequest: one of the tools is none, or the choice isn't one of them.
+        InvalidRequest: a tool is wrong, or the choice is not one of them.
     """
     tools = [_tool(tool, f"tools.{place}.") for place, tool in enumerate(request.tools or [])]
     choice = request.tool_choice
@@ -97,13 +97,13 @@ def tool_options(request: CompletionRequest) -> dict[str, Any]:
 
 
 def check_call_fields(message: RequestMessage, where: str) -> None:
-    """Whether a message has calls, or the id of one, where it can have them.
+    """Check that only assistants' messages have calls, and each tool's message a call's id.
 
     Args:
-        where: the message's place in the request, with a dot at its end.
+        where: the message's path in the request, with a dot at its end.
 
     Raises:
-        InvalidRequest: it doesn't.
+        InvalidRequest: a field is missing, or in a wrong message.
     """
     if message.tool_calls and message.role != "assistant":
         raise _wrong(f"{where}tool_calls is only for messages of the role assistant", f"{where}tool_calls")
@@ -118,9 +118,9 @@ def check_call_fields(message: RequestMessage, where: str) -> None:
 
 
 def made_calls(message: RequestMessage) -> tuple[ToolCall, ...]:
-    """The calls of an assistant's message; none where one of them is of another type than `function`.
+    """The calls in an assistant's message. Empty if one of them is not of the type `function`.
 
-    What else a call has is what clients add to an answer's calls, and send back.
+    Further fields of a call are left out: clients add them to an answer's calls and send them back.
     """
     calls = message.tool_calls or []
     if any(call.type != "function" for call in calls):
@@ -131,17 +131,17 @@ def made_calls(message: RequestMessage) -> tuple[ToolCall, ...]:
 
 
 def check_calls_answered(messages: list[RequestMessage]) -> None:
-    """Whether each call of the conversation is answered by a tool's message behind it, and each of those answers one.
+    """Check that tools' messages answer each call once, after it.
 
     Raises:
-        InvalidRequest: one isn't.
+        InvalidRequest: a call has no answer, or an answer has no call.
     """
     called, unanswered = "", set[str]()
     for place, message in enumerate(messages):
         if message.role == "tool":
             if message.tool_call_id not in unanswered:
                 raise _wrong(
-                    f"messages.{place}.tool_call_id must be a call of the assistant's message before, not answered yet",
+                    f"messages.{place}.tool_call_id must be an unanswered call of the assistant's message before",
                     f"messages.{place}.tool_call_id",
                 )
             unanswered.remove(message.tool_call_id)
@@ -190,10 +190,10 @@ def _wrong(what: str, param: str) -> InvalidRequest:
 
 
 def check_json(value: object, where: str) -> None:
-    """Whether a value that was read can be written again.
+    """Check that a value can be written as JSON.
 
     Args:
-        where: its place in the request.
+        where: its path in the request.
 
     Raises:
         InvalidRequest: it has a number that JSON can't have, or is nested too deep.
@@ -213,7 +213,7 @@ def check_json(value: object, where: str) -> None:
 
 
 def _is_finite(value: object) -> bool:
-    # Written, such a number would be null.
+    # It would be written as null.
     if isinstance(value, float):
         return math.isfinite(value)
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -1,6 +1,6 @@
-"""A request on its way in: whose it is, its body, and the message of a session of its own that it becomes.
+"""Takes a request in: its sender, its body, and the message that it becomes.
 
-So all that messages have works for it.
+It is the only message of a session of its own, so it has everything that messages have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_KEY = 255
 
 
 class Sender(NamedTuple):
-    """A tenant; with its own key, unless the request came with a `session`'s token, which may name a user."""
+    """A tenant with its own key. With `session`, the request came with that session's token."""
 
     tenant: str
     session: Channel | None = None
@@ -39,11 +39,11 @@ class Sender(NamedTuple):
 def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
     """Who sent a request with this `Authorization` header.
 
-    Where no tenant has a key, everybody is the open tenant: OpenAI's clients always send a key. Where this task doesn't know
-    the tenants' keys, a session's token is needed.
+    If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
+    task doesn't know the tenants' keys, a session's token is needed.
 
     Raises:
-        AuthenticationFailed: tenants have keys, and this is none of them; or a session's token has expired.
+        AuthenticationFailed: the key is wrong, or the session's token has expired.
     """
     given = bearer(authorization)
     tenant = context.tenant_keys.tenant_of(given)
@@ -64,10 +64,10 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
 
 
 async def read_body(request: web.Request, limits: Limits, reading: Reading) -> bytearray:
-    """The whole body. It isn't kept with the request, which lives as long as its answer.
+    """Read the whole body. It is not kept with the request, which lives as long as its answer.
 
     Raises:
-        TooLarge: it is longer than a request may be.
+        TooLarge: it is larger than allowed.
         Overloaded: the node has no room for it.
         HTTPRequestTimeout: it came too slowly.
     """
@@ -75,7 +75,8 @@ async def read_body(request: web.Request, limits: Limits, reading: Reading) -> b
         raise body_too_large()
     body = bytearray()
     try:
-        # What has come counts: who announces much and sends nothing takes nobody's room, and not for ever.
+        # Only bytes that have come count: a sender that announces many and sends none takes no
+        # room.
         async with asyncio.timeout(limits.pong_timeout_seconds):
             while chunk := await request.content.readany():
                 reading.grow_to(len(body) + len(chunk))
@@ -91,12 +92,13 @@ async def read_body(request: web.Request, limits: Limits, reading: Reading) -> b
 async def submit_request(
     context: GatewayContext, sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms
 ) -> ResponseStream:
-    """The response to a request; with a key that the sender used before, the one that there is.
+    """Submit a request, and return its response. A key that was used before gives the same one.
 
     Raises:
-        InvalidRequest: the key is none, or was used for another request.
-        Gone: the key's response is no longer held.
-        RateLimited, Overloaded: see `Orchestrator.submit`.
+        InvalidRequest: the key is wrong, or was used for another request.
+        Gone: the key's response is no longer kept.
+        RateLimited: messages come too fast, or a quota or the queue is full.
+        Overloaded: this node is leaving, or the ledger can't be written.
     """
     accepting = context.background.run(context.orchestrator.submit(_event_of(sender, key, asked, terms)))
     try:
@@ -107,20 +109,20 @@ async def submit_request(
         raise
     except Conflict:
         raise InvalidRequest(
-            "this Idempotency-Key was used for a request that asked something else; nothing was generated, use another one",
+            "this Idempotency-Key was used for a different request; nothing was generated, use another one",
             code="idempotency_key_reused",
             param=IDEMPOTENCY_KEY,
         ) from None
     except Gone as gone:
         raise Gone(
-            "the answer of this Idempotency-Key is no longer held; nothing was generated, ask again with another one",
+            "the answer of this Idempotency-Key is no longer kept; nothing was generated, ask again with another one",
             code=gone.code,
             param=IDEMPOTENCY_KEY,
         ) from gone
 
 
 def checked_key(key: str | None) -> str | None:
-    """The `Idempotency-Key` of a request, where there is one.
+    """Check the `Idempotency-Key` of a request, if it has one.
 
     Raises:
         InvalidRequest: it is empty, or too long.
@@ -135,7 +137,7 @@ def checked_key(key: str | None) -> str | None:
 
 
 def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
-    """Nobody can come back for the response: stop the model if it still runs, and hold the answer no more."""
+    """Stop the model if it still runs, and forget the answer: nobody can come back for it."""
     if stream.log.closed:
         context.orchestrator.responses.drop(stream)
     else:
@@ -143,7 +145,7 @@ def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
 
 
 async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
-    """Whichever task has the model by now."""
+    """Cancel it, whichever task generates it by now."""
     held = await context.orchestrator.find(stream.response_id, stream.channel)
     if (await context.orchestrator.cancel(held)).terminal:
         context.orchestrator.responses.drop(held)

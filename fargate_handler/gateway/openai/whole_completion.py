@@ -1,4 +1,4 @@
-"""An answer that is given at once, when it is whole."""
+"""Answers a request of OpenAI's API with one object, when the response has ended."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.http_contract import NEVER_CACHED
 
-# White space before JSON is nothing to its readers.
+# Readers of JSON ignore white space before it.
 _STILL_HERE = b"\n"
 
 
 class WholeCompletion:
     """Gives one response as one object.
 
-    Proxies cut connections that say nothing, mostly after 60 s. So after a heartbeat without an end the head goes out, with
-    the status 200, and a newline with each heartbeat. An error that comes before has its status; one that comes behind is
-    the object, `{"error": …}`.
+    Proxies cut silent connections, mostly after 60 s. So after one heartbeat the head is sent, with
+    the status 200, and then a newline with each heartbeat. An earlier error has its own status. A
+    later one is the object: `{"error": …}`.
 
     Args:
-        headers: of the answer, beside those of every answer.
+        headers: further headers of the answer.
     """
 
     def __init__(
@@ -48,11 +48,12 @@ class WholeCompletion:
         self._beat_at = context.monotonic() + context.limits.sse_heartbeat_seconds
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
-        """Write it as soon as it has ended.
+        """Write the answer once the response has ended.
 
         Raises:
-            TimedOut: not within the deadline.
-            EvenflowError: it ended without an answer, or can't be found any more. Behind the head the client is told.
+            TimedOut: it did not end within the deadline.
+            EvenflowError: it ended without an answer, or can't be found. After the head was sent,
+                the error is written as the object.
         """
         try:
             try:
@@ -67,11 +68,11 @@ class WholeCompletion:
                     return json_answer(body, headers=self._headers | {VIA_HEADER: ended.via})
             await self._answer.write_eof(orjson.dumps(body))
         except ConnectionError:
-            pass  # the client has left, as clients do
+            pass  # the client has left
         return self._answer
 
     async def _ended(self, stream: ResponseStream) -> ResponseStream:
-        """The response when it has ended; by then it may be another copy of it."""
+        """Wait for the end. Returns the response, which may be another copy by then."""
         context = self._context
         if not stream.log.closed:
             with reading(stream) as reader:

@@ -1,4 +1,4 @@
-"""Tool calls of the demo model: it can't tell when one makes sense, so a message says that it should."""
+"""Tool calls of the demo model, which a message asks for: it can't tell when one makes sense."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ARGUMENT_TOKENS = 12
 
 
 def called_tools(count: int, options: ModelOptions) -> list[str]:
-    """The names of the tools to call, when `count` calls were asked for: the first tool first, as the request allows it.
+    """The names of the tools for `count` calls, beginning with the first one that may be called.
 
     Raises:
-        ModelRefused: calls are asked for without tools, or one is required and none is asked for.
+        ModelRefused: there are no tools, or a call is required and the message asks for none.
     """
     if count and not options.tools:
         raise _refused("this message asks for calls, and the request has no tools")
@@ -36,10 +36,10 @@ def called_tools(count: int, options: ModelOptions) -> list[str]:
 
 
 def calling(script: Script, names: Sequence[str], turn: int) -> Script:
-    """The script, and behind its text a call of each of these tools, with one argument `text`.
+    """The script with a call of each of these tools after its text, with one argument `text`.
 
     Args:
-        turn: how long the conversation is; the same question has the same ids, and a later one has others.
+        turn: the length of the conversation. The calls' ids depend on it and on the place.
     """
     return replace(script, tokens=script.tokens + list(_calls(names, turn)), reason="tool_calls") if names else script
 

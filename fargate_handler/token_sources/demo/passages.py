@@ -1,4 +1,4 @@
-"""Finds the passage of the docs that answers a question: rare words count most, and a heading that asks the same."""
+"""Finds the passage of the docs that answers a question, by rare words and similar headings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 
 _WORD = re.compile(r"[a-z0-9]+")
-# Code with its blank lines, a comment, a line of HTML, or lines without a blank one between them.
+# A block: code with its blank lines, a comment, a line of HTML, or lines without a blank one.
 _BLOCK = re.compile(
     r"^ *```.*?^ *```[^\n]*$|^<!--.*?-->|^<[^\n]*$|(?:^(?! *```|<)[^\n]*\S[^\n]*(?:\n|\Z))+", re.MULTILINE | re.DOTALL
 )
 _NEVER_SHOWN = ("<", "!")  # comments, anchors and images
-# Where the answer is shown there are no such pages.
+# Links to other pages, which don't exist where the answer is shown.
 _LOCAL_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
-# A chat shows a break where the page's source has one; only the next item or row is on a line of its own.
+# A chat shows the source's line breaks. Only the next item or row begins a line of its own.
 _LINE_BREAK = re.compile(r"\n *(?![-*|]|\d+\. )(?=\S)")
 _NO_PROSE = ("|", "```")
 _COMMON = frozenset(
@@ -36,7 +36,7 @@ NO_PASSAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph or list and where it stands, in Markdown. `more`: the blocks behind it, under the same heading."""
+    """A paragraph or list in Markdown. `more` are the blocks after it, under the same heading."""
 
     page: str
     heading: str
@@ -45,7 +45,7 @@ class Passage:
 
 
 class Passages:
-    """The paragraphs of a folder of Markdown pages, ready to be searched."""
+    """The searchable paragraphs of a folder of Markdown pages."""
 
     def __init__(self, passages: list[Passage]) -> None:
         self._passages = passages
@@ -57,11 +57,11 @@ class Passages:
     @classmethod
     @cache
     def read(cls, folder: Path) -> Passages:
-        """All paragraphs of `folder`'s pages (`*.md`, not those of sub-folders), read once."""
+        """The paragraphs of the pages `*.md` in `folder`, without sub-folders. Read once."""
         return cls([p for page in sorted(folder.glob("*.md")) for p in split(page.stem, page.read_text("utf-8"))])
 
     def answer(self, question: str) -> str:
-        """The best passage and what belongs to it, in Markdown, with its source; or a sentence that says that there is none."""
+        """The best passage in Markdown, with its source, or a sentence that there is none."""
         asked = frozenset(_terms(question))
         scores = [self._score(asked, number) for number in range(len(self._passages))]
         best = max(scores, default=0.0)
@@ -72,14 +72,14 @@ class Passages:
 
     def _score(self, asked: frozenset[str], number: int) -> float:
         terms, heading = self._terms[number], self._headings[number]
-        # A word that comes often says little more than one that comes twice.
+        # A frequent word means little more than one that comes twice.
         found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in asked if term in terms)
         same = len(asked & heading) / len(asked | heading) if asked else 0.0
         return found * (1 + 2 * same)
 
 
 def split(page: str, markdown: str) -> list[Passage]:
-    """The prose paragraphs and lists of a page, with what follows them; comments and images are passed over."""
+    """The paragraphs and lists of a page, with what follows them. Not its comments and images."""
     sections: list[tuple[str, list[str]]] = [(page, [])]
     for block in _BLOCK.findall(markdown):
         text = block.rstrip()
@@ -120,5 +120,5 @@ def _shortened(text: str) -> str:
 
 
 def _terms(text: str) -> Counter[str]:
-    # Plurals and -ing forms meet their stems half-way: the first six letters decide.
+    # The first six letters count, so that plurals and -ing forms match their stems.
     return Counter(word[:6] for word in _WORD.findall(text.lower()) if word not in _COMMON)

@@ -1,4 +1,4 @@
-"""What the demo model does for a message: which tokens, when, and whether it fails. Seeded, so that it can be repeated."""
+"""What the demo model does for a message: tokens, timing, failures. A seed repeats it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _VOCABULARY = (
     " Größe", " 流れ", " cursor", " log", " index", " and", " nothing", " is", " lost", "\n", ' "quoted"', " back\\slash",
 )  # fmt: skip
 
-# The timing of a real model: 20-80 ms between tokens, now and then a burst, seldom a stall.
+# The timing of a real model: 20–80 ms between tokens, at times a burst, seldom a stall.
 _BURST_CHANCE, _BURST_TOKENS, _BURST_GAP_MS = 0.02, (5, 15), 2.0
 _STALL_CHANCE, _STALL_MS = 0.01, (150.0, 400.0)
 
 
 class Directives(BaseModel):
-    """A message that begins with `#demo` sets these: `#demo tokens=200 gap_ms=50 seed=7`. For tests and loads."""
+    """The directives of a message that begins with `#demo`: `#demo tokens=200 gap_ms=50 seed=7`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,8 +48,10 @@ class Directives(BaseModel):
 class Script:
     """Tokens and their timing for one attempt.
 
-    After `stops_after` tokens (None: all) the model fails with `failure`, hangs, or has finished, for this `reason`.
-    `calls`: so many tools should be called behind it.
+    Args:
+        stops_after: after so many tokens (None: all) the model ends. It fails with `failure`,
+            hangs, or has finished for this `reason`.
+        calls: how many tools to call after that.
     """
 
     tokens: list[str]
@@ -62,7 +64,7 @@ class Script:
     calls: int = 0
 
     def bounded(self, longest: int | None, stops: Sequence[str]) -> Script:
-        """It as a model gives it that ends after `longest` tokens (None: no bound), or before the first of the texts `stops`."""
+        """The script cut to `longest` tokens (None: all), or before the first of `stops`."""
         tokens = self.tokens[:longest]
         text = "".join(tokens)
         found = [place for stop in stops if (place := text.find(stop)) >= 0]
@@ -76,14 +78,14 @@ class Script:
         return replace(bounded, stops_after=None, failure=None, hangs=False)
 
     def behind(self, prefix: str) -> Script:
-        """What of it comes after `prefix`, which it begins with.
+        """The rest of the script after `prefix`.
 
         Raises:
-            UpstreamFailed: it begins in another way.
+            UpstreamFailed: the script does not begin with it.
         """
         text = "".join(self.tokens)
         if not text.startswith(prefix):
-            raise UpstreamFailed("the demo model has another answer by now", code="upstream_failed")
+            raise UpstreamFailed("the demo model's answer is another one now", code="upstream_failed")
         skipped, length = 0, 0
         while length < len(prefix):
             length += len(self.tokens[skipped])
@@ -101,25 +103,25 @@ class _Ending(TypedDict, total=False):
 
 
 def demo_tokens(seed: int, count: int) -> list[str]:
-    """The `count` tokens that the directive `seed` stands for; another seed, other words."""
+    """The tokens of the directives `seed` and `tokens`. Each seed has its own words."""
     return Random(seed).choices(_VOCABULARY, k=count)
 
 
 def split_tokens(text: str) -> list[str]:
-    """Cut a text into tokens of about a model's length; joined they are the text."""
+    """Cut a text into tokens as long as a model's. Joined, they are the text."""
     return _TOKEN.findall(text)
 
 
 def is_directive(text: str) -> bool:
-    """Whether a message steers the demo model instead of asking it."""
+    """Whether a message has directives for the demo model, instead of a question."""
     return text.split(maxsplit=1)[:1] == ["#demo"]
 
 
 def directed_script(text: str, attempt: int) -> Script:
-    """The script that a `#demo` message asks for.
+    """The script for a `#demo` message.
 
     Raises:
-        ModelRefused: the message asks for it, or names a directive that doesn't exist.
+        ModelRefused: the message asks for that, or has an unknown directive.
     """
     words = text.split()[1:]
     try:
@@ -145,12 +147,12 @@ def directed_script(text: str, attempt: int) -> Script:
 
 
 def answer_script(answer: str, random: Random) -> Script:
-    """`answer` with a real model's timing."""
+    """A script for `answer`, with a real model's timing."""
     return Script(split_tokens(answer), random.uniform(250, 600), _real_gaps(random))
 
 
 def _first_characters(tokens: list[str], count: int) -> list[str]:
-    """The tokens of the first `count` characters; the last one may be cut."""
+    """The tokens of the first `count` characters. The last one may be cut."""
     kept: list[str] = []
     for token in tokens:
         if count <= 0:

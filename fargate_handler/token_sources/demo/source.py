@@ -1,4 +1,4 @@
-"""The demo model as a token source. Its timers stand on the delivery clock's wheel, so ten thousand models wake no tasks."""
+"""The demo model as a token source. It uses the delivery clock, so 10,000 of it wake no tasks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HELD_SLOTS = 5
 
 
 class DemoModel:
-    """Answers from the docs.
+    """A `TokenSource` that answers from the docs.
 
     Args:
-        passages: where the answers are.
-        clock: whose wheel its timers stand on.
-        seed: the same seed and question, the same timing.
+        passages: the docs.
+        clock: for its timers.
+        seed: the same seed and question have the same timing.
     """
 
     def __init__(self, passages: Passages, clock: DeliveryClock, seed: int) -> None:
@@ -32,11 +32,10 @@ class DemoModel:
 
     @property
     def continues(self) -> bool:
-        """See `TokenSource.continues`: the same question has the same answer."""
+        """True: the same question always has the same answer."""
         return True
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """See `TokenSource.generate`."""
         question = request.turns[-1].text
         if is_directive(question):
             script = directed_script(question, request.attempt)
@@ -45,7 +44,7 @@ class DemoModel:
             script = answer_script(self._passages.answer(question), Random(seed))
         called = called_tools(script.calls, request.options)
         bounded = script.bounded(request.options.longest, request.options.stop)
-        # An answer that was cut before its end calls nothing.
+        # An answer that was cut has no calls.
         script = calling(script, called, len(request.turns)) if bounded is script else bounded
         if request.prefix:
             script = script.behind(request.prefix)
@@ -58,11 +57,11 @@ class DemoModel:
         return ModelFinish(script.reason, Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Does nothing: there is nothing to close."""
 
 
 class _Playback:
-    """Plays one script on the wheel."""
+    """Plays one script by the clock."""
 
     __slots__ = ("_at", "_clock", "_gaps", "_left", "_script", "_sink", "_stopped", "_tokens", "ended")
 
@@ -76,16 +75,16 @@ class _Playback:
         self._sink = sink
         self._clock = clock
         self.ended = ended
-        # In slots and fractions of them, so that a gap that is no multiple of a slot is right on average.
+        # In slots and fractions of them, so that gaps are right on average.
         self._at = clock.position + script.first_token_ms / SLOT_MS
         clock.put(self, int(self._at))
 
     def stop(self) -> None:
-        """Give no more tokens."""
+        """Push no more tokens."""
         self._stopped = True
 
     def on_due(self, slot: int) -> None:
-        """Give the tokens that are due."""
+        """Push the tokens that are due."""
         sink = self._sink
         if self._stopped:
             return

@@ -123,7 +123,7 @@ def test_what_is_ours_to_mend_is_logged_and_the_user_is_told_nothing_of_it(
     assert met.message.startswith("the model is not set up on this server")
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
-    assert record.message.startswith("a-service will not have us (")
+    assert record.message.startswith("a-service refuses us (")
     assert record.message.endswith("check the settings")
 
 

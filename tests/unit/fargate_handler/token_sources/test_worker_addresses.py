@@ -27,7 +27,7 @@ def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="is no host:port"):
+    with pytest.raises(ValueError, match="is not host:port"):
         split_address(address)
 
 
