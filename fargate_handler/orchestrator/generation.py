@@ -48,7 +48,7 @@ class Generation:
         asked: what the model sees.
         grace_seconds: without a reader for so long, the model is cancelled.
         fallback_text: the answer when every attempt failed and nothing was delivered; empty for the error.
-        continues: whether the source can go on from the text that stands.
+        continues: whether the source can go on from the text that stands, when it is asked this.
         in_force: whether this task may say how the response ends; while it may not, the end waits.
         on_attempt: called as each attempt after the first begins.
         on_end: called once, when the response has ended, or was abandoned, and the model is closed.
@@ -65,7 +65,7 @@ class Generation:
         limits: Limits,
         grace_seconds: float,
         fallback_text: str,
-        continues: Callable[[], bool],
+        continues: Callable[[WholeRequest], bool],
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
         on_attempt: Callable[[], None],
@@ -92,7 +92,7 @@ class Generation:
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
         # Of a response that this task took up there is a beginning.
-        self._prefix = stream.log.text if continues() else ""
+        self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._last_attempt = stream.attempt + limits.model_retries
         shortest, longest = _LOOK_SECONDS
@@ -134,10 +134,15 @@ class Generation:
 
     def _stop(self) -> None:
         if self._task is None:
-            self._on_end(self)
+            self._end()
         elif self._begun:
             self._task.cancel()
         # A task that has not begun finds its response ended; cancelled now, it would never get to its `finally`.
+
+    def _end(self) -> None:
+        # The clock has this object until its next look, seconds later: not with a request of megabytes.
+        self._asked = WholeRequest(())
+        self._on_end(self)
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ class Generation:
             if not self._over:
                 self.stream.cancel()
         finally:
-            self._on_end(self)
+            self._end()
 
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream or none is left."""
@@ -174,7 +179,7 @@ class Generation:
             await asyncio.sleep(_pause_before_retry(outcome))
             # From where a continued attempt gave nothing, another one would hardly get further.
             went_on = self.stream.tokens > self._tokens_before
-            self._prefix = self.stream.log.text if went_on and self._continues() else ""
+            self._prefix = self.stream.log.text if went_on and self._continues(self._asked) else ""
             self._on_attempt()
             self.stream.next_attempt()
 
