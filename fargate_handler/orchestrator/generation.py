@@ -50,7 +50,7 @@ class Generation:
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
-        continues: whether the source can continue the text that stands.
+        continues: whether the source can continue the text that stands, when it is asked this.
         in_force: whether this task may end the response. Until it may, the end waits.
         on_attempt: called at the beginning of each attempt after the first.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
@@ -67,7 +67,7 @@ class Generation:
         limits: Limits,
         grace_seconds: float,
         fallback_text: str,
-        continues: Callable[[], bool],
+        continues: Callable[[WholeRequest], bool],
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
         on_attempt: Callable[[], None],
@@ -94,7 +94,7 @@ class Generation:
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
         # A response that was taken over has a beginning.
-        self._prefix = stream.log.text if continues() else ""
+        self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._last_attempt = stream.attempt + limits.model_retries
         shortest, longest = _LOOK_SECONDS
@@ -136,11 +136,16 @@ class Generation:
 
     def _stop(self) -> None:
         if self._task is None:
-            self._on_end(self)
+            self._end()
         elif self._begun:
             self._task.cancel()
         # A task that has not begun will find its response ended. If it were cancelled, its
         # `finally` would not run.
+
+    def _end(self) -> None:
+        # The clock has this object until its next look, seconds later: not with a request of megabytes.
+        self._asked = WholeRequest(())
+        self._on_end(self)
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
@@ -155,7 +160,7 @@ class Generation:
             if not self._over:
                 self.stream.cancel()
         finally:
-            self._on_end(self)
+            self._end()
 
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
@@ -178,7 +183,7 @@ class Generation:
             await asyncio.sleep(_pause_before_retry(outcome))
             # If a continued attempt gave nothing, another one would hardly get further.
             went_on = self.stream.tokens > self._tokens_before
-            self._prefix = self.stream.log.text if went_on and self._continues() else ""
+            self._prefix = self.stream.log.text if went_on and self._continues(self._asked) else ""
             self._on_attempt()
             self.stream.next_attempt()
 

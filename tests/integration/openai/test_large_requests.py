@@ -10,14 +10,17 @@ from tests.integration.answer import Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import AwsDeployment
 from tests.integration.openai.completions import asking
 from tests.integration.openai.conftest import At
 
 _BUCKET = "requests-of-the-tests"
 _WORDS = 250_000
 _LONG = {"role": "system", "content": "wör " * _WORDS}
-_DIRECTIVE = demo(tokens=150, gap_ms=40, seed=31)
+_ANSWER_SECONDS = 6
+_DIRECTIVE = demo(tokens=150, gap_ms=_ANSWER_SECONDS * 1_000 / 150, seed=31)
+# A client that comes back waits for an answer's next task no longer than 20 s.
+_LEASE_SECONDS = 10
 
 
 def _body() -> Frame:
@@ -27,20 +30,24 @@ def _body() -> Frame:
 
 
 async def test_a_lost_task_s_megabyte_is_read_back(
-    emulated_aws: AwsEmulator, process_deployment: Deployment, at: At, opened: OpenSession
+    emulated_aws: AwsEmulator, aws_deployment: AwsDeployment, at: At, opened: OpenSession
 ) -> None:
     s3 = emulated_aws.client("s3")
     await asyncio.to_thread(s3.create_bucket, Bucket=_BUCKET)
-    owner, other = await process_deployment.handlers(2, requests_bucket=_BUCKET)
+    owner, other = await aws_deployment.handlers(2, requests_bucket=_BUCKET, lease_seconds=_LEASE_SECONDS)
     token = (await opened(owner)).token
     lost = asyncio.create_task(at(owner, token).post(_body(), Idempotency_Key="large"))
     await owner.until_metric("generations_running", 1)
     (kept,) = (await asyncio.to_thread(s3.list_objects_v2, Bucket=_BUCKET))["Contents"]
     assert kept["Key"].startswith(f"{PREFIX}rsp_")
     assert kept["Size"] > 1_000_000
-    owner.kill()
+    await owner.vanish()
     await asyncio.wait([lost])
-    answer = await at(other, token).post(_body(), Idempotency_Key="large")
+    asking = asyncio.create_task(at(other, token).post(_body(), Idempotency_Key="large"))
+    await aws_deployment.serve.time_passes(_LEASE_SECONDS + 1)
+    await other.until_metric("generations_running", 1)
+    await aws_deployment.serve.time_passes(_ANSWER_SECONDS)
+    answer = await asking
     assert answer.status == 200, answer.json
     assert answer.json["choices"][0]["message"]["content"] == "".join(demo_tokens(31, 150))
     assert answer.json["usage"]["prompt_tokens"] == _WORDS + len(_DIRECTIVE.split())
@@ -48,9 +55,9 @@ async def test_a_lost_task_s_megabyte_is_read_back(
 
 
 async def test_without_a_bucket_it_is_refused_by_its_size(
-    process_deployment: Deployment, at: At, opened: OpenSession
+    aws_deployment: AwsDeployment, at: At, opened: OpenSession
 ) -> None:
-    handler = await process_deployment.handler()
+    handler = await aws_deployment.handler()
     completions = at(handler, (await opened(handler)).token)
     refused = await completions.post(_body())
     assert (refused.status, refused.error["code"]) == (413, "message_too_large")
@@ -58,9 +65,9 @@ async def test_without_a_bucket_it_is_refused_by_its_size(
 
 
 async def test_a_bucket_that_is_not_there_is_found_when_it_is_needed(
-    process_deployment: Deployment, at: At, opened: OpenSession
+    aws_deployment: AwsDeployment, at: At, opened: OpenSession
 ) -> None:
-    handler = await process_deployment.handler(requests_bucket="no-such-bucket")
+    handler = await aws_deployment.handler(requests_bucket="no-such-bucket")
     completions = at(handler, (await opened(handler)).token)
     assert (await completions.ask(demo(tokens=1))).status == 200
     refused = await completions.post(_body())

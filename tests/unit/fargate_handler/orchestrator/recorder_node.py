@@ -37,9 +37,7 @@ class Node:
         self.responses = ScriptedResponseStore(self.memory)
         self.sessions = ScriptedSessionStore(MemorySessionStore(self.memory))
         self.lost: list[ResponseStream] = []
-        context = NodeContext(
-            self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.wall_time
-        )
+        context = NodeContext(self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.wall_time)
         self.recorder = ResponseRecorder(context, self.responses, self.sessions, on_lost=self.lost.append)
 
     def wall_time(self) -> float:

@@ -82,7 +82,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         limits=Limits(),
         grace_seconds=30.0,
         fallback_text="",
-        continues=lambda: False,
+        continues=lambda _: False,
         monotonic=clock.monotonic,
         in_force=lambda: True,
         on_attempt=lambda: None,

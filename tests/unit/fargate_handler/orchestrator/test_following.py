@@ -64,9 +64,7 @@ class Node:
     async def follow(self) -> asyncio.Task[None]:
         head = await self.memory.head("r", self.wall_time())
         assert head is not None
-        context = NodeContext(
-            Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time
-        )
+        context = NodeContext(Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time)
         keeper = LeaseKeeper(context, self.store, name="b", address=None, on_lost=lambda: None)
         leases = LeaseView(self.store, self.clock.monotonic)
         self.following = Following(

@@ -79,7 +79,7 @@ class Bench:
             limits=self.limits,
             grace_seconds=self.grace_seconds,
             fallback_text=self.fallback_text,
-            continues=lambda: self.source.continues and self.can_go_on,
+            continues=lambda _: self.source.continues and self.can_go_on,
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
             on_attempt=self._on_attempt,

@@ -28,9 +28,7 @@ class Node:
         self.lost: list[str] = []
         """The names that it had when it lost a lease, after it lost it."""
         self.keeper = LeaseKeeper(
-            NodeContext(
-                limits or Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time
-            ),
+            NodeContext(limits or Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time),
             self.store,
             name="a",
             address=ADDRESS,
