@@ -24,7 +24,9 @@ from fargate_handler.gateway.websocket_listener import WebSocketListener
 from fargate_handler.membership import Membership
 from fargate_handler.memory import GarbageCollection
 from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
@@ -102,18 +104,12 @@ class Handler:
         self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
         self._peers = Peers(self._tokens, settings.lease_seconds / _LOOKS_PER_LEASE, wall_time)
         self._membership = Membership(
-            stores=adapters.stores,
+            NodeContext(settings, self._clock, metrics, monotonic, wall_time),
+            adapters.stores,
+            ServedModel(self._source, AgentRequests(self._agents, settings.served_models), settings.fallback_text),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address),
             peers=self._peers,
-            source=self._source,
-            requests=AgentRequests(self._agents, settings.served_models),
-            fallback_text=settings.fallback_text,
-            clock=self._clock,
-            limits=settings,
-            metrics=metrics,
-            monotonic=monotonic,
-            wall_time=wall_time,
         )
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)

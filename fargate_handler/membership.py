@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from fargate_handler.adapters import Stores
-from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.dispatcher import Dispatcher
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.succession import Succession
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.log.peer_log import PeerLog
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
 from stream_core.ports.response_store import StoreUnavailable
 from stream_core.protocol.errors import Overloaded
 
@@ -41,106 +36,56 @@ class Membership:
         name: under which this task owns what it answers.
         address: where others reach it, `http://host:port`; None when they can't.
         peers: the others, where they can be reached.
-        requests: what agents add to a message.
-        fallback_text: the answer when the model cannot; empty for an error instead.
-        monotonic, wall_time: seconds, the second ones since the epoch.
     """
 
     def __init__(
         self,
-        *,
+        context: NodeContext,
         stores: Stores,
+        model: ServedModel,
+        *,
         name: str,
         address: str | None,
         peers: PeerLog,
-        source: TokenSource,
-        requests: AgentRequests,
-        fallback_text: str,
-        clock: DeliveryClock,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
     ) -> None:
         self._stores = stores
-        self._monotonic = monotonic
-        self._wall_time = wall_time
-        self.workload = Workload(limits, metrics, monotonic, store_in_memory=not stores.outlives_process)
-        self.recorder = ResponseRecorder(
-            responses=stores.responses,
-            sessions=stores.sessions,
-            clock=clock,
-            limits=limits,
-            metrics=metrics,
-            monotonic=monotonic,
-            wall_time=wall_time,
-            on_lost=self.workload.lose,
-        )
+        self._context = context
+        self.workload = Workload(context, store_in_memory=not stores.outlives_process)
+        self.recorder = ResponseRecorder(context, stores.responses, stores.sessions, on_lost=self.workload.lose)
         self.keeper = LeaseKeeper(
-            store=stores.leases,
-            name=name,
-            address=address,
-            clock=clock,
-            limits=limits,
-            monotonic=monotonic,
-            wall_time=wall_time,
-            on_lost=self.recorder.lose_everything,
+            context, stores.leases, name=name, address=address, on_lost=self.recorder.lose_everything
         )
+        self._leases = LeaseView(stores.responses, context.monotonic)
+        others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
         texts = KeptTexts(stores.large_texts)
-        refused = metrics.counter(catalogue.STORE_REFUSED)
-        ledger = MessageLedger(stores.sessions, self.recorder, self.keeper, wall_time, refused, texts)
-        dispatcher = Dispatcher(
-            workload=self.workload,
-            ledger=ledger,
-            source=source,
-            requests=requests,
-            fallback_text=fallback_text,
-            clock=clock,
-            limits=limits,
-            metrics=metrics,
-            monotonic=monotonic,
-        )
-        self._leases = LeaseView(stores.responses, monotonic)
+        ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
+        dispatcher = Dispatcher(context, self.workload, ledger, model)
         self.succession = Succession(
-            responses=stores.responses,
+            context,
+            others,
+            self.workload,
             sessions=stores.sessions,
-            keeper=self.keeper,
-            leases=self._leases,
             texts=texts,
             dead_letters=stores.dead_letters,
-            clock=clock,
-            limits=limits,
-            metrics=metrics,
-            monotonic=monotonic,
-            wall_time=wall_time,
             is_writing=self.recorder.is_writing,
-            is_read=lambda response_id: self.workload.responses.held(response_id) is not None,
-            has_room=lambda: self.workload.has_room,
             begin=dispatcher.inherit,
         )
         self.followed = FollowedResponses(
-            store=stores.responses,
-            keeper=self.keeper,
-            leases=self._leases,
-            peers=peers,
-            responses=self.workload.responses,
+            context,
+            others,
+            self.workload.responses,
             new_stream=dispatcher.new_stream,
-            limits=limits,
-            metrics=metrics,
-            monotonic=monotonic,
-            wall_time=wall_time,
             take_over=self.succession.take_over,
         )
         self.orchestrator = Orchestrator(
+            context,
             workload=self.workload,
             ledger=ledger,
             dispatcher=dispatcher,
             succession=self.succession,
             elsewhere=self.followed,
-            metrics=metrics,
-            monotonic=monotonic,
         )
-        metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
+        context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 
     async def start(self) -> None:
         """Try the whole store, so that a wrong name is found now and not by the first message; then take the lease.
@@ -151,7 +96,7 @@ class Membership:
         sessions = self._stores.sessions
         try:
             await self.keeper.start()
-            await sessions.load(_NOBODY, self._wall_time())
+            await sessions.load(_NOBODY, self._context.wall_time())
             await sessions.answered(_NOBODY, "nothing", None)
         except StoreUnavailable as error:
             raise ConfigurationError(f"{self._stores.unreachable} ({error})") from error
@@ -172,7 +117,7 @@ class Membership:
                 )
             )
         # What was still being accepted.
-        while self.workload.busy and self._monotonic() < flush_until:  # noqa: ASYNC110
+        while self.workload.busy and self._context.monotonic() < flush_until:  # noqa: ASYNC110
             await asyncio.sleep(_LEAVE_STEP_SECONDS)
         await self.recorder.drain(flush_until)
         try:

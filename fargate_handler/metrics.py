@@ -14,6 +14,7 @@ from stream_core.metrics.metric_catalogue import Metric, MetricKind
 from stream_core.metrics.metric_snapshot import Distribution, MetricSnapshot
 
 _T = TypeVar("_T")
+_Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 class Ratio:
@@ -124,30 +125,34 @@ class Metrics:
         registry.register(_CatalogueCollector(self))
         return generate_latest(registry)
 
-    def families(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        """Each metric as a Prometheus family; a ratio is its percent and the two counters behind it."""
+    def families(self) -> Iterable[_Family]:
+        """Each metric of the catalogue as Prometheus families."""
         for metric in catalogue.CATALOGUE:
-            name, text = metric.prometheus_name, f"{metric.meaning} ({metric.unit})"
-            if metric.kind is MetricKind.DISTRIBUTION:
-                yield _histogram(name, text, self.distribution(metric))
-            elif metric.label is not None:
-                yield _by_label(name, text, metric.label, self.labelled(metric))
-            elif metric.kind is MetricKind.COUNTER:
-                yield CounterMetricFamily(name, text, value=self.counter(metric).value)
-            elif metric.kind is MetricKind.RATIO:
-                ratio = self.ratio(metric)
-                yield GaugeMetricFamily(name, text, value=ratio.percent)
-                yield CounterMetricFamily(f"{name}_part", text, value=ratio.part)
-                yield CounterMetricFamily(f"{name}_whole", text, value=ratio.whole)
-            else:
-                yield GaugeMetricFamily(name, text, value=self._gauges[metric.name]())
+            yield from self.families_of(metric)
+
+    def families_of(self, metric: Metric) -> Iterable[_Family]:
+        """One metric as Prometheus families; a ratio is its percent and the two counters behind it."""
+        name, text = metric.prometheus_name, f"{metric.meaning} ({metric.unit})"
+        if metric.kind is MetricKind.DISTRIBUTION:
+            yield _histogram(name, text, self.distribution(metric))
+        elif metric.label is not None:
+            yield _by_label(name, text, metric.label, self.labelled(metric))
+        elif metric.kind is MetricKind.COUNTER:
+            yield CounterMetricFamily(name, text, value=self.counter(metric).value)
+        elif metric.kind is MetricKind.RATIO:
+            ratio = self.ratio(metric)
+            yield GaugeMetricFamily(name, text, value=ratio.percent)
+            yield CounterMetricFamily(f"{name}_part", text, value=ratio.part)
+            yield CounterMetricFamily(f"{name}_whole", text, value=ratio.whole)
+        else:
+            yield GaugeMetricFamily(name, text, value=self._gauges[metric.name]())
 
 
 class _CatalogueCollector(Collector):
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+    def collect(self) -> Iterable[_Family]:
         return self._metrics.families()
 
 

@@ -1,4 +1,4 @@
-"""boto3 clients for calls that somebody waits for: made while the function is loaded, with short timeouts."""
+"""Makes boto3 clients for calls on which a caller waits, when the function is loaded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from botocore.config import Config
 
 
 def aws_client(service: str, attempts: int = 2) -> Any:
-    """A client of the region (and, here, the endpoint) that the environment names; a call takes at most 3 s an attempt."""
+    """A client for the environment's region. An attempt takes 3 s at most."""
     retries = {"mode": "standard", "total_max_attempts": attempts}
     return boto3.client(service, config=Config(connect_timeout=1, read_timeout=2, retries=retries))

@@ -1,4 +1,4 @@
-"""A secret of Secrets Manager, read again every few minutes, so that a rotation is seen; the last good one is kept."""
+"""A secret of Secrets Manager, read again every few minutes, so that a rotation is noticed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_core.protocol.errors import Overloaded
 
 MAX_AGE_SECONDS = 300.0
 _PAUSE_SECONDS = 10.0
-# While no value is held calls are refused, so it is asked for sooner, and then more and more rarely.
+# Calls are refused while there is no value, so the first retries come sooner.
 _FIRST_PAUSE_SECONDS = 1.0
 _RETRY_AFTER_MS = 2_000
 
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 
 class CachedSecret(Generic[T]):
-    """One secret, as `parse` understands it.
+    """One secret, as a value that `parse` makes.
 
-    When a new value cannot be had or read, the last one goes on being used, and Secrets Manager is asked again after
-    ten seconds; while there is no value at all, after one, two, four, eight, and then every ten. So no request waits
-    for an outage that another one has just seen.
+    If Secrets Manager fails or the secret is wrong, the last good value stays in use. The next
+    attempt is ten seconds later. Without any value it is one, two, four, eight, and then ten
+    seconds later. So no request waits for a failure that another one has just seen.
 
     Args:
-        client: a Secrets Manager client of boto3.
-        parse: makes the value of the secret's string, or raises `KeysUnreadable`.
-        wall_time: seconds since the epoch. Not the monotonic clock: that may stand still while Lambda has the
-            environment frozen, and the secret would grow old unseen.
+        client: a boto3 client of Secrets Manager.
+        parse: turns the secret's text into the value, or raises `KeysUnreadable`.
+        wall_time: seconds since the epoch. The monotonic clock may stand still while Lambda freezes
+            the environment, and the secret would grow old unnoticed.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class CachedSecret(Generic[T]):
         """The value, at most a few minutes old unless Secrets Manager fails.
 
         Raises:
-            Overloaded: `keys_unavailable`; it fails, and there is no earlier value.
+            Overloaded: `keys_unavailable`: Secrets Manager fails, and there is no earlier value.
         """
         now = self._wall_time()
         if now >= self._ask_at:
@@ -76,7 +76,7 @@ class CachedSecret(Generic[T]):
         except (BotoCoreError, ClientError, KeysUnreadable, KeyError) as error:
             self._ask_at = now + (self._pause if self._value is None else _PAUSE_SECONDS)
             self._pause = min(2 * self._pause, _PAUSE_SECONDS)
-            kept = "none is held, so calls are refused" if self._value is None else "the last good one stays in use"
+            kept = "there is none, so calls are refused" if self._value is None else "the last good one stays in use"
             self._logger.error(
                 f"a secret could not be read; {kept}", extra={"secret_id": self._secret_id, "reason": _reason(error)}
             )

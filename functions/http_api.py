@@ -1,4 +1,4 @@
-"""Functions behind the HTTP API: requests, answers, and the address they are called by."""
+"""What all functions behind the HTTP API share: requests, answers, and the client's addresses."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class HttpApiRequest:
     """One request.
 
     Args:
-        path_names: what stands in the place of the route's `{names}`.
-        query: parameter → value; of one given twice, the values joined by commas, as the HTTP API has it.
+        path_names: the values of the names in the route's path.
+        query: the parameters. The HTTP API joins the values of a repeated one by commas.
         headers: by their names in lower case.
         domain: the host name by which the HTTP API was called.
     """
@@ -59,12 +59,13 @@ Endpoint = Callable[[HttpApiRequest], HttpApiAnswer]
 def answer_event(
     event: Event, route: Route, endpoint: Endpoint, *, origins: AllowedOrigins, body_limit: int, logger: Logger
 ) -> HttpApiAnswer:
-    """Let `endpoint` answer, and answer for it what it refuses or fails at.
+    """Let `endpoint` answer. Its errors become answers, too.
 
     Args:
-        endpoint: may raise `EvenflowError`; anything else is a defect, is logged and becomes 500 `internal_error`.
-        origins: whose pages are told that they may read the answer.
-        body_limit: bytes; a larger body is answered with 413.
+        endpoint: may raise `EvenflowError`. Any other exception is a fault of ours: it is logged,
+            and becomes a 500 `internal_error`.
+        origins: the origins whose pages may read the answer.
+        body_limit: the most bytes of a body. Larger ones are answered with 413.
     """
     headers = _headers(event)
     answer = _preflight(event, headers, origins) or _answer(event, route, endpoint, body_limit, logger)
@@ -96,7 +97,7 @@ def _answer(event: Event, route: Route, endpoint: Endpoint, body_limit: int, log
 
 
 def json_answer(body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> HttpApiAnswer:
-    """A JSON answer that nobody caches."""
+    """A JSON answer that must not be cached."""
     all_headers = {"Content-Type": "application/json", **NEVER_CACHED, **(headers or {})}
     text = orjson.dumps(body).decode()
     return {"statusCode": status, "headers": all_headers, "body": text, "isBase64Encoded": False}
@@ -127,7 +128,8 @@ def _body(event: Event) -> bytes:
     text = event.get("body") or ""
     if event.get("isBase64Encoded"):
         return base64.b64decode(text)
-    # An escaped lone surrogate in the event's JSON is no UTF-8: it is left for the parser to refuse.
+    # An escaped lone surrogate in the event's JSON is not UTF-8. It is left for the parser to
+    # refuse.
     return str(text).encode("utf-8", "surrogatepass")
 
 
@@ -136,18 +138,18 @@ _SCHEME = "x-forwarded-proto"
 
 
 class PublicAddress(NamedTuple):
-    """Where a client goes on: its WebSocket's address, and the base of the HTTP calls."""
+    """A client's addresses for further calls: its WebSocket's, and the base of the HTTP calls."""
 
     ws_url: str
     http_url: str
 
 
 def public_address(request: HttpApiRequest) -> PublicAddress:
-    """Those of the host that the client itself has called.
+    """The addresses at the host that the client itself has called.
 
-    CloudFront puts that host into a header of its own, overwriting a viewer's. Who calls the HTTP API directly could
-    set it, but then tells a wrong address to nobody else: the answer is never cached. The scheme is what the HTTP API
-    was called by: always https in AWS.
+    CloudFront puts that host into a header of its own, in place of any that a viewer sends. A
+    direct caller of the HTTP API could set that header. It would only mislead itself, since answers
+    are never cached. The scheme is that of the call: in AWS always https.
     """
     host = request.headers.get(_VIEWERS_HOST) or request.domain
     secure = "" if request.headers.get(_SCHEME) == "http" else "s"

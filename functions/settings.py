@@ -1,4 +1,4 @@
-"""The functions' settings, read from their environment."""
+"""The functions' settings, from their environment."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ConfigurationError(Exception):
 
 
 def required(environment: Mapping[str, str], name: str) -> str:
-    """The variable `EVENFLOW_<NAME>`.
+    """The value of the variable `EVENFLOW_<NAME>`.
 
     Raises:
-        ConfigurationError: it is not set, or empty.
+        ConfigurationError: it is missing or empty.
     """
     variable = _PREFIX + name.upper()
     value = environment.get(variable)
@@ -31,10 +31,10 @@ def required(environment: Mapping[str, str], name: str) -> str:
 
 
 def allowed_origins(environment: Mapping[str, str]) -> AllowedOrigins:
-    """The origins whose pages may call, by the same variable as the handler's.
+    """The origins whose pages may call, from the handler's variable.
 
     Raises:
-        ConfigurationError: one of them is none.
+        ConfigurationError: one of them is not an origin.
     """
     variable = f"{_PREFIX}ALLOWED_ORIGINS"
     try:
@@ -44,10 +44,10 @@ def allowed_origins(environment: Mapping[str, str]) -> AllowedOrigins:
 
 
 def agents(environment: Mapping[str, str]) -> dict[str, Agent]:
-    """The agents, by the same variables and with the same default as the handler's.
+    """The agents, from the handler's variables, with the handler's default.
 
     Raises:
-        ConfigurationError: they are not right.
+        ConfigurationError: they are wrong.
     """
     variable = f"{_PREFIX}AGENTS_JSON"
     try:
@@ -59,10 +59,10 @@ def agents(environment: Mapping[str, str]) -> dict[str, Agent]:
 
 
 def limits(environment: Mapping[str, str]) -> Limits:
-    """The limits, by the same variables and with the same defaults as the handler's.
+    """The limits, from the handler's variables, with the handler's defaults.
 
     Raises:
-        ConfigurationError: one of them is out of its range, or two contradict each other.
+        ConfigurationError: one is out of its range, or two contradict each other.
     """
     given = {
         name: environment[_PREFIX + name.upper()]
@@ -77,8 +77,11 @@ def limits(environment: Mapping[str, str]) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class PollResponseSettings:
-    """The variables `EVENFLOW_TOKEN_KEYS_SECRET` (an ARN), `EVENFLOW_RESPONSES_TABLE`, `EVENFLOW_METRICS_ENVIRONMENT`,
-    `EVENFLOW_ALLOWED_ORIGINS` if there are any, and those of the limits.
+    """The settings of poll_response.
+
+    Its variables are `EVENFLOW_TOKEN_KEYS_SECRET` (an ARN), `EVENFLOW_RESPONSES_TABLE`,
+    `EVENFLOW_METRICS_ENVIRONMENT` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS` and the
+    limits.
     """
 
     token_keys_secret: str
@@ -89,10 +92,10 @@ class PollResponseSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read them.
+        """Read the settings.
 
         Raises:
-            ConfigurationError: one is missing or wrong.
+            ConfigurationError: a variable is missing or wrong.
         """
         return cls(
             token_keys_secret=required(environment, "token_keys_secret"),
@@ -105,8 +108,11 @@ class PollResponseSettings:
 
 @dataclass(frozen=True, slots=True)
 class SessionInitSettings:
-    """The variables `EVENFLOW_TOKEN_KEYS_SECRET`, `EVENFLOW_TENANT_KEYS_SECRET` (both ARNs), `EVENFLOW_SESSIONS_TABLE`,
-    `EVENFLOW_ALLOWED_ORIGINS` if there are any, `EVENFLOW_AGENTS_JSON` likewise, `EVENFLOW_MODEL`, and those of the limits.
+    """The settings of session_init.
+
+    Its variables are `EVENFLOW_TOKEN_KEYS_SECRET` and `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
+    `EVENFLOW_SESSIONS_TABLE` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS`,
+    `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL` and the limits.
     """
 
     token_keys_secret: str
@@ -118,10 +124,10 @@ class SessionInitSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read them.
+        """Read the settings.
 
         Raises:
-            ConfigurationError: one is missing or wrong.
+            ConfigurationError: a variable is missing or wrong.
         """
         return cls(
             token_keys_secret=required(environment, "token_keys_secret"),

@@ -1,4 +1,4 @@
-"""Findings of cdk-nag and of CDK itself that we leave as they are, each where it is made and with its reason."""
+"""Accepts findings of cdk-nag and CDK, each at its construct and with a reason."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _CDK = "Annotation::@aws-cdk/"
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Leave a finding as it is, on this construct and what is in it.
+    """Accept a finding on this construct and on what is in it.
 
     Args:
-        rule: as AWS Solutions calls it without the pack's name, e.g. `SQS3`; of IAM4 and IAM5 with the finding in brackets, e.g.
-            `IAM5[Resource::*]`.
+        rule: the rule of AWS Solutions without the pack's name, for example `SQS3`. IAM4 and IAM5
+            have the finding in brackets, for example `IAM5[Resource::*]`.
         reason: why it is right here.
     """
     cdk.Validations.of(construct).acknowledge(cdk.Acknowledgment(id=_PACK + rule, reason=reason))
 
 
 def acknowledge_warning(construct: IConstruct, warning: str, reason: str) -> None:
-    """Leave a warning of CDK as it is.
+    """Accept a warning of CDK.
 
     Args:
         warning: its id without `@aws-cdk/`, e.g. `aws-cloudfront-origins:listBucketSecurityRisk`.

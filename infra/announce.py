@@ -1,4 +1,7 @@
-"""`python -m infra.announce dev`: what a deployment would create, and about what that costs. Reads what synthesis wrote."""
+"""`python -m infra.announce dev`: what a deployment would create, and about what it costs.
+
+It reads the synthesized templates.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from infra.quotas import quotas
 from infra.settings import EnvironmentSettings
 
 _ASSEMBLY = Path("cdk.out")
-# What one sees in a list of resources; permissions, routes and the like belong to them.
+# What people look for in a list of resources. Permissions, routes and the like are left out.
 _SHOWN = (
     ("AWS::EC2::VPC", "VPC"),
     ("AWS::EC2::VPCEndpoint", "VPC endpoints"),
@@ -35,11 +38,11 @@ _SHOWN = (
 
 
 class NotSynthesizedError(Exception):
-    """There are no templates of the environment yet."""
+    """The environment has no templates yet."""
 
 
 def announcement(settings: EnvironmentSettings, templates: Mapping[str, Template], traffic: Traffic) -> str:
-    """The text, from the environment's templates by stack."""
+    """The text for an environment, from its templates by stack."""
     return "\n".join(
         [
             f"Environment {settings.name} in {settings.region.name}: {len(templates)} stacks",
@@ -59,7 +62,7 @@ def announcement(settings: EnvironmentSettings, templates: Mapping[str, Template
 
 
 def _warnings(settings: EnvironmentSettings) -> list[str]:
-    """What somebody may not have meant."""
+    """Settings that may not be meant."""
     found = []
     if settings.open_tenant:
         found.append("anybody may open a session: open_tenant is on.")
@@ -93,14 +96,14 @@ def _assumptions(traffic: Traffic) -> list[str]:
     frames = f"{traffic.frames_per_second:g} frames a second of {traffic.frame_bytes} bytes"
     return [
         f"{traffic.streams:,} streams: so many answers being generated at each moment, {answers}; {frames};",
-        f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of the answers read by long-polls.",
-        "Prices: us-east-1, on demand, no free tier, no discount (infra/prices.py says from where); * not verified.",
+        f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of the answers read by polls.",
+        "Prices: us-east-1, on demand, no free tier, no discount (sources: infra/prices.py); * not verified.",
         "Not counted: logs, traces, KMS requests, dead letters, Container Insights, data between zones, storage, taxes.",
     ]
 
 
 def _templates(prefix: str) -> dict[str, Template]:
-    """What the manifest names: older files may lie beside it."""
+    """The templates that the manifest names. Older files may lie beside them."""
     manifest = _ASSEMBLY / "manifest.json"
     artifacts = json.loads(manifest.read_text("utf-8"))["artifacts"] if manifest.is_file() else {}
     found = {
@@ -109,14 +112,12 @@ def _templates(prefix: str) -> dict[str, Template]:
         if artifact["type"] == "aws:cloudformation:stack" and name.startswith(f"{prefix}-")
     }
     if not found:
-        raise NotSynthesizedError(
-            f"{_ASSEMBLY} does not hold {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"
-        )
+        raise NotSynthesizedError(f"{_ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it")
     return found
 
 
 def main(arguments: list[str]) -> int:
-    """Print it."""
+    """Print the announcement. Returns the exit status."""
     try:
         settings = environment(arguments[0] if arguments else "")
         print(announcement(settings, _templates(settings.prefix), Traffic()))

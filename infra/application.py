@@ -17,7 +17,7 @@ from infra.stacks.service_stack import ServiceStack
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
-    """Put the environment's stacks into the app. The account is the one deployed to."""
+    """Add the environment's stacks to the app. Their account is the one that is deployed to."""
     env, prefix = cdk.Environment(region=settings.region.name), settings.prefix
     network = NetworkStack(app, f"{prefix}-network", settings=settings, env=env)
     data = DataStack(app, f"{prefix}-data", settings=settings, env=env)
@@ -52,7 +52,7 @@ def _model_access(
 ) -> ModelAccess:
     if settings.inference.kind == "demo":
         return ModelAccess("demo")
-    # A stack for each kind: handlers go from one to the other while both are there.
+    # A stack for each kind: both exist while handlers change from one to the other.
     stack_id = f"{settings.prefix}-{settings.inference.kind}"
     inference = InferenceStack(app, stack_id, settings=settings, network=network, env=env)
     return inference.model_access

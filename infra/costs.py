@@ -1,4 +1,4 @@
-"""About what an environment costs: at rest, and per 1,000 concurrent streams. Pure: settings and templates in, rows out."""
+"""About what an environment costs at rest, and per 1,000 concurrent streams."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from infra import prices
 from infra.prices import Price
-from infra.settings import EnvironmentSettings, HandlerServiceSettings, WorkerServiceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
 from stream_core.metrics.metric_catalogue import CATALOGUE
 
 HOURS_PER_MONTH = 730
-# Every task renews its lease, and looks twice for the leases of others: a read unit holds those of some 25 tasks.
+# Every task renews its lease, and reads all leases twice a second: a read unit has those of some
+# 25 tasks.
 _LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1 / 3, 2
 
 Template = Mapping[str, Any]
@@ -21,8 +23,9 @@ Template = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What 1,000 concurrent streams are taken to be. All of it is assumed; only the pace, 20 events a second, was measured (of
-    a model on Bedrock).
+    """The traffic of 1,000 concurrent streams.
+
+    All of it is assumed. Only the pace of 20 events a second was measured, with a model on Bedrock.
     """
 
     streams: int = 1_000  # answers being generated at each moment
@@ -32,21 +35,21 @@ class Traffic:
     connections_per_stream: int = 10  # most readers read or type
     frames_per_second: float = 20
     frame_bytes: int = 220  # JSON, WebSocket and TCP
-    worker_seconds: float = 135e-6  # of a worker's core for each event: the SDK's and gRPC's
+    worker_seconds: float = 135e-6  # of a worker's core for each event, in the SDK and gRPC
     chunk_seconds: float = 0.175  # between two writes of an answer's text
-    other_writes: int = 10  # the head and its index, the ledger and the session; transactions count double
-    polled: float = 0.05  # of the answers are read by long-polls
+    other_writes: int = 10  # head, index, ledger and session; transactions count double
+    polled: float = 0.05  # share of the answers that are read by long polls
     polls_per_answer: int = 5
     reads_per_poll: int = 50  # a poll of 4 s looks every 80 ms
 
     @property
     def answers_per_hour(self) -> float:
-        """Answers that begin in an hour."""
+        """How many answers begin in an hour."""
         return self.streams * 3600 / self.answer_seconds
 
     @property
     def gigabytes_per_hour(self) -> float:
-        """What is sent to readers."""
+        """Gigabytes sent to readers in an hour."""
         return self.streams * self.frames_per_second * self.frame_bytes * 3600 / 1e9
 
 
@@ -61,7 +64,7 @@ class Row:
 
 
 def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic: Traffic) -> list[Row]:
-    """The rows. What stands in the templates is counted there; the rest follows from the settings."""
+    """The lines of the table. Resources in the templates are counted, the rest is computed."""
     resources = [resource for template in templates for resource in template["Resources"].values()]
     rows = [
         _tasks(settings, traffic),
@@ -95,7 +98,7 @@ def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
 
 
 def _fargate(what: str, size: HandlerServiceSettings | WorkerServiceSettings, tasks: float) -> Row:
-    """`tasks`: so many for the streams."""
+    """The costs of Fargate tasks. `tasks` is how many the streams need."""
     task = size.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd + size.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
     used = (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR)
     return Row(what, size.tasks_min * task * HOURS_PER_MONTH, tasks * task, used)
@@ -106,7 +109,7 @@ def _tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
 
 
 def _balancer(traffic: Traffic) -> Row:
-    # The dearest of its measures counts: 3,000 open connections or 1 GB an hour are one unit.
+    # The most expensive measure counts: 3,000 open connections or 1 GB an hour are one unit.
     units = max(traffic.streams * traffic.connections_per_stream / 3_000, traffic.gigabytes_per_hour)
     return Row(
         "Load balancer",

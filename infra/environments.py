@@ -1,15 +1,15 @@
-"""The environments: dev is small and open, staging is like prod but smaller, prod keeps its data."""
+"""The environments: dev is small and open, staging is a smaller prod, prod keeps its data."""
 
 from __future__ import annotations
 
-from infra.settings import (
+from infra.inference_settings import InferenceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
-    EnvironmentSettings,
     FunctionSettings,
     HandlerServiceSettings,
-    InferenceSettings,
     NetworkSettings,
     ReservedConcurrency,
 )
@@ -110,7 +110,7 @@ def environment(name: str) -> EnvironmentSettings:
     """The settings of an environment.
 
     Raises:
-        UnknownEnvironmentError: there is none of that name.
+        UnknownEnvironmentError: there is no environment of that name.
     """
     for settings in ENVIRONMENTS.values():
         if settings.name == name:

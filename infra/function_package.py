@@ -1,6 +1,6 @@
-"""Lambda packages without Docker: wheels for Lambda's processor, and the sources that a function needs.
+"""Lambda packages without Docker: wheels for Lambda's processor, and a function's sources.
 
-A package is made once for its inputs (the lock file and the sources) and found again as long as they stay the same.
+A package is made once for its inputs (the lock file and the sources), and reused until they change.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class FunctionPackageError(Exception):
 
 @dataclass(frozen=True)
 class FunctionPackage:
-    """A folder to upload, and a hash that changes with its inputs only."""
+    """A folder to upload, and a hash of its inputs."""
 
     folder: Path
     input_hash: str
 
 
 def build(name: str, cache: Path = _ROOT / ".build" / "functions") -> FunctionPackage:
-    """Make the package of functions/<name>, or find it made.
+    """Make the package of functions/<name>, or reuse it.
 
     Raises:
         FunctionPackageError: there is no such function, or its dependencies can't be installed.
     """
     if not (_ROOT / "functions" / name / "handler.py").is_file():
-        raise FunctionPackageError(f"functions/{name}/handler.py is missing: without it there is nothing to deploy")
+        raise FunctionPackageError(f"functions/{name}/handler.py is missing, so there is nothing to deploy")
     sources = list(_sources(name))
     input_hash = _hash([_LOCK, Path(__file__), *sources])
     folder = cache / f"{name}-{input_hash}"
@@ -75,7 +75,7 @@ def _dependencies(cache: Path) -> Path:
 
 def _install(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", *_PIP, "--requirement", str(_LOCK), "--target", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - nothing of it is given from outside
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - all of it is ours
     if done.returncode:
         raise FunctionPackageError(f"pip could not install {_LOCK.name} for Lambda; nothing was kept:\n{done.stderr}")
 
@@ -90,13 +90,13 @@ def _hash(files: list[Path]) -> str:
 
 @contextmanager
 def _made_whole(folder: Path) -> Iterator[Path]:
-    """A folder that becomes `folder` when all went well; two processes that make it at once don't disturb each other."""
+    """A folder that is renamed to `folder` once it is complete. Two processes may do so at once."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
     try:
         yield unfinished
         unfinished.chmod(0o755)
-        with suppress(OSError):  # somebody else was quicker: theirs is the same
+        with suppress(OSError):  # another process was quicker, and its folder is the same
             unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What AWS asks, in US dollars, on demand, in us-east-1, without free tiers and discounts."""
+"""AWS's prices in US dollars, on demand, in us-east-1, without free tiers and discounts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Price:
     """One price.
 
     Args:
-        usd: for one unit.
-        source: where it was read.
-        read: when that page was written or last said to hold.
+        usd: the price of one unit.
+        source: where it was found.
+        read: the date of that page, or when it was last confirmed.
         sure: False where sources disagree: check it before you rely on it.
     """
 

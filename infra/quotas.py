@@ -1,16 +1,16 @@
-"""What an account must be allowed before an environment fits into it. New accounts are allowed little."""
+"""The quotas that an account needs for an environment. New accounts have small ones."""
 
 from __future__ import annotations
 
 from infra.costs import Traffic
 from infra.settings import EnvironmentSettings
 
-# Of its concurrent executions an account must leave so many unreserved.
+# An account must leave so many of its concurrent executions unreserved.
 _LAMBDA_UNRESERVED = 100
 
 
 def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
-    """One line for each quota of Service Quotas that the environment needs at its largest."""
+    """One line for each quota that the environment needs at its largest."""
     return [_lambda_concurrency(settings), _fargate(settings), *_of_the_model(settings, traffic)]
 
 

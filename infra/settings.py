@@ -1,351 +1,57 @@
-"""Every size, threshold and switch that a deployment has. Frozen; the environments themselves are in infra/environments.py."""
+"""One environment: what its stacks are told, and that it fits together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+from infra.inference_settings import InferenceSettings
+from infra.stack_settings import (
+    US_EAST_1,
+    AlarmSettings,
+    DataSettings,
+    EdgeSettings,
+    FunctionSettings,
+    HandlerServiceSettings,
+    NetworkSettings,
+    RegionSettings,
+    Settings,
+    WorkerServiceSettings,
+)
 from stream_core.policy.agents import Agent, agents_as_json
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
-Percent = Annotated[int, Ge(1), Le(100)]
-
-# Of the 4 KB that all variables of a function may have.
+# All variables of a function together may have 4 KB.
 _LONGEST_ORIGINS = 2_000
 _LONGEST_SUGGESTIONS = 1_000
-# Of the 64 KB that a task definition may have.
+# A task definition may have 64 KB.
 _LONGEST_AGENTS = 32_768
-# Until a task has noticed that it is leaving: it asks ECS every 5 to 10 s.
+# How long a leaving task may not know it: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
-# What a handler still does when its drain has ended: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
+# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
 _AFTER_DRAIN_SECONDS = 9
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RegionSettings(_Settings):
-    """What differs between regions and can't be looked up without credentials (`aws ec2 describe-managed-prefix-lists`,
-    `aws ec2 describe-availability-zones`).
-
-    Args:
-        zone_ids: availability zones to take, best first. Their ids are the same in every account; the letters of their names
-            are not. CloudFront's VPC origins are not in every zone (us-east-1: not in use1-az3).
-        cloudfront: prefix list com.amazonaws.global.cloudfront.origin-facing
-        s3, dynamodb: prefix lists of what the gateway endpoints lead to.
-    """
-
-    name: str
-    zone_ids: tuple[str, ...]
-    cloudfront: str
-    s3: str
-    dynamodb: str
-
-
-US_EAST_1 = RegionSettings(
-    name="us-east-1",
-    zone_ids=("use1-az1", "use1-az2", "use1-az4"),
-    cloudfront="pl-3b927c52",
-    s3="pl-63a5400a",
-    dynamodb="pl-02cd2c6b",
-)
-
-
-class NetworkSettings(_Settings):
-    """The VPC.
-
-    Args:
-        zones: number of availability zones, the first ones of RegionSettings.zone_ids.
-        endpoint_zones: in how many of them each interface endpoint has an address (each is paid by the hour).
-    """
-
-    cidr: str
-    zones: int = Field(ge=2, le=3)
-    endpoint_zones: int = Field(ge=1, le=3)
-    flow_logs: bool
-
-
-class DataSettings(_Settings):
-    """Tables and secrets.
-
-    Args:
-        keep: whether tables, secrets, logs and the buckets of logs survive the deletion of their stack.
-        customer_key: encrypt with a key of our own instead of AWS's.
-        signing_key_rotation_days: a key signs for one such period and verifies for three.
-    """
-
-    keep: bool
-    customer_key: bool
-    point_in_time_recovery: bool
-    signing_key_rotation_days: int = Field(30, ge=1, le=365)
-
-
-class HandlerServiceSettings(_Settings):
-    """The ECS service and its load balancer. CPU in Fargate's units, 1024 being one core; a handler uses one at most.
-
-    Args:
-        connections_per_task: average that the autoscaling holds.
-        surge_connections: (average above the target, tasks added at once), in rising order.
-        deployment_percent: old and new tasks at most during a deployment, in percent of those wanted, rounded down. The more
-            there are, the more tasks hand their readers over at once.
-        deregistration_delay_seconds: how long a leaving task may finish its answers before its sockets are cut.
-        stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
-        server_errors_per_minute: answers 5xx of the targets that make a deployment roll back. Refusals by full tasks are among
-            them, so it grows with the number of tasks.
-    """
-
-    cpu: Literal[256, 512, 1024, 2048]
-    memory_mib: int
-    tasks_min: int = Field(ge=1)
-    tasks_max: int
-    connections_per_task: int = Field(ge=1)
-    cpu_percent: Percent = 60
-    surge_connections: tuple[tuple[int, int], ...]
-    open_files: int = Field(65_535, ge=65_535, le=1_048_576)
-    idle_timeout_seconds: int = Field(120, ge=1, le=4_000)
-    health_check_seconds: int = Field(10, ge=5, le=300)
-    deregistration_delay_seconds: int = Field(120, ge=0, le=3_600)
-    deployment_percent: int = Field(ge=101, le=200)
-    stop_timeout_seconds: int = Field(120, ge=2, le=120)
-    server_errors_per_minute: int = Field(10, ge=1)
-    container_insights: bool = False
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.tasks_max < self.tasks_min:
-            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
-        if ACTIVE_CONNECTIONS.alarm and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2:
-            # A task that fails must leave its connections room at the others.
-            raise ValueError(f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}")
-        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
-            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
-        return self
-
-
-class WorkerServiceSettings(_Settings):
-    """The ECS service of workers: where an environment has one, its handlers call no model, the workers do.
-
-    Handlers reach them through Service Connect, whose proxy runs in each task of both services and has its share of their CPU
-    and memory: begin with 256 units and 64 MiB for it, and measure.
-
-    Args:
-        cpu_percent: average that the autoscaling holds.
-        deployment_percent: old and new tasks at most during a deployment, in percent of those wanted, rounded down.
-        idle_timeout_seconds: after so long without a byte the proxy closes: longer than a pause that a reader may make.
-        stop_timeout_seconds: between SIGTERM and SIGKILL; Fargate allows 120.
-    """
-
-    cpu: Literal[256, 512, 1024, 2048] = 1024
-    memory_mib: int = 2_048
-    tasks_min: int = Field(2, ge=1)
-    tasks_max: int = 10
-    cpu_percent: Percent = 60
-    deployment_percent: int = Field(200, ge=101, le=200)
-    idle_timeout_seconds: int = Field(600, ge=1)
-    stop_timeout_seconds: int = Field(120, ge=2, le=120)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.tasks_max < self.tasks_min:
-            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
-        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
-            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
-        return self
-
-
-class ReservedConcurrency(_Settings):
-    """How many of each function run at once: no other function of the account takes them away, nor these any more."""
-
-    session_init: int = Field(ge=1)
-    poll_response: int = Field(ge=1)
-    rotate_signing_keys: int = Field(1, ge=1)
-
-    @property
-    def total(self) -> int:
-        """What is taken from the account's quota."""
-        return self.session_init + self.poll_response + self.rotate_signing_keys
-
-
-class FunctionSettings(_Settings):
-    """The Lambda functions and their HTTP API.
-
-    Args:
-        reserved_concurrency: None reserves nothing, which alone works in a new account: those have a quota of 10 and must
-            leave 10 unreserved (`infra.announce` says what quota an environment needs).
-        throttle_rate, throttle_burst: requests a second over all clients.
-        session_rate, session_burst: of these, requests that session_init answers, so that a flood of those leaves polls alone.
-    """
-
-    memory_mib: int = Field(512, ge=128, le=10_240)
-    reserved_concurrency: ReservedConcurrency | None
-    session_init_timeout_seconds: int = Field(10, ge=1, le=29)
-    poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
-    throttle_rate: int = Field(ge=1)
-    throttle_burst: int = Field(ge=1)
-    session_rate: int = Field(ge=1)
-    session_burst: int = Field(ge=1)
-
-
-class EdgeSettings(_Settings):
-    """The CloudFront distribution.
-
-    Args:
-        domain_name, certificate_arn: an address of your own and its ACM certificate (in us-east-1); both or none.
-        web_acl_arn: a WAF web ACL that you keep (scope CLOUDFRONT, in us-east-1).
-        read_timeout_seconds: how long an origin may be silent: longer than a poll and than the heartbeat of an event stream.
-    """
-
-    price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
-    domain_name: str | None = None
-    certificate_arn: str | None = None
-    web_acl_arn: str | None = None
-    read_timeout_seconds: int = Field(60, ge=30, le=120)
-
-    @model_validator(mode="after")
-    def _domain_has_certificate(self) -> Self:
-        if (self.domain_name is None) != (self.certificate_arn is None):
-            raise ValueError("domain_name and certificate_arn must be set together")
-        return self
-
-
-class BedrockSettings(_Settings):
-    """A system-defined cross-region inference profile, the foundation model behind it, and the regions it routes to
-    (`aws bedrock get-inference-profile` lists them). A `global.` profile would need a wider policy: not supported.
-    """
-
-    inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
-    foundation_model: str = "anthropic.claude-haiku-4-5-20251001-v1:0"
-    regions: tuple[str, ...] = Field(("us-east-1", "us-east-2", "us-west-2"), min_length=1)
-
-    @model_validator(mode="after")
-    def _profile_is_of_the_model(self) -> Self:
-        geography, _, model = self.inference_profile.partition(".")
-        if geography == "global" or model != self.foundation_model:
-            raise ValueError(f"inference_profile must be <geography>.{self.foundation_model}, and not a global one")
-        return self
-
-
-class SageMakerSettings(_Settings):
-    """A GPU endpoint with vLLM in AWS's LMI container.
-
-    Args:
-        model: an S3 prefix `s3://bucket/prefix/` (the container then runs without a network), or a Hugging Face id (public
-            weights, fetched from the internet each time an instance starts: for trying things out).
-        image: tag of the LMI container in AWS's repository djl-inference; 0.38.0-lmi29.0.0 holds vLLM 0.28.0.
-        host_image: SageMaker's image of the host. An LMI container for CUDA 13 needs driver 580, which is in this one.
-        tensor_parallel: GPUs that share the model; `max`: all of the instance.
-        concurrent_sequences: streams that vLLM decodes at once on an instance; further ones wait in it.
-        prefix_routing_bytes: requests that begin with the same bytes go to the same instance, where the prefix is cached;
-            0: to the instance with the fewest requests.
-        speculative_tokens: tokens guessed ahead per step, from n-grams of the prompt; 0: no speculative decoding.
-        requests_per_instance: concurrent streams per instance that the autoscaling holds.
-        start_seconds: how long downloading and loading the model may take, each.
-    """
-
-    instance_type: str = "ml.g6e.xlarge"
-    instances_min: int = Field(1, ge=1)
-    instances_max: int = Field(2, ge=1)
-    model: str = "Qwen/Qwen3-8B"
-    image: str = "0.38.0-lmi29.0.0-cu130"
-    host_image: str = "al2023-ami-sagemaker-inference-gpu-4-1"
-    tensor_parallel: int | Literal["max"] = "max"
-    context_tokens: int = Field(16_384, ge=512)
-    concurrent_sequences: int = Field(96, ge=1)
-    prefix_caching: bool = True
-    prefix_routing_bytes: int = Field(0, ge=0, le=65_536)
-    speculative_tokens: int = Field(0, ge=0, le=16)
-    requests_per_instance: int = Field(64, ge=1)
-    start_seconds: int = Field(1_800, ge=60, le=3_600)
-
-    @property
-    def model_bucket_and_prefix(self) -> tuple[str, str] | None:
-        """Where in S3 the weights are; None: they come from Hugging Face."""
-        if not self.model.startswith("s3://"):
-            return None
-        bucket, _, prefix = self.model.removeprefix("s3://").partition("/")
-        return bucket, prefix
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.instances_max < self.instances_min:
-            raise ValueError(f"instances_max must not be below instances_min ({self.instances_min})")
-        if self.requests_per_instance > self.concurrent_sequences:
-            raise ValueError(
-                f"requests_per_instance must be at most {self.concurrent_sequences}, else streams wait in vLLM"
-            )
-        if 0 < self.prefix_routing_bytes < 1_024:
-            raise ValueError("prefix_routing_bytes must be 0 or at least 1024, SageMaker's minimum")
-        if self.model.startswith("s3://") and not (
-            all(self.model_bucket_and_prefix or ()) and self.model.endswith("/")
-        ):
-            raise ValueError("model must be s3://bucket/prefix/ with the slash at its end, or a Hugging Face id")
-        return self
-
-
-class InferenceSettings(_Settings):
-    """Where tokens come from.
-
-    Args:
-        models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models; empty: the foundation model's, or `default`.
-    """
-
-    kind: Literal["demo", "bedrock", "sagemaker"]
-    bedrock: BedrockSettings = BedrockSettings()
-    sagemaker: SageMakerSettings = SageMakerSettings()
-    models: str = ""
-
-    @property
-    def public_models(self) -> str:
-        """EVENFLOW_MODELS as it is passed on: clients see no ARN and no name of ours."""
-        if self.models or self.kind == "demo":
-            return self.models
-        own = self.bedrock.foundation_model if self.kind == "bedrock" else "default"
-        return f"{own}="
-
-
-class AlarmSettings(_Settings):
-    """Who is told, and where it says what to do.
-
-    Args:
-        page_email: who is woken when readers are hurting, or soon will be; None: nobody.
-        notice_email: who reads of every change of every alarm; None: nobody.
-        runbook_base_url: the folder of docs/runbooks/ as a reader of the alarm can open it, ending in a slash.
-        quiet_frames_per_second: where all tasks together send no more, nothing is called a sudden drop. With answers of 20 s
-            at 20 frames a second that begin by chance, one minute is below half of the one before 40 times a day at 100, 6.7
-            times at 200, and never at 1,000 (computed from Poisson arrivals).
-    """
-
-    page_email: str | None = None
-    notice_email: str | None = None
-    runbook_base_url: str = Field(
-        "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
-    )
-    quiet_frames_per_second: int = Field(1_000, ge=1)
-
-
 def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """What the function that opens sessions is told of agents: their names, and what they suggest."""
+    """The part of agents that session_init needs: their names and suggestions."""
     return {name: Agent(suggestions=agent.suggestions) for name, agent in agents.items()}
 
 
-class EnvironmentSettings(_Settings):
+class EnvironmentSettings(Settings):
     """One environment.
 
     Args:
-        workers: a service of its own that calls the model; None: the handlers do.
-        open_tenant: whether anybody who knows the address opens sessions, as tenant `public`, and so spends on the model.
-            Otherwise `public` needs the key that is made with the secret of the tenants' keys.
-        allowed_origins: origins whose pages may call, `https://app.example.com`, or `*` alone; its own page may anyway.
-        agents: what sessions may choose, by name; none: one, which is the model as it is.
-        limits: the handler's and the functions'; only those that differ from the default are passed on.
+        workers: a service of its own that calls the model. None: the handlers call it.
+        open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
+            which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.
+        allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
+        agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
+        limits: those of the handler and the functions. Only those that differ are passed on.
     """
 
     name: Literal["dev", "staging", "prod"]
@@ -362,9 +68,9 @@ class EnvironmentSettings(_Settings):
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
     allowed_origins: tuple[str, ...] = ()
-    agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = {}
-    # Polls end before the HTTP API gives up (30 s), a drain and what follows it before ECS kills the task (120 s).
-    # What these need at most fits into a task of 2 GiB.
+    agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = Field(default_factory=dict)
+    # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS
+    # kills the task (120 s). The most memory that these limits need fits into a task of 2 GiB.
     limits: Limits = Limits(
         poll_timeout_max_ms=25_000,
         drain_seconds=105,
@@ -376,7 +82,7 @@ class EnvironmentSettings(_Settings):
 
     @property
     def prefix(self) -> str:
-        """What every stack and every name begins with."""
+        """The prefix of all stacks and names."""
         return f"evenflow-{self.name}"
 
     @field_validator("allowed_origins")
@@ -385,7 +91,7 @@ class EnvironmentSettings(_Settings):
         text = ",".join(origins)
         if len(text) > _LONGEST_ORIGINS:
             raise ValueError(
-                f"must not have more than {_LONGEST_ORIGINS} characters: the functions are told them in a variable"
+                f"must not have more than {_LONGEST_ORIGINS} characters: functions have them in a variable"
             )
         return parse_origins(text)
 
@@ -397,7 +103,7 @@ class EnvironmentSettings(_Settings):
             (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_SUGGESTIONS),
         ):
             if len(text.encode()) > most:
-                raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are told in a variable")
+                raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are put into a variable")
         return agents
 
     @model_validator(mode="after")
@@ -425,7 +131,7 @@ class EnvironmentSettings(_Settings):
             (handler.connections_per_task, limits.connections_per_node, "tasks refuse connections before one is added"),
         ):
             if smaller >= larger:
-                raise ValueError(f"{smaller:g} must be below {larger:g}, else {why}")
+                raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
         if self.workers is not None:
             self._check_workers(self.workers)
         if self.network.zones > len(self.region.zone_ids):

@@ -1,1 +1,4 @@
-"""Adapters of the core's ports to AWS."""
+"""The core's ports over services of AWS.
+
+Each class names its port, and its methods do what the port's do.
+"""

@@ -1,11 +1,11 @@
-"""Attribute values as DynamoDB's low-level clients take them."""
+"""Attribute values for DynamoDB's low-level clients."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Item = dict[str, Any]
-"""Attribute name → typed value, as the low-level clients take and give them."""
+"""Typed values by attribute name, as the low-level clients use them."""
 
 
 def text(value: str) -> Item:
@@ -14,7 +14,7 @@ def text(value: str) -> Item:
 
 
 def number(value: float) -> Item:
-    """A number attribute; times keep their milliseconds."""
+    """A number attribute. Times are kept to the millisecond."""
     return {"N": repr(round(value, 3)) if isinstance(value, float) else str(value)}
 
 

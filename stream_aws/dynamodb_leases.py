@@ -1,6 +1,6 @@
-"""The leases of tasks in DynamoDB: an item each, in one partition of the responses' table, so that one Query tells them all.
+"""The leases of tasks in DynamoDB, in one partition of the responses' table: one Query reads all.
 
-One lease covers all responses of a task, so that renewing costs one write however many there are.
+A lease covers all responses of a task, so renewing costs one write however many there are.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _PARTITION = "leases"
 
 
 class DynamoDBLeases:
-    """The part of `stream_core.ports.response_store.ResponseStore` that is about tasks.
+    """The part of `ResponseStore` that is about tasks.
 
     Args:
-        client: aiobotocore's, made with `client_config`.
+        client: an aiobotocore client made with `client_config`.
         table: the table of responses.
-        on_retry: called for each call that is made again.
+        on_retry: called before each retry.
     """
 
     def __init__(self, client: Client, table: str, on_retry: Callable[[], None]) -> None:
@@ -32,16 +32,15 @@ class DynamoDBLeases:
         self._on_retry = on_retry
         self._taken: set[str] = set()
         self.known_lost: set[str] = set()
-        """Owners whose lease was seen to be lost. It is for ever, so nobody need look again."""
+        """Owners whose lease is known to be lost. That is final, so it is not read again."""
 
     async def renew(self, owner: str, until: float, address: str | None) -> None:
-        """See the port."""
         item = {**_key(owner), "owned_until": number(until), TTL_ATTRIBUTE: seconds(until + LIFETIME_SECONDS)}
         if address is not None:
             item["address"] = text(address)
-        # A renewal that was held up on its way must not shorten a later one.
+        # A renewal that was delayed on its way must not shorten a later one.
         condition = "owned_until <= :until AND attribute_not_exists(lost)"
-        # A lease that this task has taken and that isn't there any more was lost, and has been forgotten.
+        # If this task took the lease and it is gone, then it was lost and has been forgotten.
         if owner not in self._taken:
             condition = f"attribute_not_exists(owned_until) OR ({condition})"
         request = {
@@ -62,11 +61,10 @@ class DynamoDBLeases:
         self._taken.add(owner)
 
     async def release(self, owner: str) -> None:
-        """See the port."""
         await self._update(owner, "SET lost = :true", "attribute_exists(owned_until)", {":true": flag(True)})
 
     async def declare_lost(self, owner: str, now: float) -> bool:
-        """Whether it is lost, which it is from now on if it has run out, or was never taken."""
+        """Declare the lease lost if it ran out or was never taken. Returns whether it is lost."""
         if owner not in self.known_lost:
             update = (
                 "SET lost = :true, owned_until = if_not_exists(owned_until, :never), "
@@ -85,13 +83,11 @@ class DynamoDBLeases:
         return True
 
     async def lease(self, owner: str) -> TaskLease | None:
-        """See the port."""
         request = {"TableName": self._table, "Key": _key(owner), "ConsistentRead": True}
         answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
         return _read(answer["Item"]) if "Item" in answer else None
 
     async def leases(self) -> Sequence[TaskLease]:
-        """See the port."""
         request = {
             "TableName": self._table,
             "ConsistentRead": True,
@@ -103,7 +99,6 @@ class DynamoDBLeases:
         return leases
 
     async def forget(self, owner: str) -> None:
-        """See the port."""
         request = {
             "TableName": self._table,
             "Key": _key(owner),
@@ -113,7 +108,7 @@ class DynamoDBLeases:
         await self._holds(lambda: self._client.delete_item(**request))
 
     async def _update(self, owner: str, update: str, condition: str, values: Item) -> bool:
-        """Whether the condition holds, and so the update was made."""
+        """Update a lease. Returns whether the condition held."""
         request = {
             "TableName": self._table,
             "Key": _key(owner),
@@ -124,7 +119,7 @@ class DynamoDBLeases:
         return await self._holds(lambda: self._client.update_item(**request))
 
     async def _holds(self, call: Callable[[], Awaitable[object]]) -> bool:
-        """Make a call; whether its condition holds."""
+        """Make a call. Returns whether its condition held."""
         try:
             await repeated(call, self._on_retry)
         except ClientError as error:

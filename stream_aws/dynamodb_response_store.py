@@ -30,19 +30,19 @@ _logger = logging.getLogger(__name__)
 
 
 class DynamoDBResponseStore:
-    """See `stream_core.ports.response_store.ResponseStore`.
+    """The response buffer in DynamoDB (`ResponseStore`).
 
-    Chunks are written without a condition, 25 of any responses in one request: what fences them is their epoch, which the
-    head judges when they are read. Only what happens once per response is a conditional write.
+    Chunks are written without a condition, 25 of any responses in one request. Their epoch fences
+    them: readers compare it with the head. Only writes that happen once a response have conditions.
 
     Args:
-        client: aiobotocore's, made with `client_config`.
+        client: an aiobotocore client made with `client_config`.
         table: the table of responses.
-        on_retry: called for each call that is made again.
+        on_retry: called before each retry.
     """
 
     chunks_per_write = 25
-    """What BatchWriteItem takes at once."""
+    """The most that BatchWriteItem takes."""
 
     def __init__(self, client: Client, table: str, on_retry: Callable[[], None]) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class DynamoDBResponseStore:
         self._leases = DynamoDBLeases(client, table, on_retry)
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """See the port. Each request is made once: the caller will have more to write the next time."""
+        # Each request is made once: the caller will have more to write the next time.
         left: list[Chunk] = []
         for first in range(0, len(chunks), self.chunks_per_write):
             left += await self._append(chunks[first : first + self.chunks_per_write])
@@ -59,7 +59,7 @@ class DynamoDBResponseStore:
 
     async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         try:
-            # By key, since a request that names one twice is refused.
+            # By key: a request with the same key twice is refused.
             items = {_key(item): item for item in map(chunk_item, chunks)}
             writes = [{"PutRequest": {"Item": item}} for item in items.values()]
             answer = await self._client.batch_write_item(RequestItems={self._table: writes})
@@ -67,7 +67,7 @@ class DynamoDBResponseStore:
             if passes(error):
                 return chunks
             if len(chunks) > 1 and _is_of_one_item(error):
-                # It must not keep the others out.
+                # One bad chunk must not keep the others out.
                 return [left for chunk in chunks for left in await self._append([chunk])]
             _logger.error("the response buffer refused a write of response %s …: %s", chunks[0].response_id, error)
             return chunks
@@ -75,7 +75,6 @@ class DynamoDBResponseStore:
         return [chunk for chunk in chunks if _key(chunk_item(chunk)) in keys] if keys else ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
-        """See the port."""
         try:
             await self._update_head(
                 lease.response_id,
@@ -94,50 +93,43 @@ class DynamoDBResponseStore:
             found = error.response.get("Item")
             if found is None or read_head(found).lease != lease:
                 raise LeaseLost(
-                    f"response {lease.response_id} has another owner now; its ending was not written"
+                    f"response {lease.response_id} has another owner; its ending was not written"
                 ) from error
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
-        """See the port."""
         await self._leases.renew(owner, until, address)
 
     async def release(self, owner: str) -> None:
-        """See the port."""
         await self._leases.release(owner)
 
     async def lease(self, owner: str) -> TaskLease | None:
-        """See the port."""
         return await self._leases.lease(owner)
 
     async def leases(self) -> Sequence[TaskLease]:
-        """See the port."""
         return await self._leases.leases()
 
     async def forget(self, owner: str) -> None:
-        """See the port."""
         await self._leases.forget(owner)
 
     async def unfinished(self, owner: str) -> Sequence[str]:
-        """See the port."""
         request = requests.query_unfinished(self._table, owner)
         return [item["response_id"]["S"] for item in await query_all(self._client, request, self._on_retry)]
 
     async def hand_over(self, lease: Lease) -> None:
-        """See the port."""
         try:
             await self._update_head(
                 lease.response_id,
-                "ADD handed_over :by",  # a set, so that doing it again is harmless
+                "ADD handed_over :by",  # a set, so that a repetition is harmless
                 "epoch = :epoch AND #owner = :owner",
                 {":by": number_set(lease.epoch), ":epoch": number(lease.epoch), ":owner": text(lease.owner)},
             )
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            raise LeaseLost(f"response {lease.response_id} has another owner now") from error
+            raise LeaseLost(f"response {lease.response_id} has another owner; nothing was changed") from error
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        """See the port. Three calls, where the earlier owner's lease is known to be lost."""
+        # Three calls, where the earlier owner's lease is known to be lost.
         head = await self._claim(response_id, owner, self._leases.known_lost - {owner}, now)
         if head is not None and head.ending is None and head.owner != owner:
             if not await self._leases.declare_lost(head.owner, now):
@@ -150,14 +142,12 @@ class DynamoDBResponseStore:
         return await self._begin(head, now)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
-        """See the port."""
         request = requests.get_head(self._table, response_id)
         answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
         item = answer.get("Item")
         return read_head(item) if alive(item, now) else None
 
     async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
-        """See the port."""
         request = requests.note_read(self._table, response_id)
         try:
             answer = await repeated(lambda: self._client.update_item(**request), self._on_retry)
@@ -169,7 +159,6 @@ class DynamoDBResponseStore:
         return read_head(item) if alive(item, now) else None
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        """See the port."""
         chunks = await self._chunks(response_id, from_index, now)
         head = await self.head(response_id, now)
         if head is None:
@@ -177,7 +166,7 @@ class DynamoDBResponseStore:
         return gapless(head, chunks, from_index)
 
     async def _claim(self, response_id: str, owner: str, lost: Set[str], now: float) -> ResponseHead | None:
-        """Raise the epoch, if the response is one of these owners'. Returns the head, whether or not it was."""
+        """Raise the epoch if the owner is one of `lost`. Returns the head in any case."""
         if not lost:
             return await self.head(response_id, now)
         request = requests.claim(self._table, response_id, owner, lost, now)
@@ -191,8 +180,8 @@ class DynamoDBResponseStore:
         return read_head(item) if alive(item, now) else None
 
     async def _begin(self, head: ResponseHead, now: float) -> StoredEntries | None:
-        """Put on record from where on the entries of a claimed epoch count."""
-        # From here on nothing more that an earlier owner writes can count: what is there now is all there is.
+        """Write from which index on the entries of a claimed epoch count."""
+        # After the claim nothing that an earlier owner writes counts: what is here now is all.
         written = replace(head, epoch=max(head.starts))
         left = gapless(written, await self._chunks(head.response_id, 0, now), 0)
         try:
@@ -208,8 +197,9 @@ class DynamoDBResponseStore:
                 raise
             found = error.response.get("Item")
             if found is None or read_head(found).lease != head.lease:
-                return None  # somebody took it over from us in the meantime, or it has expired
-            # We have begun already, without hearing of it: what was written since by an earlier owner doesn't count.
+                return None  # another task has taken it over from us since, or it has expired
+            # We have begun already without knowing: what an earlier owner wrote since doesn't
+            # count.
             return gapless(read_head(found), await self._chunks(head.response_id, 0, now), 0)
         return replace(left, head=replace(head, starts={**head.starts, head.epoch: left.next_index}))
 
@@ -234,7 +224,7 @@ class DynamoDBResponseStore:
 
 
 def _is_of_one_item(error: Exception) -> bool:
-    """Whether it may be one item that is refused, or can't even be made; anything else concerns all alike."""
+    """Whether the error may be about a single item, which was refused or can't be made."""
     return not isinstance(error, ClientError) or error_code(error) == "ValidationException"
 
 

@@ -1,4 +1,4 @@
-"""Sessions and their ledger in DynamoDB."""
+"""The ledger in DynamoDB."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConv
 
 
 class DynamoDBSessionStore:
-    """See `stream_core.ports.session_store.SessionStore`.
+    """The ledger in DynamoDB (`SessionStore`).
 
-    The causal rule is the condition of a write: a session's last message is replaced only by the one that names it. So
-    two tasks that both know a session can't both accept its next message.
+    The causal order is a write's condition: only the message that names the session's last one can
+    replace it. So two tasks that know a session can't both accept its next message.
 
     Args:
-        client: aiobotocore's, made with `client_config`.
-        on_retry: called for each call that is made again.
+        client: an aiobotocore client made with `client_config`.
+        on_retry: called before each retry.
     """
 
     def __init__(self, client: Client, tables: TableNames, on_retry: Callable[[], None]) -> None:
@@ -32,7 +32,6 @@ class DynamoDBSessionStore:
         self._on_retry = on_retry
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        """See the port."""
         key = {"channel": text(str(channel))}
         request = {"TableName": self._tables.sessions, "Key": key, "ConsistentRead": True}
         answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
@@ -44,7 +43,6 @@ class DynamoDBSessionStore:
         return StoredConversation(last_message_id, in_causal_order(last_message_id, entries))
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
-        """See the port."""
         head = ResponseHead(
             entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, now + LIFETIME_SECONDS
         )
@@ -66,12 +64,11 @@ class DynamoDBSessionStore:
                 raise
             if not _has_been_done(error, entry):
                 raise NotAccepted(
-                    f"message {entry.message_id} is in the ledger already, or doesn't follow the session's last one"
+                    f"message {entry.message_id} is known already, or doesn't follow the session's last one"
                 ) from error
         return head.lease
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
-        """See the port."""
         values: Item = {":true": flag(True)}
         update = "SET ended = :true"
         if answer is not None:
@@ -87,11 +84,11 @@ class DynamoDBSessionStore:
         try:
             await repeated(lambda: self._client.update_item(**request), self._on_retry)
         except ClientError as error:
-            if not condition_failed(error):  # where the entry has expired, there is nothing to add to
+            if not condition_failed(error):  # an entry that has expired is left alone
                 raise
 
     def _follow(self, channel: Channel, entry: LedgerEntry, now: float) -> Item:
-        """The session's last message becomes this one, if it was the one that this one names."""
+        """Make this the session's last message, if the message that it names is the last one."""
         names = {"#expires": TTL_ATTRIBUTE}
         values = {
             ":message": text(entry.message_id),
@@ -149,7 +146,7 @@ class DynamoDBSessionStore:
 
 
 def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:
-    """Whether the ledger has this very acceptance: an earlier call was done, and its answer lost."""
+    """Whether the ledger has this entry: an earlier call succeeded, and its answer was lost."""
     found = [reason["Item"] for reason in error.response.get("CancellationReasons", ()) if "Item" in reason]
     return any(item["response_id"]["S"] == entry.response_id for item in found)
 

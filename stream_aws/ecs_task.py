@@ -1,4 +1,4 @@
-"""This task in ECS: what it is, whether it is to go, and its protection from scale-in."""
+"""This process' task in ECS: whether it must leave, and its protection from scale-in."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import aiohttp
 from aiobotocore.config import AioConfig
 
 CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
-"""For `create_client("ecs", …)`."""
+"""The settings for `create_client("ecs", …)`."""
 
 _LEAVING = frozenset({"DEACTIVATING", "STOPPING", "DEPROVISIONING", "STOPPED"})
 _METADATA_SECONDS = 5.0
 
 
 class EcsTask:
-    """One task.
+    """One task of ECS.
 
     Args:
-        client: aiobotocore's `ecs` client.
-        cluster, arn: which task.
-        host: its IP address in the VPC; None where it has none of its own.
+        client: an aiobotocore client of `ecs`.
+        host: the task's IP address in the VPC. None if it has none of its own.
     """
 
     def __init__(self, client: Any, cluster: str, arn: str, host: str | None = None) -> None:
@@ -31,11 +30,11 @@ class EcsTask:
 
     @classmethod
     async def own(cls, client: Any, metadata_uri: str) -> Self:
-        """The task that this process is in.
+        """The task of this process.
 
         Raises:
             aiohttp.ClientError, OSError, TimeoutError: the metadata can't be read.
-            KeyError: they are no task's.
+            KeyError: the metadata is not a task's.
         """
         timeout = aiohttp.ClientTimeout(total=_METADATA_SECONDS)
         async with (
@@ -46,20 +45,25 @@ class EcsTask:
         return cls(client, metadata["Cluster"], metadata["TaskARN"], _host(metadata))
 
     async def is_leaving(self) -> bool:
-        """Whether ECS has decided to end it: its target is deregistered, its signal comes when no socket is left or the
-        deregistration delay is over. The metadata in the container go on saying that it runs.
+        """Whether ECS has decided to end the task.
+
+        ECS deregisters its target then, and sends the signal only when no socket is left or the
+        deregistration delay is over. The container's own metadata still says that it runs.
 
         Raises:
-            botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: ECS refused, or can't be reached.
+            botocore.exceptions.ClientError: ECS refused.
+            botocore.exceptions.BotoCoreError: ECS can't be reached.
         """
         return any(task.get("lastStatus") in _LEAVING for task in await self._described())
 
     async def is_surplus(self) -> bool:
-        """Whether ECS wants to end tasks such as this one: a newer deployment replaces its own, or its own has more tasks
-        than it should. Then a task that is protected holds that up.
+        """Whether ECS wants to end tasks such as this one, so that protection would delay it.
+
+        That is so if a newer deployment replaces the task's own, or that one has too many tasks.
 
         Raises:
-            botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: ECS refused, or can't be reached.
+            botocore.exceptions.ClientError: ECS refused.
+            botocore.exceptions.BotoCoreError: ECS can't be reached.
         """
         for task in await self._described():
             kind, _, service = task.get("group", "").partition(":")
@@ -75,7 +79,7 @@ class EcsTask:
 
 
 def _is_surplus(deployment: str, service: dict[str, Any]) -> bool:
-    """Of a task that `deployment` started. There is one PRIMARY deployment, the newest."""
+    """Whether `deployment` is not the service's newest one (PRIMARY), or has too many tasks."""
     return any(
         newest["id"] != deployment or newest["runningCount"] > newest["desiredCount"]
         for newest in service["deployments"]
@@ -93,37 +97,38 @@ def _host(metadata: dict[str, Any]) -> str | None:
     return next(addresses, None)
 
 
-# The agent itself gives ECS 4 s.
+# ECS's agent waits 4 s for ECS itself.
 _TIMEOUT = aiohttp.ClientTimeout(total=6, connect=1)
 
 
 class ProtectionUnchanged(Exception):
-    """The protection is as it was, or it isn't known; the message has ECS's reason."""
+    """The protection was not changed, or that isn't known. The message has ECS's reason."""
 
 
 class TaskProtection:
-    """The protection of the task that this process is in.
+    """The protection of this process' task.
 
     Args:
-        agent_uri: ECS_AGENT_URI, which ECS gives to every container.
+        agent_uri: the variable ECS_AGENT_URI, which ECS gives to every container.
     """
 
     def __init__(self, agent_uri: str) -> None:
         self._url = f"{agent_uri}/task-protection/v1/state"
 
     async def protect(self, minutes: int) -> None:
-        """From now on and for so long neither scale-in nor a deployment ends this task.
+        """Protect the task for so many minutes: neither scale-in nor a deployment ends it.
 
         Raises:
-            ProtectionUnchanged: see there; `DEPLOYMENT_BLOCKED` when more tasks are protected than the service wants.
+            ProtectionUnchanged: the protection was not changed. The reason is `DEPLOYMENT_BLOCKED`
+                when more tasks are protected than the service wants.
         """
         await self._put({"ProtectionEnabled": True, "ExpiresInMinutes": minutes})
 
     async def release(self) -> None:
-        """From now on ECS may end it.
+        """Let ECS end the task again.
 
         Raises:
-            ProtectionUnchanged: see there.
+            ProtectionUnchanged: the protection was not changed.
         """
         await self._put({"ProtectionEnabled": False})
 
@@ -133,7 +138,7 @@ class TaskProtection:
                 said = await answer.json()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ProtectionUnchanged(f"the ECS agent did not answer: {type(error).__name__} {error}") from error
-        # What ECS does not do is a failure with status 200.
+        # ECS reports a failure with status 200.
         if not isinstance(said, dict) or said.get("protection") is None:
             raise ProtectionUnchanged(f"ECS did not change the protection of this task: {_reason(said)}")
 
@@ -145,4 +150,4 @@ def _reason(said: Any) -> str:
         case {"error": {"Code": code, "Message": message}}:
             return f"{code}: {message}"
         case _:
-            return f"{str(said)[:200]!r} is no answer of an ECS agent"
+            return f"{str(said)[:200]!r} is not an answer of an ECS agent"

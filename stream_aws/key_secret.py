@@ -1,4 +1,4 @@
-"""Keys in Secrets Manager, as the handler reads them: at its start, and every few minutes."""
+"""Reads a secret with keys from Secrets Manager, at a handler's start and every few minutes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stream_aws.keys import KeysUnreadable
 
 CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
-"""For `create_client("secretsmanager", …)`: the SDK's own would let a start wait for minutes."""
+"""The settings for `create_client("secretsmanager", …)`. The SDK's own would wait for minutes."""
 
 Keys = TypeVar("Keys")
 
 
 class KeySecret(Generic[Keys]):
-    """One secret.
+    """One secret with keys.
 
     Args:
-        client: aiobotocore's `secretsmanager` client.
-        secret_id: its name or ARN.
-        parse: makes the keys of the secret's string, or raises `KeysUnreadable`.
+        client: an aiobotocore client of `secretsmanager`.
+        secret_id: the secret's name or ARN.
+        parse: turns the secret's text into keys, or raises `KeysUnreadable`.
     """
 
     def __init__(self, client: Any, secret_id: str, parse: Callable[[str], Keys]) -> None:
@@ -31,10 +31,10 @@ class KeySecret(Generic[Keys]):
         self._parse = parse
 
     async def read(self) -> Keys:
-        """The keys.
+        """Read the keys.
 
         Raises:
-            KeysUnreadable: they can't be had, or aren't what they should be; the message has no key.
+            KeysUnreadable: the secret can't be read or is wrong. The message has no key.
         """
         try:
             answer = await self._client.get_secret_value(SecretId=self._secret_id, VersionStage="AWSCURRENT")

@@ -10,18 +10,18 @@ from stream_core.policy.channel import NAME_PATTERN
 
 
 class KeysUnreadable(Exception):
-    """A secret does not hold what it must. The message names the rule that is broken, and no key."""
+    """A secret is wrong. The message names the broken rule, and no key."""
 
 
 def parse_key_object(secret_string: str, *, called: str, shortest: int) -> dict[str, str]:
-    """Name → key, in the order of the secret.
+    """Read a secret's names and keys, in their order.
 
     Args:
-        called: what the keys are called in messages.
-        shortest: characters that a key must have at least.
+        called: the name of the keys in messages.
+        shortest: the fewest characters of a key.
 
     Raises:
-        KeysUnreadable: not a JSON object of strings of that length, or a name stands twice.
+        KeysUnreadable: it isn't a JSON object of strings of that length, or has a name twice.
     """
     try:
         pairs = json.loads(secret_string, object_pairs_hook=_Pairs)
@@ -31,7 +31,7 @@ def parse_key_object(secret_string: str, *, called: str, shortest: int) -> dict[
         raise KeysUnreadable(f"the secret with the {called} is not a JSON object of names and keys")
     keys: dict[str, str] = {}
     for position, (name, key) in enumerate(pairs, start=1):
-        # The name is not told either: whoever swapped names and keys would find the key in a log.
+        # Without the name: somebody may have swapped name and key, and the key would be in a log.
         entry = f"entry {position} of the {called}"
         if not name or name in keys:
             raise KeysUnreadable(f"{entry} has {'the name of an earlier one' if name else 'no name'}")
@@ -42,18 +42,18 @@ def parse_key_object(secret_string: str, *, called: str, shortest: int) -> dict[
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object's members as they stand, so that a name that stands twice is seen."""
+    """The members of an object in order, so that a repeated name is noticed."""
 
 
 SHORTEST_SIGNING_KEY = 32
-"""Characters; HS256 wants 32 bytes."""
+"""Characters of a signing key. HS256 needs 32 bytes."""
 
 
 def parse_signing_keys(secret_string: str) -> dict[str, bytes]:
-    """Key id → key, the signing one first: what `SessionTokens` takes.
+    """Read signing keys by key id, for `SessionTokens`. The first one signs.
 
     Raises:
-        KeysUnreadable: what is wrong with the secret, never its value.
+        KeysUnreadable: the secret is wrong. The message has no key.
     """
     keys = parse_key_object(secret_string, called="signing keys", shortest=SHORTEST_SIGNING_KEY)
     if not keys:
@@ -62,19 +62,19 @@ def parse_signing_keys(secret_string: str) -> dict[str, bytes]:
 
 
 SHORTEST_TENANT_KEY = 16
-"""Characters, as for the handler's setting `tenant_keys`."""
+"""Characters of a tenant's key, as in the handler's setting `tenant_keys`."""
 
 _NAME = re.compile(NAME_PATTERN)
 
 
 def parse_tenant_keys(secret_string: str) -> dict[str, str]:
-    """Tenant → key.
+    """Read tenants' keys by tenant.
 
     Raises:
-        KeysUnreadable: what is wrong with the secret, never its value.
+        KeysUnreadable: the secret is wrong. The message has no key.
     """
     keys = parse_key_object(secret_string, called="tenant keys", shortest=SHORTEST_TENANT_KEY)
     for position, tenant in enumerate(keys, start=1):
         if not _NAME.fullmatch(tenant):
-            raise KeysUnreadable(f"entry {position} of the tenant keys has a name that no tenant can have")
+            raise KeysUnreadable(f"entry {position} of the tenant keys has a name that no tenant may have")
     return keys

@@ -1,4 +1,4 @@
-"""The minute's metrics, published to CloudWatch."""
+"""Publishes metrics to CloudWatch every minute."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from stream_core.metrics.metric_snapshot import MetricPoint, MetricSnapshot
 
 NAMESPACE = "Evenflow"
 DIMENSION = "Environment"
-"""The only dimension: tasks are told apart nowhere, so that an alarm sees the whole environment and a metric is paid once."""
+"""The only dimension. An alarm sees the whole environment, and a metric is paid for once."""
 
 CLIENT_CONFIG = AioConfig(
-    # All attempts together end well within the minute that the next one begins in.
+    # All attempts together end well before the next minute does.
     connect_timeout=3,
     read_timeout=5,
     retries={"mode": "standard", "total_max_attempts": 3},
 )
-"""For `create_client("cloudwatch", …)`."""
+"""The settings for `create_client("cloudwatch", …)`."""
 
 _UNITS = {"ms": "Milliseconds", "%": "Percent", "frames/s": "Count/Second", "bytes": "Bytes"}
 
 
 def cloudwatch_unit(unit: str) -> str:
-    """CloudWatch's word for a unit of the catalogue; whatever is counted in pieces is `Count`."""
+    """CloudWatch's name for a unit of the catalogue. Anything that is counted is `Count`."""
     return _UNITS.get(unit, "Count")
 
 
 class CloudWatchPublisher:
-    """Publishes the points of one environment.
+    """Publishes the metrics of one environment.
 
     Args:
-        client: aiobotocore's `cloudwatch` client; it stays the caller's to close.
-        environment: value of the dimension: `dev`, `staging`, `prod`.
+        client: an aiobotocore client of `cloudwatch`. The caller closes it.
+        environment: the value of the dimension, for example `dev` or `prod`.
     """
 
     def __init__(self, client: Any, environment: str) -> None:
@@ -49,12 +49,12 @@ class CloudWatchPublisher:
     async def publish(self, points: Sequence[MetricPoint], minute: int) -> None:
         """Send the points of the minute that began at `minute` (seconds since the epoch).
 
-        The catalogue is far below the 1,000 metrics and 150 values each that a request may have. Sent twice, a minute
-        counts twice: CloudWatch adds what it is given.
+        The catalogue is far below a request's limits of 1,000 metrics and 150 values each. A minute
+        that is sent twice counts twice, since CloudWatch adds.
 
         Raises:
             botocore.exceptions.ClientError: CloudWatch throttled or refused it.
-            botocore.exceptions.BotoCoreError: it could not be reached, or there are no credentials.
+            botocore.exceptions.BotoCoreError: it can't be reached, or there are no credentials.
         """
         timestamp = datetime.fromtimestamp(minute, UTC)
         await self._client.put_metric_data(
@@ -75,19 +75,19 @@ class CloudWatchPublisher:
 
 _logger = logging.getLogger(__name__)
 
-# CloudWatch takes data two weeks old, but nobody waits for it: alarms have decided by then.
+# CloudWatch takes data up to two weeks old, but by then alarms have long decided.
 _MINUTES_KEPT = 15
-# For the last minute of a task that leaves: what is left of the 120 s that Fargate gives, after drain and store.
+# For the last minute of a leaving task: what drain and store leave of the 120 s that Fargate gives.
 _CLOSE_SECONDS = 3.0
-# The request itself is wrong and would be again.
+# The request itself is wrong, so a retry would fail too.
 _REFUSED_FOR_GOOD = ("InvalidParameter", "Missing", "Validation", "Serialization")
 
 
 class Publisher(Protocol):
-    """What sends the points of the minute that began at `minute` (seconds since the epoch)."""
+    """Sends the points of the minute that began at `minute` (seconds since the epoch)."""
 
     async def publish(self, points: list[MetricPoint], minute: int) -> None:
-        """Raises whatever kept it from being sent."""
+        """Send them. Raises an exception if they were not sent."""
 
 
 class _Minute(NamedTuple):
@@ -99,13 +99,14 @@ class _Minute(NamedTuple):
 
 
 class MetricPublication:
-    """The minutes of one process, each published once, oldest first.
+    """Publishes each minute of one process once, oldest first.
 
-    A minute that CloudWatch does not take is kept and sent with its own time when the next one ends; the last 15 are kept.
-    One whose answer is lost may be counted twice, which is better than silence: that is an alarm.
+    A minute that CloudWatch does not take is kept, and sent with its own time when the next one
+    ends. The last 15 are kept. If an answer is lost, its minute may count twice. That is better than
+    a gap, which is an alarm.
 
     Args:
-        started: what was measured before the first minute: what is published begins here.
+        started: what was measured before the first minute.
     """
 
     def __init__(self, publisher: Publisher, started: MetricSnapshot) -> None:
@@ -115,17 +116,17 @@ class MetricPublication:
         self._sending: asyncio.Task[None] | None = None
 
     def minute_ended(self, snapshot: MetricSnapshot, began: int) -> None:
-        """Publish the minute that began at `began` (seconds since the epoch, whole minutes) and has just ended.
+        """Publish the minute that began at `began` (seconds since the epoch) and has just ended.
 
-        Returns at once. To be called once for each minute of the wall clock, the same at all tasks: CloudWatch adds up
-        what has the same minute, so a task that spoke twice in one would count twice.
+        Returns at once. Call it once for each minute of the wall clock. All tasks must have the
+        same minutes, since CloudWatch adds up what has the same minute.
         """
         self._keep(_Minute(began, snapshot.points_since(self._published)))
         self._published = snapshot
         self._send_soon()
 
     async def close(self, snapshot: MetricSnapshot, began: int) -> None:
-        """Publish the minute in which the process leaves, as far as it has gone, and what is unsent; 3 s at most."""
+        """Publish the minute in which the process ends, and what is unsent. Takes at most 3 s."""
         self._keep(_Minute(began, snapshot.points_since(self._published, leaving=True)))
         self._published = snapshot
         try:
@@ -148,7 +149,7 @@ class MetricPublication:
             minute = self._unsent.popleft()
             try:
                 await self._publisher.publish(minute.points, minute.began)
-            except Exception as error:  # whatever it is, answers are streaming meanwhile
+            except Exception as error:  # nothing that fails here may stop the answers
                 if _is_refused_for_good(error):
                     _logger.error("CloudWatch refused the metrics of %s, they are dropped: %s", minute, error)
                     continue

@@ -1,4 +1,4 @@
-"""`python -m stream_aws.redrive --env dev` (make redrive): gives the messages of dead letters another life."""
+"""`python -m stream_aws.redrive --env dev` (make redrive): dead letters are answered again."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NAMES = {
     "responses": "evenflow-{env}-responses",
     "queue": "evenflow-{env}-dead-letters",
 }
-"""Option → what the stacks call it."""
+"""The stacks' names, by option."""
 
 _HEADING = ("given up at", "message", "channel", "attempts", "outcome", "response")
 _WIDTHS = (20, 24, 40, 9, 26, 36)
 
 
 def main() -> int:
-    """Redrive; returns the exit status: 1 when AWS can't be reached, or refuses."""
+    """Redrive. Returns the exit status: 1 when AWS can't be reached or refuses."""
     arguments = _arguments()
     try:
         asyncio.run(_run(arguments))
@@ -44,7 +44,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stream_aws.redrive", description=__doc__)
     parser.add_argument("--env", required=True, help="the environment: dev, staging or prod")
-    parser.add_argument("--limit", type=int, default=100, help="letters at most (default: %(default)s)")
+    parser.add_argument("--limit", type=int, default=100, help="at most so many letters (default: %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and leave the letters there")
     parser.add_argument("--region", default=os.environ.get("AWS_REGION"), help="default: AWS_REGION, or the profile's")
     for option, name in NAMES.items():

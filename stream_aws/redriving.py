@@ -1,4 +1,4 @@
-"""Another life for messages that became dead letters."""
+"""Gives the messages of dead letters new responses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from stream_core.ports.dead_letters import DeadLetter
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
-"""What ReceiveMessage gives at most."""
-# Ten letters take no longer. If this process is lost with them, the queue gives them again and tasks take up what was done.
+"""The most that ReceiveMessage gives."""
+# Ten letters take less. If this process is lost, the queue gives them again, and tasks go on with
+# what was done.
 _SECONDS = 120
 
 
 class Outcome(StrEnum):
-    """What became of a letter; the value is for people."""
+    """What became of a letter. The value is for people."""
 
     REDRIVEN = "redriven"
     WOULD_BE_REDRIVEN = "would be redriven"
@@ -37,7 +38,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """One letter, None where it can't be read, and the response that its message has now."""
+    """A letter, None if it can't be read, and the response that its message has now."""
 
     outcome: Outcome
     letter: DeadLetter | None
@@ -45,14 +46,15 @@ class Redriven:
 
 
 class Redriving:
-    """Takes letters from the queue, and puts a new, empty response on record for the message of each.
+    """Takes letters from the queue, and writes a new, empty response for the message of each.
 
-    It does so as a task would that accepts messages and leaves at once: under a lease that it then releases. So the tasks
-    that run find the responses as they find what any task leaves to them. A message is redriven only from the response that
-    its letter names, so doing it twice does nothing the second time.
+    It does what a task does that accepts messages and leaves at once: it takes a lease and releases
+    it. So the running tasks take the responses over like those of any task that left. A message is
+    redriven only from the response in its letter, so a repetition does nothing.
 
     Args:
-        dynamodb, sqs: aiobotocore's clients, the first made with `client_config`.
+        dynamodb: an aiobotocore client made with `client_config`.
+        sqs: an aiobotocore client.
         ledger, responses: the tables' names.
         wall_time: seconds since the epoch.
     """
@@ -68,11 +70,11 @@ class Redriving:
         self._wall_time = wall_time
 
     async def redrive(self, limit: int) -> AsyncIterator[Redriven]:
-        """Redrive so many letters at most. They are deleted, but for what can't be read.
+        """Redrive at most `limit` letters. They are deleted, except those that can't be read.
 
         Raises:
-            StoreUnavailable, botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError: AWS can't be reached, or
-                refuses. What was yielded was done; the others stay where they are.
+            StoreUnavailable, ClientError, BotoCoreError: AWS refuses or can't be reached. What was
+                yielded is done; the others stay in the queue.
         """
         store = DynamoDBResponseStore(self._dynamodb, self._responses, _no_matter)
         async for messages in self._received(limit):
@@ -85,10 +87,10 @@ class Redriving:
                 await store.release(owner)
 
     async def look(self, limit: int) -> AsyncIterator[Redriven]:
-        """What `redrive` would do. Afterwards the letters are there as before.
+        """Say what `redrive` would do. The letters stay in the queue.
 
         Raises:
-            as `redrive`.
+            StoreUnavailable, ClientError, BotoCoreError: AWS refuses or can't be reached.
         """
         taken: list[Item] = []
         try:
@@ -108,7 +110,7 @@ class Redriving:
                 QueueUrl=self._queue_url,
                 MaxNumberOfMessages=min(limit, _AT_ONCE),
                 VisibilityTimeout=_SECONDS,
-                WaitTimeSeconds=1,  # else SQS asks only some of its servers
+                WaitTimeSeconds=1,  # otherwise SQS asks only some of its servers
             )
             messages = answer.get("Messages", [])
             if not messages:
@@ -148,7 +150,7 @@ class Redriving:
         return Redriven(Outcome.REDRIVEN, letter, response_id)
 
     def _replace(self, letter: DeadLetter, head: ResponseHead) -> Item:
-        """In the ledger: the message is answered by the new response, if it was by the one that the letter names."""
+        """The ledger's update, on the condition that the letter's response is the latest."""
         return {
             "TableName": self._ledger,
             "Key": _ledger_key(letter),
@@ -178,7 +180,7 @@ class Redriving:
 
 
 def _refused(letter: DeadLetter, entry: Item | None, now: float) -> Redriven:
-    """Why a message is not redriven, from its entry in the ledger."""
+    """Why a message is not redriven, by its entry in the ledger."""
     if entry is not None and alive(entry, now):
         return Redriven(Outcome.REDRIVEN_BEFORE, letter, entry["response_id"]["S"])
     return Redriven(Outcome.EXPIRED, letter)
@@ -196,4 +198,4 @@ def _ledger_key(letter: DeadLetter) -> Item:
 
 
 def _no_matter() -> None:
-    """A call was made again."""
+    """Ignore a retry."""

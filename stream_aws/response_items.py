@@ -1,4 +1,4 @@
-"""Responses as items of DynamoDB, and the requests that write them."""
+"""Responses as DynamoDB's items, and the requests that read and write them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def head_key(response_id: str) -> Item:
 
 
 def first_position(from_index: int) -> str:
-    """The sort key at which a query for `from_index` and all that follows begins."""
+    """The sort key at which a query for the entries from `from_index` on begins."""
     return f"{from_index:08d}"
 
 
 def head_item(head: ResponseHead) -> Item:
-    """A head that has no ending yet."""
+    """The item of a head without an ending."""
     return {
         **head_key(head.response_id),
         "channel": text(head.channel),
@@ -43,7 +43,7 @@ def head_item(head: ResponseHead) -> Item:
 
 
 def read_head(item: Item) -> ResponseHead:
-    """The head that an item holds."""
+    """The head in an item."""
     return ResponseHead(
         response_id=item["response_id"]["S"],
         channel=item["channel"]["S"],
@@ -60,7 +60,7 @@ def read_head(item: Item) -> ResponseHead:
 
 
 def chunk_item(chunk: Chunk) -> Item:
-    """A chunk; writing it again writes the same."""
+    """The item of a chunk. The same chunk always gives the same item."""
     return {
         "response_id": text(chunk.response_id),
         "position": text(f"{chunk.last_index:08d}#{chunk.epoch:04d}#{chunk.first_index:08d}"),
@@ -70,7 +70,7 @@ def chunk_item(chunk: Chunk) -> Item:
 
 
 def read_chunk(item: Item) -> Chunk:
-    """The chunk that an item holds."""
+    """The chunk in an item."""
     _last, epoch, first = item["position"]["S"].split("#")
     began_at, plain = orjson.loads(item["entries"]["S"])
     return Chunk(item["response_id"]["S"], int(epoch), int(first), read_entries(plain), began_at)
@@ -82,28 +82,28 @@ def is_head(item: Item) -> bool:
 
 
 def is_chunk(item: Item) -> bool:
-    """Whether an item holds entries of a response."""
+    """Whether an item of a response is a chunk."""
     return "entries" in item
 
 
 def alive(item: Item | None, now: float) -> bool:
-    """Whether an item is there and has not expired, deleted or not."""
+    """Whether there is an item and it has not expired, whether or not it has been deleted."""
     return item is not None and float(item[TTL_ATTRIBUTE]["N"]) > now
 
 
 Request = dict[str, Any]
 
 _MOST_OPERANDS = 100
-"""What IN takes."""
+"""The most operands of IN."""
 
 
 def get_head(table: str, response_id: str) -> Request:
-    """GetItem: the head as it is now."""
+    """GetItem: the head."""
     return {"TableName": table, "Key": head_key(response_id), "ConsistentRead": True}
 
 
 def note_read(table: str, response_id: str) -> Request:
-    """UpdateItem: count a poll, and return the head. Its condition fails where there is no such response."""
+    """UpdateItem: count a poll, and return the head. The condition fails without the response."""
     return {
         "TableName": table,
         "Key": head_key(response_id),
@@ -115,7 +115,7 @@ def note_read(table: str, response_id: str) -> Request:
 
 
 def query_from(table: str, response_id: str, from_index: int) -> Request:
-    """Query: the chunks from the one that holds the index before `from_index` on, and the head behind them."""
+    """Query: the chunks from the one with the index before `from_index` on, and then the head."""
     return {
         "TableName": table,
         "ConsistentRead": True,
@@ -130,7 +130,7 @@ def query_from(table: str, response_id: str, from_index: int) -> Request:
 
 
 def query_unfinished(table: str, owner: str) -> Request:
-    """Query: the keys of the heads of an owner that have no ending, as the index knows them."""
+    """Query: the keys of an owner's heads without an ending, as the index knows them."""
     return {
         "TableName": table,
         "IndexName": UNFINISHED_INDEX,
@@ -140,8 +140,9 @@ def query_unfinished(table: str, owner: str) -> Request:
 
 
 def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) -> Request:
-    """UpdateItem: `owner` is the next owner of a response that has not ended and is one of these owners', and return the
-    head. Its condition fails for any other response, with the head as it is.
+    """UpdateItem: make `owner` the next owner of a response of one of `lost`, and return the head.
+
+    The condition fails if the response has ended or has another owner. The error has its head.
     """
     names = {f":lost{count}": text(name) for count, name in enumerate(islice(lost, _MOST_OPERANDS))}
     return {

@@ -12,17 +12,16 @@ from stream_aws.dynamodb import UNREACHABLE
 from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 
 CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
-"""For `create_client("sqs", …)`."""
+"""The settings for `create_client("sqs", …)`."""
 
 _LETTER = TypeAdapter(DeadLetter)
 
 
 class SqsDeadLetters:
-    """See `stream_core.ports.dead_letters.DeadLetters`.
+    """Dead letters in an SQS queue (`DeadLetters`).
 
     Args:
-        client: aiobotocore's `sqs` client.
-        queue_url: the queue's.
+        client: an aiobotocore client of `sqs`.
     """
 
     def __init__(self, client: Any, queue_url: str) -> None:
@@ -30,7 +29,6 @@ class SqsDeadLetters:
         self._queue_url = queue_url
 
     async def send(self, letter: DeadLetter) -> None:
-        """See the port."""
         try:
             await self._client.send_message(QueueUrl=self._queue_url, MessageBody=letter_body(letter))
         except (ClientError, *UNREACHABLE) as error:
@@ -38,14 +36,14 @@ class SqsDeadLetters:
 
 
 def letter_body(letter: DeadLetter) -> str:
-    """A letter as a message's body."""
+    """The body of a letter's message."""
     return _LETTER.dump_json(letter).decode()
 
 
 def read_letter(body: str) -> DeadLetter:
-    """The letter that a message's body holds.
+    """Read a letter from the body of its message.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: the body has no letter.
     """
     return _LETTER.validate_json(body)

@@ -1,22 +1,22 @@
-"""The three DynamoDB tables: names of their keys, and the attribute by which items expire."""
+"""The three DynamoDB tables: their keys, and the attribute by which items expire."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 TTL_ATTRIBUTE = "expires_at"
-"""Seconds since the epoch. Real deletion is late by up to days, so every read filters by it too."""
+"""Seconds since the epoch. DynamoDB deletes up to days later, so every read filters by it too."""
 
 UNFINISHED_INDEX = "by-owner"
-"""Index on the responses' table: the keys of the heads that have no ending, by their owner."""
+"""The index of the responses' table: the keys of heads without an ending, by owner."""
 
 UNFINISHED_KEY = "running"
-"""Its key: the owner's name, on heads without an ending."""
+"""The index's key: the owner's name, on heads without an ending."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableKeys:
-    """A table's key attributes, all strings; `sort` is None where there is none."""
+    """A table's key attributes, all strings. `sort` is None if there is none."""
 
     partition: str
     sort: str | None
@@ -29,7 +29,7 @@ RESPONSES = TableKeys("response_id", "position")
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """The tables as they are called in this environment."""
+    """The tables' names in this environment."""
 
     sessions: str
     ledger: str

@@ -1,4 +1,4 @@
-"""Deleting what has expired, a little at a time."""
+"""Deletes what has expired, a little at a time."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from sqlite3 import Connection
 from stream_sqlite.file import EXPIRING
 
 _PAUSE_SECONDS = 10.0
-# Of each table: a response goes with its chunks, and others wait for this transaction.
+# Of each table. A response takes its chunks with it, and other operations wait for the transaction.
 _ROWS_AT_ONCE = 500
 
 
 class Expiry:
-    """Deletes expired rows, at most every few seconds. Readers never see them, deleted or not."""
+    """Deletes expired rows, every few seconds at most. Readers never see them, deleted or not."""
 
     def __init__(self) -> None:
         self._not_before = 0.0
 
     def delete_some(self, connection: Connection, now: float) -> None:
-        """Delete what had expired at `now` (seconds since the epoch), if it is time for it."""
+        """Delete some rows that had expired at `now` (seconds since the epoch), if it is time."""
         if now < self._not_before:
             return
         deleted = max(_delete(connection, table, now) for table in EXPIRING)
-        # Where there is more, the next one goes on.
+        # Where more rows have expired, the next call goes on.
         self._not_before = now if deleted == _ROWS_AT_ONCE else now + _PAUSE_SECONDS
 
 

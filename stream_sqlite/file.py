@@ -11,30 +11,30 @@ from pathlib import Path
 
 
 class ProcessLock:
-    """This process' lock: a file beside the database, locked until it is released or the process ends.
+    """The lock of this process: a file beside the database, locked until the process ends.
 
     Args:
-        database: the file that is shared.
+        database: the shared file.
 
     Raises:
-        OSError: the file can't be made.
+        OSError: the lock's file can't be made.
     """
 
     def __init__(self, database: Path) -> None:
         self.name = secrets.token_hex(8)
-        """Under which others find it."""
+        """The name by which other processes find the lock."""
         self._database = database
         self._path = self._path_of(self.name)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """The process goes."""
+        """Give the lock up, because the process ends."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
     def is_gone(self, name: str) -> bool:
-        """Whether the process with this lock has ended. What it left is cleared away."""
+        """Whether the process with this lock has ended. If so, its file is deleted."""
         path = self._path_of(name)
         try:
             descriptor = os.open(path, os.O_RDWR)
@@ -54,12 +54,12 @@ class ProcessLock:
 
 
 VERSION = 1
-"""Of the tables. A file of another version is refused: raise it whenever they change."""
+"""The version of the tables. Files of another version are refused: raise it with every change."""
 
 APPLICATION_ID = 0x45766E66
-"""What says that a file is one of these: `Evnf`."""
+"""The mark of our files, `Evnf`."""
 
-# A response has a number here, so that the index of its chunks stays small: it is written to most.
+# Responses have numbers, which keep the index of the chunks small. It is written to most.
 TABLES = """
 CREATE TABLE responses (
     number INTEGER PRIMARY KEY,
@@ -145,31 +145,31 @@ CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 """
 
 EXPIRING = ("responses", "leases", "sessions", "messages", "large_texts", "dead_letters")
-"""The tables whose rows have `expires_at`."""
+"""The tables whose rows expire."""
 
 
 BUSY_SECONDS = 5.0
-"""How long a call waits while another process writes: shorter than a lease."""
+"""How long an operation waits while another process writes. Shorter than a lease."""
 
 _OLDEST_SQLITE = (3, 38, 0)
 _KEY_BYTES = 32
 
 
 class FileUnusable(Exception):
-    """The file can't be used as it is; the message says why, and what to do."""
+    """The file can't be used. The message says why, and what to do."""
 
 
 def prepare(path: Path) -> None:
-    """Make the file and its folder, where they are not there, for their owner alone.
+    """Make the file and its folder, readable for their owner alone, or check the file.
 
     Raises:
-        FileUnusable: the file can't be made, or is something else.
+        FileUnusable: the file can't be made, or isn't one of ours.
     """
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise FileUnusable(f"this Python has SQLite {sqlite3.sqlite_version}; 3.38 or newer is needed")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # SQLite gives the files that it puts beside it the same mode.
+        # SQLite gives the files that it makes beside it the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with closing(connect(path)) as connection:
             _prepare(connection)
@@ -178,7 +178,7 @@ def prepare(path: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection for one thread, which begins and ends its transactions itself.
+    """Open a connection for one thread. Its transactions begin and end only when told.
 
     Raises:
         sqlite3.Error: the file can't be opened.
@@ -190,14 +190,14 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def signing_key(connection: sqlite3.Connection) -> str:
-    """The secret that whoever shares the file signs session tokens with."""
+    """The secret that signs session tokens, the same for all processes that share the file."""
     secret: str = connection.execute("SELECT secret FROM signing_key").fetchone()[0]
     return secret
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous=FULL")
-    # Two processes that start at once make the tables once.
+    # Two processes that start at once must make the tables only once.
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
@@ -217,6 +217,6 @@ def _check(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         raise FileUnusable(
-            f"it has version {version} of the tables, and this program version {VERSION}: "
+            f"its tables have version {version}, and this program needs version {VERSION}: "
             "start the program that wrote it, or move the file away to begin with an empty one"
         )

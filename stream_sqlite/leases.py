@@ -1,4 +1,4 @@
-"""The leases of tasks, within a transaction."""
+"""The leases of tasks, read and written within a transaction."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _COLUMNS = "owner, owned_until, lost, address"
 
 
 def renew(connection: Connection, owner: str, until: float, address: str | None, process: str) -> None:
-    """Take a lease, or keep it.
+    """Take a lease, or extend it.
 
     Args:
         process: the name of this process' lock.
 
     Raises:
-        LeaseLost: it was declared lost, or released.
+        LeaseLost: the lease was declared lost, or released.
     """
     lost = connection.execute("SELECT 1 FROM leases WHERE owner = ? AND (lost OR forgotten)", (owner,)).fetchone()
     if lost:
@@ -31,12 +31,12 @@ def renew(connection: Connection, owner: str, until: float, address: str | None,
 
 
 def release(connection: Connection, owner: str) -> None:
-    """The lease is lost, if there is one."""
+    """Declare the lease lost, if there is one."""
     connection.execute("UPDATE leases SET lost = 1 WHERE owner = ?", (owner,))
 
 
 def declare_lost(connection: Connection, owner: str, now: float) -> bool:
-    """Whether the lease is lost, which it is from now on if it has run out, or was never taken."""
+    """Declare the lease lost if it ran out or was never taken. Returns whether it is lost."""
     known = lease(connection, owner)
     if known is not None and known.in_force(now):
         return False
@@ -49,29 +49,29 @@ def declare_lost(connection: Connection, owner: str, now: float) -> bool:
 
 
 def ended_processes(connection: Connection, is_gone: Callable[[str], bool]) -> list[str]:
-    """The processes that have leases and are gone, by the names of their locks."""
+    """The ended processes that have leases, by the names of their locks."""
     processes = connection.execute("SELECT DISTINCT process FROM leases WHERE NOT lost").fetchall()
     return [process for (process,) in processes if is_gone(process)]
 
 
 def lose_all(connection: Connection, processes: Sequence[str]) -> None:
-    """The leases of these processes are lost: nobody needs to wait until they run out."""
+    """Declare the leases of these processes lost, so that nobody waits until they run out."""
     connection.executemany("UPDATE leases SET lost = 1 WHERE process = ?", [(process,) for process in processes])
 
 
 def lease(connection: Connection, owner: str) -> TaskLease | None:
-    """The lease of a task, if there is one."""
+    """The lease of a task. None if it has none."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE owner = ? AND NOT forgotten", (owner,)).fetchone()
     return None if row is None else _read(row)
 
 
 def leases(connection: Connection) -> list[TaskLease]:
-    """Those of all tasks that are not forgotten."""
+    """The leases of all tasks that are not forgotten."""
     return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE NOT forgotten")]
 
 
 def forget(connection: Connection, owner: str) -> None:
-    """Tell nobody of a lost lease any more. It stays lost, so its row stays until it expires."""
+    """Forget a lost lease. It stays lost, so its row stays until it expires."""
     connection.execute("UPDATE leases SET forgotten = 1 WHERE owner = ? AND lost", (owner,))
 
 

@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _HEAD = "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending"
 
-# One statement for many chunks: with each the thread lets the event loop run, and then waits for it.
+# One statement for many chunks: after each the thread has to wait for the event loop.
 _WRITE_CHUNKS = """
 INSERT OR IGNORE INTO chunks
 SELECT number, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value -> 5
@@ -39,10 +39,10 @@ FROM json_each(?) JOIN responses ON response_id = value ->> 0
 
 
 class SQLiteResponseStore:
-    """Keeps the response buffer (`ResponseStore`).
+    """The response buffer in SQLite (`ResponseStore`).
 
-    Accepting, taking over and ending are durable. Chunks outlast the end of the process; a power cut
-    may take the last of them, as it takes those that were not written yet.
+    Accepting, taking over and ending survive a power cut. Chunks survive the end of the process,
+    but a power cut may take the last ones.
 
     Args:
         process: the lock of this process.
@@ -101,7 +101,7 @@ class SQLiteResponseStore:
 
 
 def create(connection: Connection, head: ResponseHead) -> bool:
-    """Begin a response; part of accepting its message. Returns whether its name was free."""
+    """Begin a response. It is a part of accepting its message. Returns whether its id was free."""
     done = connection.execute(
         "INSERT OR IGNORE INTO responses (response_id, channel, message_id, owner, epoch, created_at, expires_at, starts)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -124,9 +124,9 @@ def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
     except TypeError:
         if len(chunks) == 1:
-            _logger.exception("a chunk of response %s is no text that can be kept", chunks[0].response_id)
+            _logger.exception("a chunk of response %s has text that can't be stored", chunks[0].response_id)
             return chunks
-        # It must not keep the others out.
+        # One bad chunk must not keep the others out.
         return [left for chunk in chunks for left in _append(connection, [chunk])]
     connection.execute(_WRITE_CHUNKS, (rows,))
     return ()
@@ -146,7 +146,7 @@ def _finish(connection: Connection, lease: Lease, ending: Ending, expires_at: fl
     if not done.rowcount:
         head = _any_head(connection, lease.response_id)
         if head is None or head.lease != lease:
-            raise LeaseLost(f"response {lease.response_id} has another owner now; its ending was not written")
+            raise LeaseLost(f"response {lease.response_id} has another owner; nothing was written")
 
 
 def _unfinished(connection: Connection, owner: str) -> list[str]:
@@ -161,7 +161,7 @@ def _hand_over(connection: Connection, lease: Lease) -> None:
         (lease.response_id, lease.owner, lease.epoch),
     )
     if not done.rowcount:
-        raise LeaseLost(f"response {lease.response_id} has another owner now")
+        raise LeaseLost(f"response {lease.response_id} has another owner; nothing was changed")
 
 
 def _take_over(connection: Connection, response_id: str, owner: str, now: float) -> StoredEntries | None:
@@ -204,7 +204,7 @@ def _entries(connection: Connection, response_id: str, from_index: int, now: flo
 
 
 def _read(connection: Connection, head: ResponseHead, from_index: int) -> StoredEntries:
-    """The run from `from_index` on. One transaction reads it: chunks and head are of one moment."""
+    """The run from `from_index` on. Chunks and head are read in one transaction."""
     rows = connection.execute(
         "SELECT chunks.epoch, first_index, entries, began_at FROM chunks JOIN responses ON number = response"
         " WHERE response_id = ? AND last_index >= ?",

@@ -1,4 +1,4 @@
-"""Sessions and their ledger in SQLite."""
+"""The ledger in SQLite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENTRY = "message_id, previous_message_id, text, response_id, owner, answer, end
 
 
 class SQLiteSessionStore:
-    """Keeps the ledger (`SessionStore`). What has expired is deleted when a message is accepted."""
+    """The ledger in SQLite (`SessionStore`). Accepting a message deletes what has expired."""
 
     def __init__(self, writes: Transactions, reads: Transactions) -> None:
         self._writes = writes
@@ -64,9 +64,7 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
         return head.lease
     follows = _last_message_id(connection, channel, now) == entry.previous_message_id
     if known is not None or not follows or not create(connection, head):
-        raise NotAccepted(
-            f"message {entry.message_id} is in the ledger already, or doesn't follow the session's last one"
-        )
+        raise NotAccepted(f"message {entry.message_id} is known already, or doesn't follow the session's last one")
     connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (channel, entry.message_id, expires_at))
     connection.execute(
         f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

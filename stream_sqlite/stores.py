@@ -1,4 +1,4 @@
-"""All stores in one file."""
+"""All stores of one SQLite file."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
 from stream_sqlite.transactions import Transactions
 
-# As long as a queue of SQS keeps them, which is for people too.
+# As long as an SQS queue keeps them. They are for people too.
 _LETTER_SECONDS = 14 * 86_400.0
 
 
 class SQLiteStores:
-    """The stores of this process in one file; others on this machine may have the same file open.
+    """The stores of this process in one file. Other processes may have the same file open.
 
     Args:
-        path: of the file, which is made where it isn't there, with its folder.
+        path: the file. It is made with its folder if there is none.
         wall_time: seconds since the epoch.
 
     Raises:
-        FileUnusable: it can't be used; the message says what to do.
+        FileUnusable: the file can't be used. The message says what to do.
     """
 
     def __init__(self, path: Path, wall_time: Callable[[], float]) -> None:
-        path = path.absolute()  # names like `:memory:` mean something else to SQLite
+        path = path.absolute()  # SQLite would read names like `:memory:` otherwise
         prepare(path)
         try:
             with closing(connect(path)) as connection:
@@ -42,21 +42,21 @@ class SQLiteStores:
             self._writes = Transactions(path, writes=True)
             self._reads = Transactions(path, writes=False)
         except (sqlite3.Error, OSError) as error:
-            raise FileUnusable(f"{error}; this process must be able to write the file, and others beside it") from error
+            raise FileUnusable(f"{error}; this process must be able to write the file and others beside it") from error
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
 
     def close(self) -> None:
-        """Write what has been asked for, and close the file."""
+        """Finish the operations that wait, and close the file."""
         self._reads.close()
         self._writes.close()
         self._lock.release()
 
 
 class SQLiteDeadLetters:
-    """Keeps dead letters (`DeadLetters`), one for each response."""
+    """Dead letters in SQLite (`DeadLetters`), one for each response."""
 
     def __init__(self, writes: Transactions) -> None:
         self._writes = writes
@@ -69,7 +69,7 @@ class SQLiteDeadLetters:
 
 
 class SQLiteLargeTexts:
-    """Keeps large texts (`LargeTexts`)."""
+    """Large texts in SQLite (`LargeTexts`)."""
 
     def __init__(self, writes: Transactions, reads: Transactions, wall_time: Callable[[], float]) -> None:
         self._writes = writes
@@ -78,7 +78,7 @@ class SQLiteLargeTexts:
 
     async def put(self, name: str, text: str) -> None:
         expires_at = self._wall_time() + LARGE_TEXT_SECONDS
-        # The acceptance that follows is durable, and this with it.
+        # The acceptance that follows is durable, and makes this durable too.
         await self._writes.run(partial(_put, name=name, text=text, expires_at=expires_at))
 
     async def get(self, name: str) -> str | None:

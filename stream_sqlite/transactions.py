@@ -1,4 +1,4 @@
-"""Transactions in a thread of their own, so that the event loop never waits for the disk."""
+"""Transactions in a thread of their own. The event loop never waits for the disk."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
-"""What is done within a transaction. It may be done again, when the transaction was rolled back."""
+"""A function that runs in a transaction. It may run again if the transaction was rolled back."""
 
-# An operation finds out before it has written anything.
+# An operation raises these before it has written anything.
 _REFUSALS = (LeaseLost, NotAccepted)
 
 
@@ -35,12 +35,12 @@ class _Asked:
 
 
 class Transactions:
-    """One connection and its thread. What is asked for while a transaction runs shares the next.
+    """One connection and its thread. Operations that wait for a transaction share the next one.
 
-    One event loop asks.
+    All calls must come from one event loop.
 
     Args:
-        path: the file, which has been prepared.
+        path: the file, after `prepare`.
         writes: whether operations may write.
 
     Raises:
@@ -50,7 +50,7 @@ class Transactions:
     def __init__(self, path: Path, *, writes: bool) -> None:
         self._path = path
         self._connection = connect(path)
-        # A writer that began as a reader could find that it has to begin again.
+        # A transaction that begins as a reader may be refused when it writes.
         self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
         if not writes:
             self._connection.execute("PRAGMA query_only=ON")
@@ -62,14 +62,14 @@ class Transactions:
         self._thread.start()
 
     async def run(self, operation: Operation[T], *, durable: bool = False) -> T:
-        """What the operation returns, when its transaction is committed.
+        """Run an operation. Returns its result once the transaction is committed.
 
         Args:
-            durable: whether it must outlast a power cut. Everything outlasts this process.
+            durable: whether the result must survive a power cut. All results survive the process.
 
         Raises:
             StoreUnavailable: the file could not be read or written.
-            Exception: what the operation raised.
+            Exception: whatever the operation raised.
         """
         if self._closed:
             raise StoreUnavailable(f"{self._path} is closed")
@@ -78,7 +78,7 @@ class Transactions:
         return await asked.answer  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Do what has been asked for, and close the connection."""
+        """Finish the operations that wait, and close the connection."""
         self._closed = True
         self._asked.put(None)
         self._thread.join()
@@ -97,20 +97,20 @@ class Transactions:
         self._connection.close()
 
     def _do(self, batch: list[_Asked]) -> list[object]:
-        """What became of each operation: its result, or an exception."""
+        """The result of each operation, or its exception."""
         try:
             outcomes = self._commit(batch)
             self._failing = False
             return outcomes
         except sqlite3.Error as error:
             if not self._failing:
-                _logger.error("%s can't be used: %s; it is tried again with each call", self._path, error)
+                _logger.error("%s can't be used: %s; every call tries it again", self._path, error)
             self._failing = True
             unavailable = StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}")
             unavailable.__cause__ = error
             return [unavailable] * len(batch)
         except Exception as error:
-            # One operation must not keep the others out.
+            # One failing operation must not keep the others out.
             return [error] if len(batch) == 1 else [outcome for asked in batch for outcome in self._do([asked])]
 
     def _commit(self, batch: list[_Asked]) -> list[object]:
@@ -127,7 +127,7 @@ class Transactions:
         return outcomes
 
     def _synchronize(self, *, durable: bool) -> None:
-        """A durable commit waits for the disk, with all that was committed before it."""
+        """Make a durable commit wait for the disk, with all commits before it."""
         wanted = "FULL" if durable else "NORMAL"
         if self._synchronous != wanted:
             self._connection.execute(f"PRAGMA synchronous={wanted}")
@@ -142,8 +142,8 @@ def _outcome(asked: _Asked, connection: sqlite3.Connection) -> object:
 
 
 def _answer(batch: list[_Asked], outcomes: list[object]) -> None:
-    """Wake the event loop once for all of them."""
-    # It may have ended meanwhile, and nobody waits.
+    """Wake the event loop once for all operations."""
+    # The loop may have ended meanwhile, and then nobody waits.
     with suppress(RuntimeError):
         batch[0].answer.get_loop().call_soon_threadsafe(_hand_out, batch, outcomes)
 

@@ -8,7 +8,6 @@ from stream_core.delivery.paced_cursor import Pace
 from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.ending_frames import CloseCode, restart_frame
-from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import ResponseStart
 
 
@@ -32,12 +31,7 @@ class ClientReaders(dict[str, ClientReader]):
         Raises:
             RateLimited: the response has as many readers as it may.
         """
-        if len(stream.readers) >= client.context.limits.readers_per_response:
-            raise RateLimited(
-                "this response has as many readers as it may; close one and resume",
-                code="response_readers",
-                retry_after_ms=1000,
-            )
+        stream.check_readers()
         dialect, channel = client.session.dialect, client.channel
         encoder = dialect.encoder(channel.session, stream.response_id, self._numbered)
         number = self._numbered if dialect.numbers_responses else None

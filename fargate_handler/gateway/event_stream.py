@@ -103,7 +103,7 @@ class EventStream:
         """
         try:
             try:
-                with reading(stream, self._context.limits) as reader:
+                with reading(stream) as reader:
                     await self._write(reader)
             except EvenflowError as error:
                 if not self._answer.prepared:

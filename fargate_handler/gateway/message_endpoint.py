@@ -76,7 +76,7 @@ class MessageEndpoint:
         """Wait until the poll may answer; returns the moment from which on it could."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
-        with reading(stream, self._context.limits) as reader:
+        with reading(stream) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
                 if reader.left_behind:

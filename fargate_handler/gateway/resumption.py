@@ -11,8 +11,7 @@ from fargate_handler.gateway.context import ClientContext
 from stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
+from stream_core.protocol.errors import InvalidRequest, Overloaded
 
 PATIENCE_SECONDS = 20.0
 """Longer than a lease: by then somebody else is the owner."""
@@ -33,12 +32,11 @@ class WakingReader:
         left_behind: whether that goes on no more; another one has the rest.
     """
 
-    __slots__ = ("_limits", "_news", "left_behind", "stream")
+    __slots__ = ("_news", "left_behind", "stream")
 
-    def __init__(self, stream: ResponseStream, limits: Limits) -> None:
+    def __init__(self, stream: ResponseStream) -> None:
         self.stream = stream
         self.left_behind = False
-        self._limits = limits
         self._news = asyncio.Event()
 
     @property
@@ -88,12 +86,7 @@ class WakingReader:
         Raises:
             RateLimited: the response has as many readers as it may.
         """
-        if len(self.stream.readers) >= self._limits.readers_per_response:
-            raise RateLimited(
-                "this response has as many readers as it may; close one and ask again",
-                code="response_readers",
-                retry_after_ms=1000,
-            )
+        self.stream.check_readers()
         self.left_behind = False
         self.stream.attach(self)
 
@@ -103,13 +96,13 @@ class WakingReader:
 
 
 @contextmanager
-def reading(stream: ResponseStream, limits: Limits) -> Iterator[WakingReader]:
+def reading(stream: ResponseStream) -> Iterator[WakingReader]:
     """Be a reader of the response for the length of a request.
 
     Raises:
         RateLimited: the response has as many readers as it may.
     """
-    reader = WakingReader(stream, limits)
+    reader = WakingReader(stream)
     reader.attach()
     try:
         yield reader
@@ -185,7 +178,7 @@ async def _point(
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":
         return point
-    with reading(stream, context.limits) as reader:
+    with reading(stream) as reader:
         while point is None and not (reader.left_behind or stream.log.closed):
             in_time = await reader.wait(give_up_at - context.monotonic())
             point = resume_point(stream.log, after, epoch)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -12,7 +12,6 @@ from fargate_handler.orchestrator.succession import Inheritance
 from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
-from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -22,38 +21,36 @@ from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import NotFound, RateLimited
 
 
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What answers on this node.
+
+    `requests`: what agents add to a message. `fallback_text`: the answer when the model cannot; empty
+    for an error instead.
+    """
+
+    source: TokenSource
+    requests: AgentRequests
+    fallback_text: str
+
+
 class Dispatcher:
     """Makes generations and hands them to the workload.
 
     Args:
         ledger: where their messages are on record.
-        requests: what agents add to a message.
-        fallback_text: the answer when the model cannot; empty for an error instead.
-        monotonic: seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        workload: Workload,
-        ledger: MessageLedger,
-        source: TokenSource,
-        requests: AgentRequests,
-        fallback_text: str,
-        clock: DeliveryClock,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-    ) -> None:
+    def __init__(self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel) -> None:
         self._workload = workload
         self._ledger = ledger
-        self._source = source
-        self._requests = requests
-        self._fallback_text = fallback_text
-        self._clock = clock
-        self._limits = limits
-        self._monotonic = monotonic
-        self._retries = metrics.counter(catalogue.GENERATION_RETRIES)
+        self._source = model.source
+        self._requests = model.requests
+        self._fallback_text = model.fallback_text
+        self._clock = context.clock
+        self._limits = context.limits
+        self._monotonic = context.monotonic
+        self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
 
     def check(self, channel: Channel, kind: MessageKind) -> None:
         """Whether the channel's agent is still there.

@@ -8,17 +8,16 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from fargate_handler.background import Background
-from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.following import Diverged, Following
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.responses import Responses
-from stream_core.log.peer_log import PeerLog, PeerResponse, PeerUnreachable
+from stream_core.log.peer_log import PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.ports.response_store import ResponseHead, ResponseStore, StoreUnavailable
+from stream_core.ports.response_store import ResponseHead, StoreUnavailable
 from stream_core.protocol.errors import Overloaded
 
 _logger = logging.getLogger(__name__)
@@ -40,39 +39,29 @@ class FollowedResponses:
     Args:
         responses: where the copies are held, among this task's own responses.
         new_stream: makes an empty one of a response's id, its message's id and the channel.
-        monotonic, wall_time: seconds, the second ones since the epoch.
         take_over: called with a response's id when its owner's lease is no longer in force; whether this task owns it now.
     """
 
     def __init__(
         self,
-        *,
-        store: ResponseStore,
-        keeper: LeaseKeeper,
-        leases: LeaseView,
-        peers: PeerLog,
+        context: NodeContext,
+        others: OtherTasks,
         responses: Responses,
+        *,
         new_stream: NewStream,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
         take_over: Callable[[str], Awaitable[bool]],
     ) -> None:
-        self._store = store
-        self._keeper = keeper
-        self._leases = leases
-        self._peers = peers
+        self._context = context
+        self._others = others
+        self._store = others.responses
         self._responses = responses
         self._new_stream = new_stream
-        self._limits = limits
-        self._monotonic = monotonic
-        self._wall_time = wall_time
+        self._wall_time = context.wall_time
         self._take_over = take_over
         self._followings: dict[Following, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[Channel | None]] = {}
         self._background = Background()
-        metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self._followings))
+        context.metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self._followings))
 
     def __len__(self) -> int:
         return len(self._followings)
@@ -112,7 +101,7 @@ class FollowedResponses:
             lease = await self._store.lease(head.owner) if head is not None else None
             if lease is None or lease.address is None or not lease.in_force(self._wall_time()):
                 raise PeerUnreachable("its owner has left")
-            return await self._peers.cancel(PeerResponse(lease.address, stream.channel, stream.response_id))
+            return await self._others.peers.cancel(PeerResponse(lease.address, stream.channel, stream.response_id))
         except (PeerUnreachable, StoreUnavailable) as error:
             raise Overloaded(
                 "the task that generates this response can't be told now; nothing was changed, cancel it again",
@@ -153,24 +142,12 @@ class FollowedResponses:
     def _pause(self) -> float:
         """As often as the store is written; less often when there are many, since reading takes from delivering."""
         reading = sum(following.reads_store for following in self._followings)
-        return max(self._limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
+        return max(self._context.limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
 
     def _begin(self, head: ResponseHead) -> Following:
         stream = self._new_stream(head.response_id, head.message_id, Channel(*head.channel.split(":")))
         stream.via = "store"
-        return Following(
-            stream=stream,
-            head=head,
-            store=self._store,
-            keeper=self._keeper,
-            leases=self._leases,
-            peers=self._peers,
-            limits=self._limits,
-            monotonic=self._monotonic,
-            wall_time=self._wall_time,
-            pause=self._pause,
-            take_over=self._take_over,
-        )
+        return Following(self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over)
 
     async def _run(self, following: Following) -> None:
         stream = following.stream

@@ -7,16 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
-from stream_core.log.peer_log import PeerEvent, PeerLog, PeerResponse, PeerUnreachable
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.leases import OtherTasks
+from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import LogEntry, ResponseState, Restart
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
 from stream_core.ports.response_store import (
     Ending,
     ResponseHead,
-    ResponseStore,
     StoredEntries,
     StoreUnavailable,
     TaskLease,
@@ -41,25 +40,18 @@ class Following:
 
     Args:
         stream: the copy, empty at first.
-        store, peers: where the original is.
-        keeper: of this task's own name; `leases`: of the others'.
-        monotonic, wall_time: seconds, the second ones since the epoch.
+        others: where the original is.
         pause: says how many seconds to let pass before the store is read again.
         take_over: called with the response's id when its owner's lease is no longer in force; whether this task owns it now.
     """
 
     def __init__(
         self,
-        *,
+        context: NodeContext,
+        others: OtherTasks,
         stream: ResponseStream,
         head: ResponseHead,
-        store: ResponseStore,
-        keeper: LeaseKeeper,
-        leases: LeaseView,
-        peers: PeerLog,
-        limits: Limits,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
+        *,
         pause: Callable[[], float],
         take_over: Callable[[str], Awaitable[bool]],
     ) -> None:
@@ -69,16 +61,16 @@ class Following:
         self.reads_store = False
         """Whether it reads the store again and again."""
         self._head = head
-        self._store = store
-        self._keeper = keeper
-        self._leases = leases
-        self._peers = peers
-        self._limits = limits
-        self._monotonic = monotonic
-        self._wall_time = wall_time
+        self._store = others.responses
+        self._keeper = others.keeper
+        self._leases = others.leases
+        self._peers = others.peers
+        self._limits = context.limits
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
         self._pause = pause
         self._take_over = take_over
-        self._note_at = monotonic()
+        self._note_at = context.monotonic()
         self._channel = Channel(*head.channel.split(":"))
 
     async def run(self) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fargate_handler.background import Background
-from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.fair_queue import FairQueue
 from fargate_handler.orchestrator.generation import Generation
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import EvenflowError, is_refusal
 
 _OUTCOMES = {
@@ -25,22 +24,15 @@ class Generations:
     """Runs as many generations at once as the node may; the others wait.
 
     Args:
-        monotonic: seconds.
         on_end: called with each generation that has ended, or was abandoned.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-        on_end: Callable[[Generation], None],
-    ) -> None:
-        self._limits = limits
-        self._metrics = metrics
-        self._monotonic = monotonic
+    def __init__(self, context: NodeContext, on_end: Callable[[Generation], None]) -> None:
+        self._limits = context.limits
+        self._metrics = metrics = context.metrics
+        self._monotonic = context.monotonic
         self._on_end = on_end
-        self._queue: FairQueue[Generation] = FairQueue(limits.queue_depth)
+        self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
         self._running: dict[str, Generation] = {}
         self._waiting: dict[str, Generation] = {}
         self._left_with: EvenflowError | None = None

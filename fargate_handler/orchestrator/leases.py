@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from fargate_handler.background import Background
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.policy.limits import Limits
+from fargate_handler.node_context import NodeContext
+from stream_core.log.peer_log import PeerLog
 from stream_core.ports.response_store import LeaseLost, ResponseStore, StoreUnavailable, TaskLease
 
 _logger = logging.getLogger(__name__)
@@ -22,20 +23,16 @@ class LeaseKeeper:
     Args:
         name: this task's; each lease lost adds a number to it.
         address: where other tasks reach this one, `http://host:port`.
-        monotonic, wall_time: seconds, the second ones since the epoch, for what other machines read.
         on_lost: called when the lease was lost, after the name has changed.
     """
 
     def __init__(
         self,
-        *,
+        context: NodeContext,
         store: ResponseStore,
+        *,
         name: str,
         address: str | None,
-        clock: DeliveryClock,
-        limits: Limits,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
         on_lost: Callable[[], None],
     ) -> None:
         self.owner = name
@@ -44,10 +41,10 @@ class LeaseKeeper:
         self._name = name
         self._names = 1
         self._address = address
-        self._clock = clock
-        self._seconds = limits.lease_seconds
-        self._monotonic = monotonic
-        self._wall_time = wall_time
+        self._clock = context.clock
+        self._seconds = context.limits.lease_seconds
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
         self._on_lost = on_lost
         self._in_force_until = 0.0
         self._released = False
@@ -168,3 +165,17 @@ class LeaseView:
             self._fresh_until = asked + _FRESH_SECONDS
         finally:
             self._reading = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTasks:
+    """The other tasks, as this one sees them.
+
+    `responses`: what is on record, theirs and this one's. `keeper` keeps this task's own lease, `leases`
+    looks at theirs. `peers`: the others, where they can be reached.
+    """
+
+    responses: ResponseStore
+    keeper: LeaseKeeper
+    leases: LeaseView
+    peers: PeerLog

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fargate_handler.metrics import Counter
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import LeaseKeeper
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import Lease, StoreUnavailable
 from stream_core.ports.session_store import LargeTexts, LedgerEntry, SessionStore, StoredConversation
@@ -68,25 +69,22 @@ class MessageLedger:
 
     Args:
         keeper: of this task's name.
-        wall_time: seconds since the epoch.
-        refused: counts messages that could not be put on record.
         texts: where the texts are kept.
     """
 
     def __init__(
         self,
+        context: NodeContext,
         sessions: SessionStore,
         recorder: ResponseRecorder,
         keeper: LeaseKeeper,
-        wall_time: Callable[[], float],
-        refused: Counter,
         texts: KeptTexts,
     ) -> None:
         self._sessions = sessions
         self._recorder = recorder
         self._keeper = keeper
-        self._wall_time = wall_time
-        self._refused = refused
+        self._wall_time = context.wall_time
+        self._refused = context.metrics.counter(catalogue.STORE_REFUSED)
         self._texts = texts
 
     async def load(self, channel: Channel) -> StoredConversation:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from typing import NamedTuple
 
-from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -39,19 +38,17 @@ class Orchestrator:
         workload: what this task answers.
         ledger: where accepted messages are kept for all tasks.
         elsewhere: the responses of other tasks.
-        monotonic: seconds.
     """
 
     def __init__(
         self,
+        context: NodeContext,
         *,
         workload: Workload,
         ledger: MessageLedger,
         dispatcher: Dispatcher,
         succession: Succession,
         elsewhere: FollowedResponses,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
     ) -> None:
         self.responses = workload.responses
         self.held_requests = workload.held_requests
@@ -62,8 +59,8 @@ class Orchestrator:
         self._dispatcher = dispatcher
         self._succession = succession
         self._elsewhere = elsewhere
-        self._metrics = metrics
-        self._monotonic = monotonic
+        self._metrics = context.metrics
+        self._monotonic = context.monotonic
 
     @property
     def busy(self) -> bool:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
+from math import ceil
 
 from fargate_handler.background import Background
-from fargate_handler.metrics import Metrics
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.log.conversation import REMEMBERED
-from stream_core.log.response_log import LogEntry
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.recording import Recording
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
-from stream_core.ports.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoreUnavailable
+from stream_core.ports.response_store import Chunk, Lease, LeaseLost, ResponseStore, StoreUnavailable
 from stream_core.ports.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
@@ -24,136 +24,55 @@ _logger = logging.getLogger(__name__)
 _WRITES_AT_ONCE = 16
 # Writing takes from delivering: thousands of responses are written less often.
 _CHUNKS_PER_SECOND = 2_500
-# An item of DynamoDB may have 400 KB, and a byte of text take six there.
-_CHUNK_BYTES = 16_384
+# Of thousands, so many have their turn at once: their chunks take the loop a millisecond.
+_RESPONSES_AT_ONCE = 100
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
-
-
-class Recording:
-    """One response's way into the store."""
-
-    __slots__ = (
-        "began_at",
-        "due_at",
-        "failures",
-        "lease",
-        "polls",
-        "sent",
-        "sent_bytes",
-        "stored_bytes",
-        "stream",
-        "waiting_since",
-        "writing",
-        "writing_since",
-        "written",
-    )
-
-    def __init__(self, stream: ResponseStream, lease: Lease, written: int, now: float) -> None:
-        self.stream = stream
-        self.lease = lease
-        self.written = written
-        """The next index that the store does not have."""
-        self.sent = written
-        """The next index that is not on its way there."""
-        self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
-        self.began_at: float | None = None
-        """When the first delta came, in seconds since the epoch; the same in every chunk."""
-        self.writing = False
-        self.due_at = now
-        """Not before, after a write that was not taken."""
-        self.waiting_since: float | None = None
-        """Since when there is something that should be written and isn't on its way."""
-        self.writing_since = now
-        """Since when what is on its way should have been written."""
-        self.failures = 0
-        self.polls = 0
-
-    @property
-    def missing(self) -> int:
-        """How many deltas the store does not have."""
-        return self.stream.log.next_index - self.written
-
-    def send(self) -> Sequence[LogEntry]:
-        """What to write next, which is on its way from now on: all that is new, up to the size of a chunk."""
-        log = self.stream.log
-        entries = log.entries[self.written :]
-        self.sent_bytes = log.text_bytes
-        if self.sent_bytes - self.stored_bytes > _CHUNK_BYTES:
-            entries = self._cut(entries)
-        self.sent = self.written + len(entries)
-        if self.waiting_since is not None:
-            self.writing_since, self.waiting_since = self.waiting_since, None
-        return entries
-
-    def _cut(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """The first of them, up to the size of a chunk; one at least."""
-        self.sent_bytes = self.stored_bytes
-        for count, entry in enumerate(entries):
-            size = _size(entry)
-            if count and self.sent_bytes + size - self.stored_bytes > _CHUNK_BYTES:
-                return entries[:count]
-            self.sent_bytes += size
-        return entries
-
-    def take_back(self) -> None:
-        """What was on its way did not arrive."""
-        self.sent = self.written
-        self.waiting_since = self.writing_since
-
-    def take_note(self) -> None:
-        """The store has what was on its way."""
-        self.failures = 0
-        self.written = self.sent
-        self.stored_bytes = self.sent_bytes
 
 
 class ResponseRecorder:
     """The write-behind between the logs of this node and the store.
 
     The first delta and the end of a response are written at once, everything between about every
-    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of responses
-    are written. A response has at most one write on its way, so a slow store makes for larger chunks
-    rather than more of them, and order keeps itself. What the store does not take is written again with
-    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting, `behind` is
-    true and new messages are refused. A response that could not be written until it expires is given up,
-    and counted.
+    `store_interval_ms`, longer while the delivery clock is stretched, or while thousands of
+    responses are written. Those take turns, spread over the interval, so that delivery isn't held
+    up. A response has at most one write on its way, so a slow store makes for larger chunks rather
+    than more of them, and order keeps itself. What the store does not take is written again with
+    jitter; it stays in the log meanwhile, where it would be anyway. When too much is waiting,
+    `behind` is true and new messages are refused. A response that could not be written until it
+    expires is given up, and counted.
 
     Args:
-        wall_time: seconds since the epoch, for what other machines read; `monotonic` for everything else.
         on_lost: called with a response that another task has taken over.
     """
 
     def __init__(
         self,
-        *,
+        context: NodeContext,
         responses: ResponseStore,
         sessions: SessionStore,
-        clock: DeliveryClock,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
+        *,
         on_lost: Callable[[ResponseStream], None],
     ) -> None:
         self._responses = responses
         self._sessions = sessions
-        self._clock = clock
-        self._limits = limits
-        self._monotonic = monotonic
-        self._wall_time = wall_time
+        self._clock = context.clock
+        self._limits = context.limits
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
         self._on_lost = on_lost
-        self._recordings: dict[str, Recording] = {}
+        self._recordings: OrderedDict[str, Recording] = OrderedDict()
         self._background = Background()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._urgent: list[Recording] = []
         self.backlog_bytes = 0
         """Text in the logs that the store does not have."""
-        self._look_at = 0.0
-        self._delays = metrics.distribution(catalogue.STORE_WRITE_DELAY)
-        self._retries = metrics.counter(catalogue.STORE_RETRIES)
-        self._lost = metrics.counter(catalogue.STORE_DELTAS_LOST)
+        self._turn_at = self._monotonic()
+        self._look_every = max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
+        self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
+        self._retries = context.metrics.counter(catalogue.STORE_RETRIES)
+        self._lost = context.metrics.counter(catalogue.STORE_DELTAS_LOST)
 
     @property
     def behind(self) -> bool:
@@ -167,11 +86,13 @@ class ResponseRecorder:
 
     def start(self) -> None:
         """Begin."""
-        self._clock.put_after(self, self._interval)
+        self._clock.put_after(self, self._step)
 
     def record(self, stream: ResponseStream, lease: Lease, written: int = 0) -> None:
         """From now on `stream` is written as it grows, until its end is; the store has its first `written` entries."""
-        self._recordings[stream.response_id] = recording = Recording(stream, lease, written, self._monotonic())
+        now = self._monotonic()
+        recording = Recording(stream, lease, written, now, look_at=now + self._look_every)
+        self._recordings[stream.response_id] = recording
         stream.on_urgent = partial(self._hurry, recording)
         self._hurry(recording)
 
@@ -225,16 +146,32 @@ class ResponseRecorder:
 
     def on_due(self, _slot: int) -> None:
         """Write what has grown, look for readers elsewhere."""
-        self._clock.put_after(self, self._interval)
+        self._clock.put_after(self, self._step)
         now = self._monotonic()
-        recordings = tuple(self._recordings.values())
+        recordings = self._next_turn(now)
         self._write_out(recordings)
-        self.backlog_bytes = sum(recording.stream.log.text_bytes - recording.stored_bytes for recording in recordings)
-        if now >= self._look_at:
-            self._look_at = now + max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
-            for recording in recordings:
+        for recording in recordings:
+            self._count(recording, recording.stream.log.text_bytes - recording.stored_bytes)
+            if now >= recording.look_at:
+                recording.look_at = now + self._look_every
                 if recording.stream.unread_since is not None and not recording.stream.state.terminal:
                     self._background.run(self._look(recording))
+
+    def _next_turn(self, now: float) -> Sequence[Recording]:
+        """Whose turn it is: each has one in an interval."""
+        everything = self._recordings
+        share = (now - self._turn_at) / self._interval
+        self._turn_at = now
+        # A clock that is late, or a burst, makes for a longer interval and not for a longer turn.
+        count = min(ceil(len(everything) * min(share, 1.0)), 2 * _RESPONSES_AT_ONCE)
+        recordings = tuple(islice(everything.values(), count))
+        for recording in recordings:
+            everything.move_to_end(recording.stream.response_id)
+        return recordings
+
+    def _count(self, recording: Recording, backlog_bytes: int) -> None:
+        self.backlog_bytes += backlog_bytes - recording.backlog_bytes
+        recording.backlog_bytes = backlog_bytes
 
     @property
     def _unwritten(self) -> bool:
@@ -249,6 +186,11 @@ class ResponseRecorder:
     def _interval(self) -> float:
         stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
         return max(self._limits.store_interval_ms / 1000 * stretch, len(self._recordings) / _CHUNKS_PER_SECOND)
+
+    @property
+    def _step(self) -> float:
+        """The seconds between two turns."""
+        return self._interval / max(1, ceil(len(self._recordings) / _RESPONSES_AT_ONCE))
 
     def _hurry(self, recording: Recording) -> None:
         # Many responses may begin or end in one turn of the loop: they share requests.
@@ -282,7 +224,7 @@ class ResponseRecorder:
     async def _write(self, recordings: Sequence[Recording]) -> None:
         async with self._slots:
             # Made only now: what has come while it waited goes along.
-            chunks = [self._chunk(recording) for recording in recordings]
+            chunks = [recording.send(self._began_at(recording)) for recording in recordings]
             left = await self._append(chunks)
         now = self._monotonic()
         not_taken = {chunk.response_id for chunk in left}
@@ -309,12 +251,9 @@ class ResponseRecorder:
             _logger.exception("the store failed at writing in a way that it doesn't know")
             return chunks
 
-    def _chunk(self, recording: Recording) -> Chunk:
-        lease, first_delta_at, began_at = recording.lease, recording.stream.first_delta_at, recording.began_at
-        if began_at is None:
-            began_at = self._wall_time() - self._ago(first_delta_at)
-            recording.began_at = began_at if first_delta_at is not None else None
-        return Chunk(lease.response_id, lease.epoch, recording.written, recording.send(), began_at)
+    def _began_at(self, recording: Recording) -> float:
+        """When its first delta came, or would come now, in seconds since the epoch."""
+        return self._wall_time() - self._ago(recording.stream.first_delta_at)
 
     def _ago(self, moment: float | None) -> float:
         return self._monotonic() - moment if moment is not None else 0.0
@@ -323,9 +262,10 @@ class ResponseRecorder:
         stream, limits = recording.stream, self._limits
         ended_at = self._wall_time() - self._ago(stream.ended_at)
         try:
-            ending = _ending(stream, ended_at)
+            ending = recording.ending(ended_at)
             await self._responses.finish(recording.lease, ending, ended_at + limits.response_ttl_seconds)
-            await self._sessions.answered(stream.channel, stream.message_id, _answer(stream, limits.history_bytes))
+            answer = recording.answer(limits.history_bytes)
+            await self._sessions.answered(stream.channel, stream.message_id, answer)
         except LeaseLost:
             _logger.warning("response %s was taken over by another task while it was written", stream.response_id)
             self._lose(recording)
@@ -369,6 +309,7 @@ class ResponseRecorder:
     def _forget(self, recording: Recording) -> None:
         recording.stream.on_urgent = None
         if self._is_ours(recording):
+            self._count(recording, 0)
             del self._recordings[recording.stream.response_id]
 
     # -- readers ---------------------------------------------------------------------------------------
@@ -390,27 +331,3 @@ class ResponseRecorder:
             if stream.unread_since is not None:
                 # A poll is counted when it begins, and may wait so long: only then the grace period does begin.
                 stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000
-
-
-def _size(entry: LogEntry) -> int:
-    return len(entry.encode()) if isinstance(entry, str) else 0
-
-
-def _ending(stream: ResponseStream, ended_at: float) -> Ending:
-    return Ending(
-        state=stream.state,
-        next_index=stream.log.next_index,
-        ended_at=ended_at,
-        finish_reason=stream.finish_reason,
-        usage=stream.usage.counted() if stream.usage else None,
-        error=stream.error,
-        degraded=stream.degraded,
-    )
-
-
-def _answer(stream: ResponseStream, most_bytes: int) -> str | None:
-    """What the conversation should remember of it."""
-    if stream.state not in REMEMBERED or stream.degraded:
-        return None
-    text = stream.log.text
-    return text if len(text.encode()) <= most_bytes else None

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
-from fargate_handler.metrics import Metrics
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts
-from stream_core.delivery.delivery_clock import DeliveryClock
+from fargate_handler.orchestrator.workload import Workload
 from stream_core.log.response_log import ResponseState, Restart
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
 from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
 from stream_core.ports.response_store import (
     Chunk,
@@ -24,7 +23,6 @@ from stream_core.ports.response_store import (
     Lease,
     LeaseLost,
     ResponseHead,
-    ResponseStore,
     StoredEntries,
     StoreUnavailable,
 )
@@ -66,52 +64,41 @@ class Succession:
         texts: where the texts of messages are kept.
         dead_letters: for messages whose tasks were all lost.
         is_writing: whether a response, by its id, is this task's already and not yet on record to its end.
-        is_read: whether somebody reads a response, by its id, here.
-        has_room: whether one more response can be generated here.
         begin: goes on with a response; whether it didn't already.
-        monotonic, wall_time: seconds, the second ones since the epoch.
     """
 
     def __init__(
         self,
+        context: NodeContext,
+        others: OtherTasks,
+        workload: Workload,
         *,
-        responses: ResponseStore,
         sessions: SessionStore,
-        keeper: LeaseKeeper,
-        leases: LeaseView,
         texts: KeptTexts,
         dead_letters: DeadLetters,
-        clock: DeliveryClock,
-        limits: Limits,
-        metrics: Metrics,
-        monotonic: Callable[[], float],
-        wall_time: Callable[[], float],
         is_writing: Callable[[str], bool],
-        is_read: Callable[[str], bool],
-        has_room: Callable[[], bool],
         begin: Callable[[Inheritance], bool],
     ) -> None:
-        self._responses = responses
+        self._responses = others.responses
+        self._keeper = others.keeper
+        self._leases = others.leases
+        self._workload = workload
         self._sessions = sessions
-        self._keeper = keeper
-        self._leases = leases
         self._texts = texts
         self._dead_letters = dead_letters
-        self._clock = clock
-        self._limits = limits
-        self._monotonic = monotonic
-        self._wall_time = wall_time
+        self._clock = context.clock
+        self._limits = context.limits
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
         self._is_writing = is_writing
-        self._is_read = is_read
-        self._has_room = has_room
         self._begin = begin
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
         self._claimed: set[str] = set()  # ours, or they may be, but what is known of them could not be read yet
         self._sweeping = False
         self._background = Background()
-        self._taken = metrics.counter(catalogue.TAKE_OVERS)
-        self._dead = metrics.counter(catalogue.DEAD_LETTERS)
+        self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
+        self._dead = context.metrics.counter(catalogue.DEAD_LETTERS)
 
     def start(self) -> None:
         """Begin to look."""
@@ -129,7 +116,7 @@ class Succession:
 
     @property
     def _may_take_over(self) -> bool:
-        return self._keeper.in_force and self._has_room()
+        return self._keeper.in_force and self._workload.has_room
 
     async def take_over(self, response_id: str) -> bool:
         """Become the owner of a response and go on with it, if its owner's lease is no longer in force.
@@ -171,8 +158,11 @@ class Succession:
             await self._responses.forget(owner)
         # Others sweep too: each begins with what its own readers wait for, and then elsewhere.
         random.shuffle(left)
-        left.sort(key=self._is_read, reverse=True)
+        left.sort(key=self._is_held, reverse=True)
         await asyncio.gather(*(self._try(response_id) for response_id in left))
+
+    def _is_held(self, response_id: str) -> bool:
+        return self._workload.responses.held(response_id) is not None
 
     async def _try(self, response_id: str) -> None:
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.conversations import Conversations
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
@@ -16,7 +16,6 @@ from stream_core.log.conversation import REMEMBERED, Conversation
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import Overloaded, RateLimited
 
 
@@ -24,26 +23,24 @@ class Workload:
     """Conversations, generations and responses, and the counts of messages by tenant and session.
 
     Args:
-        monotonic: seconds.
         store_in_memory: whether what is on record is in this process' memory.
     """
 
-    def __init__(
-        self, limits: Limits, metrics: Metrics, monotonic: Callable[[], float], *, store_in_memory: bool
-    ) -> None:
+    def __init__(self, context: NodeContext, *, store_in_memory: bool) -> None:
+        limits = context.limits
         self.conversations = Conversations(limits)
-        self.generations = Generations(limits, metrics, monotonic, self._release)
+        self.generations = Generations(context, self._release)
         self.responses = Responses(limits)
         self.held_requests = HeldRequests(limits.requests_held_bytes, store_in_memory=store_in_memory)
         self.draining = False
         """Whether this task leaves: it takes nothing new."""
         self._limits = limits
-        self._monotonic = monotonic
-        self._refused = metrics.counter(catalogue.QUEUE_REFUSED)
+        self._monotonic = context.monotonic
+        self._refused = context.metrics.counter(catalogue.QUEUE_REFUSED)
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
-        metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+        context.metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
 
     @property
     def busy(self) -> bool:

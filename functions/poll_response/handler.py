@@ -31,15 +31,15 @@ _settings = PollResponseSettings.from_environment(os.environ)
 _signing_keys = CachedSecret(aws_client("secretsmanager"), _settings.token_keys_secret, parse_signing_keys, logger)
 _responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
 
-# Without a service: it would be a second dimension, and the alarms look at the environment alone.
+# Without a service, which would be a second dimension. The alarms have only the environment.
 metrics = EphemeralMetrics(namespace="Evenflow", service="")
 metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
-@tracer.capture_lambda_handler(capture_response=False)  # the response holds what a model said to somebody
+@tracer.capture_lambda_handler(capture_response=False)  # the response has a user's answer
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
-    """Answer one HTTP API event."""
+    """Answer one event of the HTTP API."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
     return answer_event(event, POLL, _poll, origins=origins, body_limit=body_limit, logger=logger)
 

@@ -1,4 +1,4 @@
-"""One long-poll: look at the buffer until the rules of `stream_core.protocol.long_poll` say that it answers."""
+"""One long poll: read the buffer until it is time to answer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _LOOK_SECONDS = 0.08
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """The answer, and what it measured. `late_ms`: from the moment at which it could answer. `polls`: what the whole
-    response took, None while it hasn't ended.
+    """The answer to a poll, and its measurements.
+
+    Args:
+        late_ms: milliseconds from the moment at which it could have answered.
+        polls: how many polls the whole response took. None while it hasn't ended.
     """
 
     polled: Polled
@@ -27,7 +30,7 @@ class PollResult:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What there is for the reader. `first_news`: the first entry that it doesn't hold, whatever it says that it has."""
+    """The response at one look. `first_news` is the first entry that the reader doesn't have."""
 
     head: ResponseHead
     found: StoredEntries
@@ -39,7 +42,7 @@ class _Look:
 
     @property
     def ending(self) -> Ending | None:
-        """How the response ended, once all of it is there."""
+        """How the response ended, once its whole log has been read."""
         ending = self.head.ending
         return ending if ending is not None and self.found.next_index >= ending.next_index else None
 
@@ -48,12 +51,13 @@ class LongPoll:
     """One poll of one response.
 
     Args:
-        response_id, channel: which response, and whose it must be.
+        response_id: which response.
+        channel: the session that it must belong to.
         from_index: the first entry that the reader wants.
-        epoch: the newest owner of the response that the reader was told of, 1 when it doesn't say. Where a later one began
-            before `from_index`, the reader begins again; see `stream_core.log.response_log`.
-        patience: seconds.
-        wall_time: seconds since the epoch, as are the times in the buffer.
+        epoch: the newest epoch that the reader was told of, 1 if it doesn't say. Where a later
+            owner began before `from_index`, the reader begins again.
+        patience: how many seconds the reader waits.
+        wall_time: seconds since the epoch, like the times in the buffer.
         sleep: waits for so many seconds.
     """
 
@@ -78,13 +82,16 @@ class LongPoll:
         self._sleep = sleep
         self._patience = PollPatience(from_index, wall_time(), patience)
         self._chunks: dict[tuple[int, int, int], Chunk] = {}
-        """By epoch and indexes: each look finds the last one again."""
+        """The chunks by epoch and indexes. Each look finds the last one again."""
 
     def run(self) -> PollResult:
-        """Wait as long as the rules want.
+        """Wait until it is time to answer. Returns the answer.
 
         Raises:
-            NotFound, Gone, InvalidRequest, Overloaded: in the contract's sense.
+            NotFound: there is no such response, or it is another session's.
+            Gone: the response ended too long ago.
+            InvalidRequest: `from_index` is after the end of the log.
+            Overloaded: DynamoDB can't be read.
         """
         head = self._responses.note_read(self._response_id, self._channel, self._wall_time())
         next_index = self._first_index(head)
@@ -93,7 +100,8 @@ class LongPoll:
             self._chunks |= {(chunk.epoch, chunk.first_index, chunk.last_index): chunk for chunk in new}
             look, waits = self._look(head)
             if waits <= 0 and head.ending is None:
-                # Once more, behind the chunks: that is what makes a stale owner's entries invisible. An ending is final.
+                # Read the head once more, after the chunks: it shows which ones an earlier owner
+                # wrote too late. An ending is final.
                 look, waits = self._look(self._responses.head(self._response_id, self._wall_time()))
             if waits <= 0:
                 return self._answer(look)
@@ -101,7 +109,7 @@ class LongPoll:
             self._sleep(min(_LOOK_SECONDS, waits))
 
     def _look(self, head: ResponseHead) -> tuple[_Look, float]:
-        """What has been read, as this head judges it, and for how many seconds that isn't to be answered."""
+        """The entries that count by this head, and how many seconds to wait before answering."""
         found = gapless(head, self._chunks.values(), self._first_index(head))
         look, now = _Look(head, found, self._first_news(head)), self._wall_time()
         due = self._patience.look(
@@ -114,7 +122,7 @@ class LongPoll:
         return self._from_index if later_owner_begins_at is None else min(self._from_index, later_owner_begins_at)
 
     def _first_index(self, head: ResponseHead) -> int:
-        """Where the answer begins."""
+        """The index at which the answer begins."""
         return self._from_index if self._first_news(head) == self._from_index else 0
 
     # -- the answer ----------------------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ class LongPoll:
         if look.first_news == self._from_index:
             return part
         if not look.has_news:
-            # The later owner's beginning isn't on record yet. Until it is, the reader keeps what it has.
+            # The later owner's beginning isn't on record yet. Until then the reader keeps its text.
             return LogSlice("", self._from_index - 1, None)
         markers = [entry for entry in look.found.entries if isinstance(entry, Restart)]
         return replace(part, restarted=Restart(EVERYTHING, markers[-1].attempt, look.head.epoch))
@@ -163,5 +171,5 @@ class LongPoll:
 
     def _late_ms(self, look: _Look) -> float:
         ended_at = None if look.ending is None else look.ending.ended_at
-        # Never negative, though the times are those of two machines.
+        # Never negative, though the times come from two machines.
         return max(0.0, self._wall_time() - self._patience.could_at(has_news=look.has_news, ended_at=ended_at)) * 1000

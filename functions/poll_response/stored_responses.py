@@ -1,4 +1,4 @@
-"""The response buffer, read by a blocking client."""
+"""Reads the response buffer with a blocking client."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stream_core.protocol.errors import Gone, NotFound, Overloaded
 
 
 class StoredResponses:
-    """Reads responses of one table.
+    """Reads responses from one table.
+
+    All methods raise Overloaded (`store_unavailable`) when DynamoDB fails or can't be reached.
 
     Args:
-        client: a DynamoDB client of boto3.
-
-    All methods raise Overloaded (`store_unavailable`) when DynamoDB doesn't answer as it should.
+        client: a boto3 client of DynamoDB.
     """
 
     def __init__(self, client: Any, table: str) -> None:
@@ -29,7 +29,7 @@ class StoredResponses:
         self._table = table
 
     def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
-        """Count a poll, by which the response's owner knows that somebody reads, and return the head.
+        """Count a poll, which tells the response's owner that somebody reads. Returns the head.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
@@ -41,7 +41,7 @@ class StoredResponses:
         return _unexpired(response_id, item, now)
 
     def head(self, response_id: str, now: float) -> ResponseHead:
-        """The head as it is now.
+        """The response's head.
 
         Raises:
             Gone: it ended too long ago.
@@ -51,7 +51,7 @@ class StoredResponses:
         return _unexpired(response_id, answer.get("Item"), now)
 
     def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
-        """The chunks from the one with the entry before `from_index` on, and the head as it was at about that time.
+        """The chunks from the one with the entry before `from_index` on, and the head at that time.
 
         Raises:
             Gone: it ended too long ago.
@@ -82,7 +82,7 @@ class StoredResponses:
 def _unexpired(response_id: str, item: Item | None, now: float) -> ResponseHead:
     if item is None or not alive(item, now):
         raise Gone(
-            f"response {response_id} ended too long ago and is no longer held; ask again with a new message",
+            f"response {response_id} ended too long ago and is no longer kept; ask again with a new message",
             code="response_expired",
         )
     return read_head(item)

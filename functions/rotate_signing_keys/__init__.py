@@ -1,1 +1,1 @@
-"""Rotation of the keys that sign session tokens, as Secrets Manager calls it."""
+"""Rotation of the keys that sign session tokens, by Secrets Manager's steps."""

@@ -1,4 +1,4 @@
-"""The Lambda function that Secrets Manager calls, once a step, to rotate the signing keys."""
+"""The Lambda function that Secrets Manager calls to rotate the signing keys."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _client = aws_client("secretsmanager")
 
 @logger.inject_lambda_context(correlation_id_path="ClientRequestToken")
 def handler(event: Mapping[str, str], _context: LambdaContext) -> None:
-    """Do one step. What is raised makes Secrets Manager end the rotation and try again later; the current keys stay."""
+    """Do one step. If it raises, Secrets Manager tries again later, and the current keys stay."""
     secret = RotatingSecret(_client, event["SecretId"], event["ClientRequestToken"])
     step = event["Step"]
     if secret.is_current():
-        logger.info("the rotation is over already; nothing was done", extra={"step": step})
+        logger.info("the rotation is over; nothing was done", extra={"step": step})
         return
     match step:
         case "createSecret":
             secret.create()
         case "setSecret":
-            pass  # there is no other place to bring the keys to: everybody reads the secret
+            pass  # nothing else has the keys: everybody reads the secret
         case "testSecret":
             secret.test()
         case "finishSecret":

@@ -1,4 +1,4 @@
-"""One step of the rotation of the signing keys, and the secret that it changes."""
+"""The steps of a rotation of the signing keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CURRENT, _PENDING = "AWSCURRENT", "AWSPENDING"
 
 
 class RotatingSecret:
-    """The secret, and the version that this rotation makes.
+    """The secret, and the new version that this rotation makes of it.
 
     Args:
-        client: a Secrets Manager client of boto3.
-        version: the rotation's `ClientRequestToken`, which is the new version's id.
+        client: a boto3 client of Secrets Manager.
+        version: the new version's id, which is the rotation's `ClientRequestToken`.
     """
 
     def __init__(self, client: Any, secret_id: str, version: str) -> None:
@@ -28,10 +28,10 @@ class RotatingSecret:
         self._version = version
 
     def is_current(self) -> bool:
-        """Whether the rotation is over already.
+        """Whether the rotation is over.
 
         Raises:
-            RotationRefused: it is not this secret's rotation, or another one has taken its place.
+            RotationRefused: it is another secret's rotation, or a later one has taken its place.
         """
         described = self._client.describe_secret(SecretId=self._secret_id)
         if not described.get("RotationEnabled"):
@@ -42,10 +42,11 @@ class RotatingSecret:
         return _CURRENT in stages
 
     def create(self) -> None:
-        """Make the new version, unless it is there: a second one would have another fresh key.
+        """Make the new version unless there is one: a second one would have another new key.
 
         Raises:
-            KeysUnreadable, RotationRefused: see `parse_signing_keys` and `rotated`.
+            KeysUnreadable: the current version is wrong.
+            RotationRefused: the current version has too many keys.
         """
         try:
             self._pending()
@@ -60,15 +61,16 @@ class RotatingSecret:
             )
 
     def test(self) -> None:
-        """Issue and verify tokens across the new version and the current one.
+        """Check that each version, the new and the current, accepts the other's tokens.
 
         Raises:
-            KeysUnreadable, AuthenticationFailed: the new version would log somebody out; the current one stays.
+            KeysUnreadable, AuthenticationFailed: the new version would log somebody out. The
+                current one stays.
         """
         check_tokens(parse_signing_keys(self._pending()), parse_signing_keys(self._current()))
 
     def finish(self) -> None:
-        """Make the new version the current one; Secrets Manager keeps the old one as AWSPREVIOUS."""
+        """Make the new version current. Secrets Manager keeps the old one as AWSPREVIOUS."""
         current = self._client.get_secret_value(SecretId=self._secret_id, VersionStage=_CURRENT)
         self._client.update_secret_version_stage(
             SecretId=self._secret_id,
@@ -93,23 +95,24 @@ _TOKEN_SECONDS = 60
 
 
 class RotationRefused(Exception):
-    """The keys cannot be rotated without logging somebody out. Nothing was changed; the message says what to mend."""
+    """The keys can't be rotated without logging somebody out. The message says what to mend."""
 
 
 def rotated(keys: dict[str, str], fresh_kid: str, fresh_key: str) -> dict[str, str]:
     """The keys after a rotation, the signing one first.
 
     Args:
-        keys: key id → key: `[current]` as the secret is created, `[current, next]` after its first rotation, or
-            `[current, previous, next]`. A lone key goes on signing: nobody knows another one yet.
+        keys: secrets by key id: `[current]` when the secret is new, `[current, next]` after its
+            first rotation, then `[current, previous, next]`. A single key goes on signing, since
+            nobody has read another one yet.
 
     Raises:
-        RotationRefused: there is no key or more than three, or the fresh key's id is taken.
+        RotationRefused: there is no key, or more than three, or the new key's id is taken.
     """
     if not 1 <= len(keys) <= _MOST_KEYS:
         raise RotationRefused(
             f"the secret has {len(keys)} keys, but rotation keeps {_MOST_KEYS}: current, previous, next. "
-            "Leave those in it whose tokens are still alive, the signing one first"
+            "Keep those whose tokens are still valid, the signing one first"
         )
     if fresh_kid in keys:
         raise RotationRefused(f"the id {fresh_kid!r} is taken; rotate again")
@@ -119,10 +122,10 @@ def rotated(keys: dict[str, str], fresh_kid: str, fresh_key: str) -> dict[str, s
 
 
 def check_tokens(keys: dict[str, bytes], others: dict[str, bytes]) -> None:
-    """Tokens issued with either set of keys must be valid with both: some processes hold one, some the other.
+    """Check that both sets of keys accept each other's tokens: processes may have either.
 
     Raises:
-        AuthenticationFailed: they are not.
+        AuthenticationFailed: a token of one set is not valid with the other.
     """
     now = time.time()
     sets = [SessionTokens(keys), SessionTokens(others)]

@@ -31,13 +31,13 @@ _agents = Agents(_settings.agents)
 _secrets = aws_client("secretsmanager")
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
-_sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_table)  # nobody waits twice for a note
+_sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_table)  # without retries
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
-@tracer.capture_lambda_handler(capture_response=False)  # the response holds the token
+@tracer.capture_lambda_handler(capture_response=False)  # the response has the token
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
-    """Answer one HTTP API event."""
+    """Answer one event of the HTTP API."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
     return answer_event(event, OPEN_SESSION, _open, origins=origins, body_limit=body_limit, logger=logger)
 
@@ -60,7 +60,8 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
 
 
 def _note(channel: Channel, now: float) -> None:
-    # The token is whole without the row, and the session's first message writes one: DynamoDB's bad minute locks nobody out.
+    # The token is valid without the row, and the session's first message writes one. So an outage
+    # of DynamoDB locks nobody out.
     try:
         _sessions.note_opened(channel, now)
     except (BotoCoreError, ClientError) as error:

@@ -1,4 +1,4 @@
-"""The sessions' table, as far as opening a session needs it."""
+"""Writes to the sessions' table when a session is opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SessionTable:
     """Notes that sessions were opened.
 
     Args:
-        client: a DynamoDB client of boto3.
+        client: a boto3 client of DynamoDB.
     """
 
     def __init__(self, client: Any, table: str) -> None:
@@ -22,10 +22,10 @@ class SessionTable:
         self._table = table
 
     def note_opened(self, channel: Channel, now: float) -> None:
-        """Write when the session was first opened; a session that has a row keeps it as it is.
+        """Note when the session was first opened. A session that has a row keeps it unchanged.
 
-        Only messages prolong a row. Were it done here, a session that has expired, but that DynamoDB has not deleted
-        yet, would come back to life with its last message, and one that it has deleted would not.
+        Only messages prolong a row. Otherwise a session that has expired could come back with its
+        last message, if DynamoDB has not deleted it yet.
 
         Args:
             now: seconds since the epoch.

@@ -1,4 +1,4 @@
-"""Our metrics in CloudWatch, as the publishers name them, and how far a rate has fallen."""
+"""Evenflow's metrics in CloudWatch, and by how much a rate has fallen."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def evenflow_metric(
     period: Duration = MINUTE,
     label: str | None = None,
 ) -> cloudwatch.Metric:
-    """A row of the catalogue over all tasks of an environment.
+    """A metric of the catalogue over all tasks of an environment.
 
-    No unit: CloudWatch then takes what was published, and AWS advises it, for a wrong one leaves an alarm without data.
-    Every publisher gives a metric one unit only.
+    It has no unit, as AWS advises: CloudWatch then takes what was published, and a wrong unit would
+    leave an alarm without data. A metric always has the same unit.
     """
     return cloudwatch.Metric(
         namespace=METRIC_NAMESPACE,
@@ -36,11 +36,12 @@ def evenflow_metric(
 
 
 def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE) -> cloudwatch.MathExpression:
-    """The percent by which a rate, summed over all tasks, is below that of the period before; 0 where it was quiet then.
+    """The percent by which a rate, summed over all tasks, is below that of the period before.
 
-    Each task publishes its rate once a minute, so that the sum over a longer period is so many times the rate.
-    DIFF has no value at the first datapoint. Where it was quiet the divisor is 1: what CloudWatch makes of a division by
-    zero, even in the branch that IF does not take, nobody promises; without a value the alarm would go off in every idle hour.
+    0 where it was quiet before. Each task publishes its rate once a minute, so the sum over a
+    longer period is a multiple of the rate. DIFF has no value at the first datapoint. Where it was
+    quiet the divisor is 1: CloudWatch may evaluate the branch that IF does not take, and without a
+    value the alarm would be raised in every idle hour.
     """
     quiet = settings.alarms.quiet_frames_per_second * period.to_minutes()
     current = evenflow_metric(metric, settings, "Sum", period=period)

@@ -1,4 +1,4 @@
-"""How long logs are kept, and what becomes of data when their stack is deleted."""
+"""How long logs are kept, and whether data survive the deletion of their stack."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from infra.settings import EnvironmentSettings
 
 
 def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:
-    """Kept or deleted, as the environment says. What a failed first deployment made goes in either case: its name would
-    stand in the way of the next try.
+    """Whether data survive the deletion of their stack.
+
+    What a failed first deployment made is deleted in any case: its name would block the next try.
     """
     return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if settings.data.keep else RemovalPolicy.DESTROY
 
@@ -25,7 +26,7 @@ _RETENTION = {
 
 
 def log_group(scope: Construct, construct_id: str, name: str, settings: EnvironmentSettings) -> logs.LogGroup:
-    """A log group with the environment's retention; it is kept as long as the environment's data are."""
+    """A log group with the environment's retention. It survives its stack if the data do."""
     return logs.LogGroup(
         scope,
         construct_id,

@@ -8,7 +8,7 @@ from stream_core.policy.limits import Limits
 
 
 def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
-    """The variables of the limits that differ from the default, and of those named."""
+    """The variables of the limits that differ from the default, and of those in `always`."""
     changed = limits.model_dump(exclude_defaults=True)
     chosen = {**changed, **{name: getattr(limits, name) for name in always}}
     return {
@@ -18,7 +18,7 @@ def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
 
 
 def agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
-    """What a handler is told of agents and of models' names, where anything is set."""
+    """A handler's variables of agents and public model names, where they are set."""
     given = {
         "EVENFLOW_AGENTS_JSON": agents_as_json(settings.agents) if settings.agents else "",
         "EVENFLOW_MODELS": settings.inference.public_models,
@@ -27,12 +27,12 @@ def agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
 
 
 def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
-    """What the function that opens sessions is told: no instructions."""
+    """The variables of the function that opens sessions. They have no instructions."""
     model = {"EVENFLOW_MODEL": settings.inference.kind}
     return model | ({"EVENFLOW_AGENTS_JSON": agents_as_json(told_of(settings.agents))} if settings.agents else {})
 
 
 def origin_variables(settings: EnvironmentSettings) -> dict[str, str]:
-    """`EVENFLOW_ALLOWED_ORIGINS`, where there are any."""
+    """`EVENFLOW_ALLOWED_ORIGINS`, where origins are set."""
     origins = ",".join(settings.allowed_origins)
     return {"EVENFLOW_ALLOWED_ORIGINS": origins} if origins else {}

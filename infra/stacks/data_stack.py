@@ -13,7 +13,7 @@ from infra.settings import EnvironmentSettings
 
 
 class DataStack(cdk.Stack):
-    """Everything that outlives a deployment."""
+    """What outlives a deployment: tables, secrets, buckets and the queue of dead letters."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, env: cdk.Environment
@@ -25,6 +25,6 @@ class DataStack(cdk.Stack):
         self.secrets = KeySecrets(self, "Secrets", settings=settings, key=self.key)
         self.access_logs = access_log_bucket(self, "AccessLogs", settings)
         self.requests = request_bucket(self, "Requests", settings=settings, key=self.key, access_logs=self.access_logs)
-        # By a name of ours: what may be done below it is acknowledged by that name.
+        # Under a name of our own, since the findings about it are acknowledged by name.
         name = f"{settings.prefix}-requests-arn"
         self.requests_arn = RequestsArn(name, self.export_value(self.requests.bucket_arn, name=name))

@@ -13,7 +13,7 @@ from infra.stacks.service_stack import ServiceStack
 
 
 class EdgeStack(cdk.Stack):
-    """What the world sees."""
+    """The public address: CloudFront and the page."""
 
     def __init__(
         self,

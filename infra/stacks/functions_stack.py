@@ -13,7 +13,7 @@ from infra.stacks.data_stack import DataStack
 
 
 class FunctionsStack(cdk.Stack):
-    """Session initialisation, long-polls and the rotation of the signing keys."""
+    """The functions that open sessions, answer long polls and rotate the signing keys."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from infra.stacks.network_stack import NetworkStack
 
 
 class InferenceStack(cdk.Stack):
-    """Where tokens come from, if not from the demo model: Bedrock, or GPUs of our own."""
+    """Access to the model on Bedrock, or a SageMaker endpoint with our own GPUs."""
 
     def __init__(
         self,

@@ -10,12 +10,13 @@ from infra.settings import EnvironmentSettings
 
 
 class NetworkStack(cdk.Stack):
-    """Where the load balancer and the handlers live."""
+    """The VPC of the load balancer and the tasks."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, env: cdk.Environment
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         self.network = Network(self, "Network", settings=settings)
-        # Workers use it, where there are some. Exported always: an export can't go before those who use it do.
+        # For workers, where there are some. It is always exported: an export can't go before its
+        # users do.
         self.export_value(self.network.security_groups.endpoints.security_group_id)

@@ -15,7 +15,7 @@ from infra.settings import EnvironmentSettings
 
 
 class ObservabilityStack(cdk.Stack):
-    """What tells people that something is wrong, and where they look then."""
+    """Alarms and the dashboard."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
@@ -17,7 +18,7 @@ from infra.stacks.network_stack import NetworkStack
 
 
 class ServiceStack(cdk.Stack):
-    """The handlers, the load balancer in front of them, and the workers behind them where the environment has some."""
+    """The handlers, their load balancer and, where the environment has some, the workers."""
 
     def __init__(
         self,
@@ -36,30 +37,8 @@ class ServiceStack(cdk.Stack):
         workers = _workers(self, settings, cluster, security_groups, model_access)
         if workers is not None:
             model_access = workers.model_access
-        task_role = handler_task_role(
-            self,
-            # Another one with workers: those that run without them call the model until the last of them is replaced.
-            "TaskRole" if workers is None else "TaskRoleWithWorkers",
-            cluster_name=cluster.name,
-            service_name=cluster.service_name,
-            tables=data.tables,
-            dead_letters=data.dead_letters,
-            requests=data.requests_arn,
-            secrets=data.secrets,
-            key=data.key,
-            model_access=model_access,
-        )
-        task = handler_task(
-            self,
-            "Task",
-            settings=settings,
-            task_role=task_role,
-            tables=data.tables,
-            dead_letters=data.dead_letters,
-            requests=data.requests,
-            secrets=data.secrets,
-            model_access=model_access,
-        )
+        with_workers = workers is not None
+        task = _handler_task(self, settings, cluster, data, model_access, with_workers=with_workers)
         self.load_balancer = LoadBalancer(
             self,
             "LoadBalancer",
@@ -79,7 +58,7 @@ class ServiceStack(cdk.Stack):
             service_connect=None if workers is None else workers.service_connect.of_handlers,
         )
         if workers is not None:
-            # A task learns when it starts which names there are.
+            # A task learns the names in the namespace only when it starts.
             handlers.service.node.add_dependency(workers.service)
         HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
 
@@ -100,5 +79,41 @@ def _workers(
         workers=settings.workers,
         cluster=cluster.cluster,
         security_groups=security_groups,
+        model_access=model_access,
+    )
+
+
+def _handler_task(
+    stack: ServiceStack,
+    settings: EnvironmentSettings,
+    cluster: HandlerCluster,
+    data: DataStack,
+    model_access: ModelAccess,
+    *,
+    with_workers: bool,
+) -> ecs.FargateTaskDefinition:
+    task_role = handler_task_role(
+        stack,
+        # Another one with workers: those that run without them call the model until the last
+        # of them is replaced.
+        "TaskRoleWithWorkers" if with_workers else "TaskRole",
+        cluster_name=cluster.name,
+        service_name=cluster.service_name,
+        tables=data.tables,
+        dead_letters=data.dead_letters,
+        requests=data.requests_arn,
+        secrets=data.secrets,
+        key=data.key,
+        model_access=model_access,
+    )
+    return handler_task(
+        stack,
+        "Task",
+        settings=settings,
+        task_role=task_role,
+        tables=data.tables,
+        dead_letters=data.dead_letters,
+        requests=data.requests,
+        secrets=data.secrets,
         model_access=model_access,
     )

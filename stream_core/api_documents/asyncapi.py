@@ -1,4 +1,4 @@
-"""The AsyncAPI document: what `websocket_endpoints` lists, written as AsyncAPI 3.0 wants it."""
+"""The AsyncAPI 3.0 document of the WebSockets in `websocket_endpoints`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _SECURITY_SCHEMES = {
         "type": "httpApiKey",
         "in": "header",
         "name": "Sec-WebSocket-Protocol",
-        "description": "The same token as one of the subprotocols offered: `bearer.<token>`. A browser can send no other header.",
+        "description": (
+            "The same token as an offered subprotocol, `bearer.<token>`. A browser can send no other header."
+        ),
     },
 }
 
@@ -46,7 +48,7 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
             "here": {
                 "host": "{host}",
                 "protocol": "wss",
-                "description": "`POST /session` gives the address as `ws_url`; on a machine of one's own it is `ws`.",
+                "description": ("`POST /session` gives the address as `ws_url`. On your own machine it is `ws`."),
                 "variables": {"host": {"default": "127.0.0.1:8081"}},
                 "security": [{"$ref": f"#/components/securitySchemes/{name}"} for name in _SECURITY_SCHEMES],
             }
@@ -93,7 +95,7 @@ def _channel(endpoint: WebSocketEndpoint) -> dict[str, Any]:
 
 
 def _operations(endpoint: WebSocketEndpoint) -> dict[str, Any]:
-    """From the server's side: it receives what clients send."""
+    """The operations as the server sees them: it receives what clients send."""
     receives = {f"{endpoint.name}.receive": _operation(endpoint, "receive", "What clients send.", endpoint.received)}
     sends = {
         f"{endpoint.name}.{subprotocol.operation}": _operation(
@@ -119,7 +121,7 @@ def _message(model: Model) -> dict[str, Any]:
 
 
 def _tuples_of_draft_7(schema: Any) -> Any:
-    """AsyncAPI's schemas are of JSON schema's draft 7, where `items` is what `prefixItems` is since."""
+    """Rename `prefixItems` to `items`, its name in JSON schema's draft 7, which AsyncAPI has."""
     if isinstance(schema, list):
         return [_tuples_of_draft_7(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""The limits that a client meets, for the documents."""
+"""What both documents have: schemas of the models, and the limits that clients meet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _THEIRS = (
 
 
 def client_limits(limits: Limits) -> dict[str, Any]:
-    """Name → value in force, and what happens when it is reached."""
+    """The value of each limit that clients meet, and what happens when it is reached."""
     return {
         name: {"value": getattr(limits, name), "when_reached": Limits.model_fields[name].description}
         for name in _THEIRS
@@ -49,7 +49,7 @@ Model = type[BaseModel]
 
 
 class _AsSent(GenerateJsonSchema):
-    """What we send leaves a field out where it is None by default: it is never null then."""
+    """A server's frame leaves out a field that is None by default, so the field is never null."""
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         inner = schema["schema"]
@@ -59,11 +59,11 @@ class _AsSent(GenerateJsonSchema):
 
 
 def component_schemas(received: Iterable[Model], sent: Iterable[Model]) -> dict[str, Any]:
-    """Name → schema of these models and of all that is in them.
+    """The schemas of these models and of all models in them, by name.
 
     Args:
-        received: what clients send: a field with a default may be left out, or be what the default is.
-        sent: what they are sent.
+        received: models that clients send. A field with a default may be missing.
+        sent: models that clients are sent.
     """
     modes: dict[Model, JsonSchemaMode] = {
         **dict.fromkeys(received, "validation"),
@@ -76,23 +76,23 @@ def component_schemas(received: Iterable[Model], sent: Iterable[Model]) -> dict[
 
 
 def reference(model: Model) -> dict[str, str]:
-    """Where a document has the model's schema."""
+    """A reference to the model's schema in a document."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def frame_name(model: Model) -> str:
-    """The `type` that the model's frames have; the class' name where they have none."""
+    """The `type` of the model's frames. The name of the class for models without one."""
     field = model.model_fields.get("type")
     return str(get_args(field.annotation)[0]) if field is not None else model.__name__
 
 
 def first_line(model: Model) -> str:
-    """What the model is, in a line."""
+    """The first line of the model's docstring."""
     return (model.__doc__ or "").strip().partition("\n")[0]
 
 
 def _tidy(schema: Any) -> Any:
-    """Without the titles that pydantic makes of field names, which say nothing that the name doesn't."""
+    """The schema without the titles that pydantic makes of field names."""
     if isinstance(schema, list):
         return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):

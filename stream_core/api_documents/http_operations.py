@@ -1,4 +1,4 @@
-"""Every HTTP call that clients may make: the one place where a call is added to the OpenAPI document."""
+"""All HTTP calls of clients. The OpenAPI document is made from this table."""
 
 from __future__ import annotations
 
@@ -68,11 +68,9 @@ _HANDSHAKE = {
 }
 
 _RESPONSE_ID = Parameter(
-    "response_id", "path", "Of the answer to `POST /chat/message`.", {"type": "string", "minLength": 1}
+    "response_id", "path", "From the answer to `POST /chat/message`.", {"type": "string", "minLength": 1}
 )
-_EPOCH = Parameter(
-    "epoch", "query", "The newest that an answer or a frame of it said.", {"type": "integer", "minimum": 1}
-)
+_EPOCH = Parameter("epoch", "query", "The newest epoch that the client was told.", {"type": "integer", "minimum": 1})
 
 _SESSION = Operation(
     routes.OPEN_SESSION,
@@ -80,9 +78,7 @@ _SESSION = Operation(
     "Open a session, or continue the one that is named.",
     answers=(
         Answer(201, "The session is open.", SessionOpened),
-        Answer(
-            429, "In AWS: more calls than the API's throttle lets through. The body is the API's own.", content_type=""
-        ),
+        Answer(429, "In AWS: more calls than the API's throttle allows. The body is the API's own.", content_type=""),
     ),
     refusals=refusals(
         _ANY, _BODY, {401: ("tenant_key_invalid",), 404: ("agent_not_found",), 503: ("keys_unavailable",)}
@@ -95,15 +91,15 @@ _MESSAGE = Operation(
     routes.POST_MESSAGE,
     "sendMessage",
     "Send a message. The same `message_id` again gives the same `response_id`, and nothing is generated twice.",
-    answers=(Answer(202, "The message is kept.", MessageAccepted, headers=("Set-Cookie",)),),
+    answers=(Answer(202, "The message is on record.", MessageAccepted, headers=("Set-Cookie",)),),
     refusals=refusals(_ANY, _BODY, _TOKEN, _ACCEPTING, {404: ("agent_not_found",)}),
     body=PostedMessage,
 )
 _POLL = Operation(
     routes.POLL,
     "pollResponse",
-    "The text from `from_index` on, as soon as the rules of long-polling say so.",
-    answers=(Answer(200, "What there is.", PollAnswer, headers=("Evenflow-Via",)),),
+    "The text from `from_index` on. Waits for text, as the rules of the long poll say.",
+    answers=(Answer(200, "The text that there is.", PollAnswer, headers=("Evenflow-Via",)),),
     refusals=refusals(_ANY, _TOKEN, _RESPONSE, _READING),
     parameters=(
         _RESPONSE_ID,
@@ -111,7 +107,7 @@ _POLL = Operation(
         Parameter(
             "timeout_ms",
             "query",
-            "How long to wait for text; more than `poll_timeout_max_ms` is cut to that.",
+            "How long to wait for text. At most `poll_timeout_max_ms`.",
             {"type": "integer", "minimum": 0, "default": DEFAULT_TIMEOUT_MS},
         ),
         _EPOCH,
@@ -120,15 +116,15 @@ _POLL = Operation(
 _CANCEL = Operation(
     routes.CANCEL,
     "cancelResponse",
-    "Stop the model at once.",
-    answers=(Answer(200, "It has ended; a response that had ended before keeps its status.", ResponseStatus),),
+    "Cancel the response: the model stops at once.",
+    answers=(Answer(200, "It has ended. One that had ended before keeps its status.", ResponseStatus),),
     refusals=refusals(_ANY, {417: ("bad_request",)}, _TOKEN, _RESPONSE, {503: ("owner_unreachable",)}),
     parameters=(_RESPONSE_ID,),
 )
 _EVENTS = Operation(
     routes.EVENTS,
     "streamResponse",
-    "The response as server-sent events, each with the `id` behind which `Last-Event-ID` resumes.",
+    "The response as server-sent events. `Last-Event-ID` resumes after the event with that `id`.",
     answers=(
         Answer(
             200,
@@ -145,7 +141,7 @@ _EVENTS = Operation(
         Parameter(
             "Last-Event-ID",
             "header",
-            "The `id` of the last event that the client has (empty: none); goes before `after` and `epoch`.",
+            "The `id` of the last event that the client has, empty for none. It overrides `after` and `epoch`.",
             {"type": "string", "pattern": f"^$|{EVENT_ID_PATTERN}"},
         ),
         Parameter(
@@ -159,11 +155,11 @@ _KEYS = ("", "tenantKey", "session")
 _COMPLETIONS = Operation(
     routes.COMPLETIONS,
     "completeChat",
-    "Answer a conversation that the request brings whole; docs/protocol.md says what becomes of OpenAI's other parameters.",
+    "Answer a conversation that is in the request. docs/protocol.md lists what is done with OpenAI's other parameters.",
     answers=(
         Answer(
             200,
-            "The answer; with `stream` its chunks, and an error in the place of the last one where it fails.",
+            "The answer. With `stream` its chunks; if it fails, an error takes the place of the last one.",
             Completion,
             headers=("Evenflow-Via", "x-request-id"),
             chunks=(CompletionChunk, ErrorBody),
@@ -174,19 +170,19 @@ _COMPLETIONS = Operation(
         Parameter(
             "Idempotency-Key",
             "header",
-            "The same request with the same key is the same response, and nothing is generated twice.",
+            "The same request with the same key gives the same response, and nothing is generated twice.",
             {"type": "string", "minLength": 1, "maxLength": 255},
         ),
         Parameter(
             "Last-Event-ID",
             "header",
-            "With an `Idempotency-Key`: the `id` of the last chunk that the client has (empty: none).",
+            "With an `Idempotency-Key`: the `id` of the last chunk that the client has, empty for none.",
             {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
         ),
         Parameter(
             "Evenflow-Timeout-Ms",
             "header",
-            "So long may the whole answer take; `timeout_ms` in the body goes before it.",
+            "The most milliseconds that the whole answer may take. `timeout_ms` in the body overrides it.",
             {"type": "integer", "minimum": 1},
         ),
     ),
@@ -196,7 +192,7 @@ _COMPLETIONS = Operation(
 _MODELS = Operation(
     routes.LIST_MODELS,
     "listModels",
-    "The names by which the model may be asked for.",
+    "The names by which a client may ask for the model.",
     answers=(Answer(200, "The names.", ModelList),),
     refusals=refusals(_ANY, _KEY),
     security=_KEYS,
@@ -207,7 +203,7 @@ _MODEL = Operation(
     "Whether this is a name of the model.",
     answers=(Answer(200, "It is.", ModelObject),),
     refusals=refusals(_ANY, _KEY, {404: ("model_not_found", "path_not_found")}),
-    parameters=(Parameter("model", "path", "Of the list.", {"type": "string", "minLength": 1}),),
+    parameters=(Parameter("model", "path", "A name of the list.", {"type": "string", "minLength": 1}),),
     security=_KEYS,
 )
 
@@ -216,7 +212,7 @@ def _websocket(route: Route, name: str, summary: str, subprotocols: str) -> Oper
     return Operation(
         route,
         name,
-        f"{summary}: see `/asyncapi.json`.",
+        f"{summary}. `/asyncapi.json` describes its frames.",
         answers=(
             Answer(101, "The WebSocket is open.", content_type="", headers=("Sec-WebSocket-Protocol", "Set-Cookie")),
         ),
@@ -225,7 +221,7 @@ def _websocket(route: Route, name: str, summary: str, subprotocols: str) -> Oper
             Parameter(
                 "Sec-WebSocket-Protocol",
                 "header",
-                f"{subprotocols}, and `bearer.<token>` from who can't send `Authorization`.",
+                f"{subprotocols}. Also `bearer.<token>` from clients that can't send `Authorization`.",
                 {"type": "string"},
             ),
             Parameter("replace", "query", "1: close the session's other connections.", {"type": "string"}),
@@ -244,13 +240,14 @@ _WEBSOCKETS = (
     _websocket(
         routes.REALTIME,
         "openRealtime",
-        "The handshake of the WebSocket for clients that set the pace, beside `/ws`",
+        "The handshake of the WebSocket for clients that set the pace",
         "`evenflow.realtime.v1`",
     ),
     _websocket(
         routes.OPENAI_REALTIME,
         "openRealtimeOfV1",
-        "The same as `/realtime`, not OpenAI's Realtime API, whose clients are let in, told so in an `error` event and let go",
+        "The same as `/realtime`. It isn't OpenAI's Realtime API: that API's clients are sent an "
+        "`error` event and a close",
         "`evenflow.realtime.v1`",
     ),
 )
@@ -265,7 +262,7 @@ _HEALTH = Operation(
 _METRICS = Operation(
     routes.METRICS,
     "metrics",
-    "What docs/metrics.md lists. Not reachable through CloudFront.",
+    "The metrics that docs/metrics.md lists. Not reachable through CloudFront.",
     answers=(Answer(200, "Prometheus' text format.", content_type="text/plain"),),
     refusals={500: ("internal_error",)},
     security=(),

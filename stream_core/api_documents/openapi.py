@@ -1,4 +1,4 @@
-"""The OpenAPI document: what `http_operations` lists, written as OpenAPI 3.1 wants it."""
+"""The OpenAPI 3.1 document of the calls in `http_operations`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LAST_CHUNK = {"type": "object", "required": ["data"], "properties": {"data": {"
 
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Evenflow-Via": (
-        "Where the task has the response from: it generates it, follows who does, or follows what is on record.",
+        "Where the task has the response from: itself, the response's owner, or the store.",
         {"type": "string", "enum": ["owner", "peer", "store"]},
     ),
     "Evenflow-Next-Index": ("How many entries there were when the stream began.", {"type": "integer", "minimum": 0}),
-    "Retry-After": ("Seconds after which to try again.", {"type": "integer", "minimum": 0}),
+    "Retry-After": ("How many seconds to wait before trying again.", {"type": "integer", "minimum": 0}),
     "WWW-Authenticate": ("`Bearer`.", _TEXT),
     "Sec-WebSocket-Protocol": ("The subprotocol that was chosen; never the token.", _TEXT),
     "Set-Cookie": (
@@ -49,7 +49,7 @@ SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
         "type": "apiKey",
         "in": "cookie",
         "name": "evenflow-events",
-        "description": "Set by `POST /chat/message` with `cookie: true`: opens that response's event stream and nothing else.",
+        "description": ("Set by `POST /chat/message` with `cookie: true`. It opens that response's event stream only."),
     },
 }
 
@@ -66,9 +66,11 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
         "info": {
             "title": "Evenflow",
             "version": "1",
-            "description": "Numbered logs of what a language model says, read over HTTP, server-sent events and WebSockets. "
-            "Every error has one shape; beside those listed, a path that is nobody's is answered 404 `path_not_found` and a "
-            "method that a path doesn't take 405 `method_not_allowed` with `Allow`.",
+            "description": "Numbered logs of a language model's answers, read over HTTP, "
+            "server-sent events and WebSockets. "
+            "All errors have one shape. Besides those listed, an unknown path is answered with "
+            "404 `path_not_found`, and a "
+            "wrong method with 405 `method_not_allowed` and `Allow`.",
         },
         "servers": [{"url": "/"}],
         "paths": _paths(),
@@ -138,7 +140,7 @@ def _content(answer: Answer) -> dict[str, Any]:
     if answer.body is not None:
         return reference(answer.body)
     if answer.events:
-        # Of each event, as it is customary before OpenAPI 3.2.
+        # The schema of each event, as was customary before OpenAPI 3.2.
         return {"oneOf": [_event(model) for model in answer.events]}
     return {"type": "object" if answer.content_type == "application/json" else "string"}
 

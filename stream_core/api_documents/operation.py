@@ -1,4 +1,4 @@
-"""What an HTTP call is made of, as far as clients see it."""
+"""The parts of an HTTP call as clients see it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from stream_core.api_documents.component_schemas import Model
 from stream_core.protocol.routes import Route
 
 Codes = Mapping[int, tuple[str, ...]]
-"""Status → the error codes that come with it."""
+"""By status, the error codes that come with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What stands in the path, the query or a header; `schema` is a JSON schema."""
+    """A parameter in the path, the query or a header. `schema` is its JSON schema."""
 
     name: str
     where: Literal["path", "query", "header"]
@@ -25,12 +25,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that refuses nothing.
+    """An answer that is no error.
 
     Args:
-        headers: names of `openapi.HEADERS`.
-        events: of an event stream, by the type that each has.
-        chunks: of the event stream that is given to who asks for one, whose events have no type and end with `[DONE]`.
+        headers: names in `openapi.HEADERS`.
+        events: the events of a stream, each with its type.
+        chunks: the events of a stream that a client may ask for. They have no type, and end with
+            `[DONE]`.
     """
 
     status: int
@@ -44,12 +45,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a route takes and answers.
+    """The request and the answers of a route.
 
     Args:
-        refusals: what it may be refused with, in the contract's error shape.
-        body: of the request.
-        security: names of `openapi.SECURITY_SCHEMES`, of which one is needed; "" stands for none.
+        refusals: the errors that it may be answered with.
+        body: the model of the request's body.
+        security: names in `openapi.SECURITY_SCHEMES`, one of which is needed. "" stands for none.
     """
 
     route: Route
@@ -64,7 +65,7 @@ class Operation:
 
 
 def refusals(*parts: Codes) -> dict[int, tuple[str, ...]]:
-    """All of these together."""
+    """Merge the errors of several tables."""
     merged: dict[int, tuple[str, ...]] = {}
     for part in parts:
         for status, codes in part.items():

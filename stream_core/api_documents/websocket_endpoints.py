@@ -1,7 +1,7 @@
-"""Every WebSocket that clients may open: the one place where one is added to the AsyncAPI document.
+"""All WebSockets of clients. The AsyncAPI document is made from this table.
 
-A frame that joins the union of its direction, in `stream_core.protocol.messages` or
-`stream_core.protocol.realtime`, is in the document.
+A frame is in the document if it is in the union for its direction, in
+`stream_core.protocol.messages` or `stream_core.protocol.realtime`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stream_core.protocol.realtime import RealtimeClientMessage, RealtimeServerM
 
 @dataclass(frozen=True, slots=True)
 class CloseReason:
-    """Why the server closes with a code, and what the client does then."""
+    """Why the server closes with a code, and what the client should do."""
 
     meaning: str
     client_does: str
@@ -27,7 +27,7 @@ class CloseReason:
 
 @dataclass(frozen=True, slots=True)
 class Subprotocol:
-    """What the server sends to a client that chose the subprotocol `name`; `operation` is its name in the document."""
+    """What the server sends in the subprotocol `name`. `operation` is its name in the document."""
 
     name: str
     operation: str
@@ -40,7 +40,7 @@ class WebSocketEndpoint:
 
     Args:
         received: the frames that clients send, in every subprotocol.
-        query: parameter of the address → meaning.
+        query: the parameters of the address, and what they mean.
     """
 
     name: str
@@ -82,7 +82,9 @@ _SENT = members(ServerMessage)
 _CHAT = WebSocketEndpoint(
     name="chat",
     path=routes.WEBSOCKET.path,
-    meaning="Messages and the answers to them. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`.",
+    meaning=(
+        "Messages and their answers. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`."
+    ),
     received=members(ClientMessage),
     subprotocols=(
         Subprotocol(V1, "sendV1", _SENT),
@@ -97,8 +99,9 @@ _REALTIME = WebSocketEndpoint(
     name="realtime",
     path=routes.REALTIME.path,
     meaning=(
-        "The same answers, for clients that set the pace. The subprotocol may be left out; the token is sent as to `/ws`. "
-        "`/v1/realtime` is the same, and isn't OpenAI's Realtime API."
+        "The same answers, for clients that set the pace. The subprotocol may be left out. The "
+        "token is sent as to `/ws`. "
+        "`/v1/realtime` is the same. It isn't OpenAI's Realtime API."
     ),
     received=members(RealtimeClientMessage),
     subprotocols=(Subprotocol(REALTIME, "send", members(RealtimeServerMessage)),),

@@ -1,1 +1,1 @@
-"""When and how much is delivered to whom."""
+"""When and how much each reader is given."""

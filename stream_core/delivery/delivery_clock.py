@@ -1,4 +1,4 @@
-"""The delivery clock: one wheel of slots that wakes every reader and timer when it is due."""
+"""The delivery clock: one wheel of slots for everything that has a time."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Protocol
 
 
 class Due(Protocol):
-    """Something that can stand in a slot."""
+    """Something that can be put into a slot."""
 
     def on_due(self, slot: int) -> None:
-        """Called when the wheel reaches the slot (`slot`, which may be late)."""
+        """Called when the wheel reaches the slot. `slot` is that one, and may be late."""
 
 
 class TimerWheel:
-    """Entries by slot. An entry stands where it was put until the wheel gets there; one that no longer matters ignores
-    the call, which is cheaper than taking it out.
+    """Calls entries when their slot is reached.
+
+    An entry can't be taken out. One that no longer matters ignores the call, which costs less.
     """
 
     __slots__ = ("_done", "_slots", "position")
 
     def __init__(self, position: int = 0) -> None:
         self._slots: dict[int, list[Due]] = {}
-        self._done = 0  # entries of the current slot that were called
+        self._done = 0  # how many entries of the current slot were called
         self.position = position
-        """The slot that is being emptied: everything before it is."""
+        """The current slot. All slots before it are empty."""
 
     def put(self, entry: Due, slot: int) -> None:
-        """Call `entry.on_due` when the wheel reaches `slot`; a slot that has passed means the current one."""
+        """Call `entry.on_due` when the wheel reaches `slot`. One in the past is the current one."""
         slot = max(slot, self.position)
         entries = self._slots.get(slot)
         if entries is None:
@@ -36,10 +37,10 @@ class TimerWheel:
             entries.append(entry)
 
     def turn(self, target: int, most: int) -> bool:
-        """Call what is due up to and including slot `target`, at most `most` entries.
+        """Call the entries up to and including slot `target`, at most `most` of them.
 
-        Returns whether the wheel got there: False means that there is more to do, and the caller may do something
-        else first.
+        Returns:
+            Whether the wheel has reached `target`. If not, the caller may do something else first.
         """
         slots = self._slots
         while self.position <= target:
@@ -54,7 +55,7 @@ class TimerWheel:
         return True
 
     def _empty(self, entries: list[Due], most: int) -> int:
-        """Call the current slot's entries, at most so many; how many were called."""
+        """Call at most `most` entries of the current slot. Returns how many were called."""
         slot, done, began = self.position, self._done, self._done
         try:
             # The list may grow while it is walked.
@@ -70,24 +71,24 @@ class TimerWheel:
 SLOT_MS = 10
 SLOT_SECONDS = SLOT_MS / 1000
 
-# Behind by more than this, the clock gives up the lost time: everything happens later, evenly, and nothing in a rush.
+# When the clock is more than this behind, it gives up the lost time: it catches up without a rush.
 _SLIP_SECONDS = 0.250
-# Late by a slot on average: lengthen. Late by less than a fifth of one: shorten.
+# Late by a slot on average: lengthen the interval. Late by less than a fifth of one: shorten it.
 _LATE_SECONDS = SLOT_SECONDS
 _CALM_SECONDS = SLOT_SECONDS / 5
 _SMOOTHING = 0.2
 _LENGTHEN_FACTOR = 1.25
-# Lengthening acts fast (a few intervals), shortening slowly, so that the interval does not swing.
+# It lengthens within a few intervals and shortens slowly, so that the interval does not swing.
 _LENGTHEN_EVERY_SECONDS = 0.25
 _SHORTEN_EVERY_SECONDS = 2.0
 
 
 class DeliveryClock(TimerWheel):
-    """A wheel that knows the time of its slots, and the current interval.
+    """A wheel whose slots have a time, and the delivery interval that all streams share.
 
     Args:
         now: seconds on any monotonic clock.
-        shortest_ms, longest_ms: bounds of the delivery interval, milliseconds.
+        shortest_ms, longest_ms: bounds of the delivery interval, in milliseconds.
     """
 
     __slots__ = ("_changed_at", "_epoch", "_longest", "_shortest", "_target", "interval", "interval_slots", "lateness")
@@ -100,21 +101,21 @@ class DeliveryClock(TimerWheel):
         self._changed_at = now
         self._target = 0
         self.lateness = 0.0
-        """Smoothed seconds by which slots are reached too late."""
+        """By how many seconds slots are reached late, smoothed."""
         self.interval_slots = self._shortest
-        """Slots between two deliveries of one stream, the same for all."""
+        """Slots between two deliveries of a stream."""
         self.interval = self._shortest * SLOT_SECONDS
-        """The same in seconds."""
+        """Seconds between two deliveries of a stream."""
 
     def put_after(self, entry: Due, seconds: float) -> int:
-        """Call `entry.on_due` after at least `seconds`; returns the slot."""
-        # While the clock is late, time is where the turn wants to get.
+        """Call `entry.on_due` after at least `seconds`. Returns the slot."""
+        # While the clock is behind, the present is the slot that the turn is to reach.
         slot = max(self.position, self._target) + 1 + ceil(seconds / SLOT_SECONDS)
         self.put(entry, slot)
         return slot
 
     def begin_turn(self, now: float) -> int:
-        """Note how late this turn begins, adapt the interval, and return the slot to turn to."""
+        """Begin a turn: adapt the interval to how late it is. Returns the slot to turn to."""
         late = now - self.next_turn_at()
         if late > _SLIP_SECONDS:
             self._epoch += late - _SLIP_SECONDS
@@ -123,7 +124,7 @@ class DeliveryClock(TimerWheel):
         return self._target
 
     def next_turn_at(self) -> float:
-        """When the next slot begins, on the clock of `now`."""
+        """When the next slot begins, in seconds on the clock of `now`."""
         return self._epoch + self.position * SLOT_SECONDS
 
     def _adapt(self, late: float, now: float) -> None:

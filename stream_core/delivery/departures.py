@@ -1,4 +1,4 @@
-"""Who leaves a draining node when, and the moments at which clients come back."""
+"""When each client leaves a draining node, and when it comes back."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
-# Networks and clients bunch what is evenly spaced; with this room the rate holds in short windows too.
+# Networks and clients bunch what is evenly spaced. With this room short windows keep the rate too.
 _ROOM = 1.2
 
 
 def slot_spacing(clients: int, per_second: float, most_seconds: float) -> float:
-    """The seconds between two of so many clients: a little more than the rate asks, or less where all would take longer
-    than `most_seconds`.
+    """The seconds between the slots of two clients, slightly more than `per_second` needs.
+
+    It is less where all the clients would take longer than `most_seconds`.
     """
     return min(_ROOM / per_second, most_seconds / max(1, clients))
 
 
 def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> list[float]:
-    """A moment for each of so many clients, in seconds from now, evenly spaced."""
+    """One slot for each client, evenly spaced, in seconds from now."""
     spacing = slot_spacing(clients, per_second, most_seconds)
     return [spacing * place for place in range(clients)]
 
 
-# Who has not gone by itself so long after its slot is sent.
+# A client that has not gone by itself so long after its slot is disconnected.
 _PATIENCE_SECONDS = 2.0
 
 Client = TypeVar("Client")
 
 
 class Departures(Generic[Client]):
-    """The slots of a leaving task's clients. Times are seconds of one monotonic clock.
+    """The slots of a leaving node's clients. All times are seconds on one monotonic clock.
 
     Args:
         clients: in the order in which they go.
         begun: now.
-        per_second: so many go, unless there are more than fit.
-        first_until: all have had their first slot by then.
-        until: no slot is later.
+        per_second: how many go in a second, unless they don't all fit.
+        first_until: when the last first slot is.
+        until: when the last slot of all is.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Departures(Generic[Client]):
         self._until = until
 
     def to_tell(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
-        """The next clients to be told their slot, at most so many; who goes first is told first."""
+        """The next clients to tell their slot, at most `most`, in the order of their slots."""
         left = len(self._to_tell)
         for _ in range(left if most is None else min(most, left)):
             slot, client = self._to_tell.popleft()
@@ -67,11 +68,11 @@ class Departures(Generic[Client]):
             yield slot, client
 
     def over(self, now: float) -> list[Client]:
-        """Those whose slot is over."""
+        """The clients whose slot has passed."""
         return [client for waiting in (self._told, self._put_back) for client in _due(waiting, now)]
 
     def put_back(self, client: Client, now: float) -> bool:
-        """Give a client another slot, behind all others; False when the time is up before that."""
+        """Give a client another slot, after all others. False when there is no time for one."""
         slot = max(self._free, now + self._spacing)
         if slot > self._until:
             return False

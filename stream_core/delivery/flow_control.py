@@ -1,4 +1,4 @@
-"""What to do about a reader that does not keep up: join, tell it, and at last let it go with a resume point (rule 2)."""
+"""What to do about a slow reader: join deltas, tell it, and at last disconnect it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stream_core.policy.limits import Limits
 
 
 class FlowState(StrEnum):
-    """Where a reader stands."""
+    """How a reader keeps up."""
 
     CURRENT = "current"
     BEHIND = "behind"
-    LAGGING = "lagging"  # behind, and was told so
-    PAUSED = "paused"  # by its own wish
+    LAGGING = "lagging"  # behind, and told so
+    PAUSED = "paused"  # it asked for it
     TOO_SLOW = "too_slow"  # to be disconnected
 
 
@@ -22,9 +22,9 @@ class FlowEvent(StrEnum):
     """What happens to a reader."""
 
     FALL_BEHIND = "fall_behind"  # its socket took no more
-    CATCH_UP = "catch_up"  # it has everything
-    LAG = "lag"  # over the notice limit
-    EXCEED = "exceed"  # over the close limit, or paused for too long
+    CATCH_UP = "catch_up"  # it was given everything
+    LAG = "lag"  # its lag is over the limit for a notice
+    EXCEED = "exceed"  # its lag is over the limit for a close, or it paused too long
     PAUSE = "pause"
     CONTINUE = "continue"
 
@@ -56,9 +56,10 @@ class Lag:
 
 
 class ReaderFlow:
-    """The flow of one reader. It decides; sending, telling and closing are the transport's.
+    """The flow control of one reader. It only decides: the transport sends and closes.
 
-    A reader that resumes far back is not slow: lag counts what came since it fell behind.
+    Lag counts what has come since the reader fell behind. So a reader that resumes far back is not
+    slow.
     """
 
     __slots__ = ("_bytes_then", "_limits", "_since", "state")
@@ -71,23 +72,23 @@ class ReaderFlow:
 
     @property
     def may_send(self) -> bool:
-        """Whether deltas go to this reader now (if its socket takes them)."""
+        """Whether this reader may be given deltas now, if its socket takes them."""
         return self.state is not FlowState.PAUSED and self.state is not FlowState.TOO_SLOW
 
     def fell_behind(self, now: float, log_bytes: int) -> None:
-        """Its socket took no more; `log_bytes` is the size of the log's text now."""
+        """The reader's socket took no more. `log_bytes` is the size of the log's text now."""
         if self.state is FlowState.CURRENT:
             self._since = now
             self._bytes_then = log_bytes
             self._fire(FlowEvent.FALL_BEHIND)
 
     def caught_up(self) -> None:
-        """It was given everything that there is."""
+        """The reader was given everything."""
         if self.state in (FlowState.BEHIND, FlowState.LAGGING):
             self._fire(FlowEvent.CATCH_UP)
 
     def pause(self, now: float, log_bytes: int) -> bool:
-        """The reader asks for a pause; whether that changes anything (asking twice doesn't)."""
+        """Pause the reader. Returns whether that changes anything."""
         if (self.state, FlowEvent.PAUSE) not in FLOW_TRANSITIONS:
             return False
         self._since = now
@@ -96,31 +97,35 @@ class ReaderFlow:
         return True
 
     def resume(self) -> bool:
-        """The reader asks to go on; whether it paused."""
+        """End the reader's pause. Returns whether it paused."""
         if self.state is not FlowState.PAUSED:
             return False
         self._fire(FlowEvent.CONTINUE)
         return True
 
     def holds_model(self, log_bytes: int) -> bool:
-        """Whether this reader pauses and the log has grown by the pause window since."""
+        """Whether the reader pauses, and the log has grown by the pause window since."""
         return self.state is FlowState.PAUSED and log_bytes - self._bytes_then >= self._limits.pause_window_bytes
 
     def end_long_pause(self, now: float) -> bool:
-        """Whether this reader has paused for longer than it may; it is too slow from now on."""
+        """Make a reader that has paused too long too slow. Returns whether it has."""
         if self.state is not FlowState.PAUSED or now - self._since < self._limits.pause_seconds:
             return False
         self._fire(FlowEvent.EXCEED)
         return True
 
     def measure(self, now: float, behind_deltas: int, log_bytes: int) -> Lag:
-        """How far behind the reader is now."""
+        """How far behind the reader is now. Zero while it keeps up or pauses."""
         if self.state not in (FlowState.BEHIND, FlowState.LAGGING):
             return Lag(0, 0.0, 0)
         return Lag(behind_deltas, now - self._since, log_bytes - self._bytes_then)
 
     def check(self, lag: Lag) -> FlowEvent | None:
-        """Compare `lag` with the limits: LAG once when it must be told, EXCEED when it must go, else None."""
+        """Compare `lag` with the limits.
+
+        Returns:
+            LAG once when the reader is to be told, EXCEED when it is to be disconnected, else None.
+        """
         limits = self._limits
         if lag.seconds >= limits.lag_close_seconds or lag.text_bytes >= limits.lag_close_bytes:
             self._fire(FlowEvent.EXCEED)

@@ -1,4 +1,4 @@
-"""Readers' cursors: what is sent together, and at whose pace."""
+"""Batches of tokens, and cursors that move as fast as a client allows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from stream_core.protocol.errors import InvalidRequest
 
 
 class Batcher:
-    """Tokens of one response that wait for the end of their window.
-
-    Whether a token waits at all is the stream's business: the first one doesn't, nor does one after a silence.
-    """
+    """Tokens of one response that wait for the end of their interval."""
 
     __slots__ = ("_most", "_tokens")
 
@@ -21,12 +18,12 @@ class Batcher:
         self._most = most_tokens
 
     def add(self, token: str) -> bool:
-        """Take a token; whether the batch is full, so that a delta must be cut now."""
+        """Take a token. Returns whether the batch is full and must be cut now."""
         self._tokens.append(token)
         return len(self._tokens) >= self._most
 
     def cut(self) -> str:
-        """The text of the delta, which is empty when no token waits."""
+        """Empty the batch. Returns its text, which is empty when no token waits."""
         tokens = self._tokens
         text = tokens[0] if len(tokens) == 1 else "".join(tokens)
         tokens.clear()
@@ -35,9 +32,9 @@ class Batcher:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a client asked for, which outlives the cursor that kept it.
+    """What a client asked for. It outlives the cursor, so a resumed reader keeps it.
 
-    `credit`: how many entries more it may be given, None for any number.
+    `credit`: how many more entries it may be given. None: any number.
     """
 
     paused: bool = False
@@ -45,12 +42,13 @@ class Pace:
 
 
 class PacedCursor(Cursor):
-    """Without credit it is a plain cursor. An index is an entry, a restart marker too; the terminal event is none.
+    """A cursor that may be limited by credit. Each entry costs one, a restart marker too.
+
+    Without credit it is a plain cursor. The terminal event costs nothing.
 
     Args:
-        log, next_index, most: of the `Cursor`.
-        credit: how many entries it may take until more are granted; None for any number.
-        most_credit: how many may be granted ahead.
+        credit: how many entries it may take until more are granted. None: any number.
+        most_credit: the most credit that may be granted and not used.
 
     Raises:
         InvalidRequest: `credit` is more than that.
@@ -62,36 +60,36 @@ class PacedCursor(Cursor):
         super().__init__(log, next_index, most)
         self._most_credit = most_credit
         self._until: int | None = None
-        self._byte = 0  # where in the log's text it stands, which is known while there is a credit
+        self._byte = 0  # its place in the log's text in bytes, known only while it has a credit
         if credit is not None:
             self.grant(credit)
 
     @property
     def credit(self) -> int | None:
-        """How many entries it may take; None for any number."""
+        """How many entries it may take. None: any number."""
         return None if self._until is None else self._until - self.next_index
 
     @property
     def starved(self) -> bool:
-        """Whether more credit is needed before anything but the end can come."""
+        """Whether it needs credit before anything but the end can come."""
         return self._until is not None and self.next_index >= self._until
 
     @property
     def unread_bytes(self) -> int:
-        """How far the log is ahead of it, while there is a credit: UTF-8 bytes of text."""
+        """UTF-8 bytes of text between the cursor and the end of the log. Only with credit."""
         return self._log.text_bytes - self._byte
 
     def grant(self, credit: int) -> None:
-        """It may take so many entries more. The first time it counts from where the cursor is.
+        """Let it take `credit` more entries. The first grant counts from the cursor's place.
 
         Raises:
-            InvalidRequest: that would be more ahead than may be; nothing was changed.
+            InvalidRequest: that is more than may be granted ahead. Nothing was changed.
         """
         left = self.credit or 0
         if left + credit > self._most_credit:
             raise InvalidRequest(
-                f"at most {self._most_credit} entries may be granted ahead, and {left} are; nothing was changed, "
-                "grant more when some have come",
+                f"at most {self._most_credit} entries may be granted ahead, and {left} are now; "
+                "nothing was changed, grant more when some have come",
                 code="invalid_field",
                 param="n",
             )
@@ -102,11 +100,11 @@ class PacedCursor(Cursor):
         self._until += credit
 
     def lift(self) -> None:
-        """It may take everything from now on."""
+        """Remove the limit: it may take everything from now on."""
         self._until = None
 
     def take(self, until: int | None = None) -> str | Restart | None:
-        """What comes next, joined; None where there is nothing, or no credit for it."""
+        """The next delta, joined, or a restart marker. None without news or without credit."""
         if self._until is None:
             return super().take()
         taken = super().take(self._until)

@@ -1,1 +1,1 @@
-"""How a response's log leaves: one encoder a protocol, without a socket."""
+"""Encoders: a response's log as bytes of a protocol. There is one a protocol, without a socket."""

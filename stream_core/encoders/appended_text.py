@@ -1,4 +1,4 @@
-"""What of a response can be given to a client that only ever appends."""
+"""A response for clients that can only append text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stream_core.protocol.errors import UpstreamFailed
 class AppendedText:
     """A cursor for a client that can't take text back.
 
-    Text that is replaced by now is not given. Behind a restart, what the client has is compared with what comes in its place:
-    as long as that says the same, nothing is given; where it goes further, the client goes on with it.
+    It leaves out text that has been replaced. After a restart it compares the new text with
+    what the client has: what is the same is left out, and the client is given what goes beyond.
 
     Args:
         log: the log to read.
         next_index: where to begin.
-        most: characters of text in one piece; a single delta may be longer.
-        ahead: what the client has beyond the text that stands in the log before `next_index`.
+        most: the most characters in one piece. A single delta may be longer.
+        ahead: what the client has beyond the log's text before `next_index`.
     """
 
     def __init__(self, log: ResponseLog, next_index: int, most: int, ahead: str = "") -> None:
@@ -28,19 +28,19 @@ class AppendedText:
         self._ahead = ahead
 
     def check_whole(self) -> None:
-        """Whether, at the end, the client has the answer and nothing beyond it.
+        """Check at the end that the client has the answer and nothing more.
 
         Raises:
-            UpstreamFailed: the model began again, and said less.
+            UpstreamFailed: the model began again, and its new answer is shorter.
         """
         if self._ahead:
             raise _replaced()
 
     def take(self) -> str | None:
-        """The next piece to append; None when there is nothing new.
+        """The next piece to append. None when there is nothing new.
 
         Raises:
-            UpstreamFailed: the model began again, and says something else.
+            UpstreamFailed: the model began again, and its new answer is different.
         """
         while (taken := self.cursor.take(self._stands_until())) is not None:
             if isinstance(taken, str) and (text := self._beyond(taken)):
@@ -48,14 +48,17 @@ class AppendedText:
         return None
 
     def going_on(self, log: ResponseLog, point: ResumePoint) -> AppendedText:
-        """The same in another copy of the log, for a reader that goes on there at `point`."""
+        """Go on at `point` in another copy of the log."""
         if point.restarted is None:
             return AppendedText(log, point.next_index, self._most, self._ahead)
         has = slice_of(self._log.entries[: self.cursor.next_index], 0).text + self._ahead
         return AppendedText(log, point.next_index, self._most, has)
 
     def _stands_until(self) -> int:
-        """Up to where what comes next stands. Where less stands than was passed, goes over to the marker that says so."""
+        """The index at which the next text that will be replaced begins.
+
+        Where text has been replaced that the client has, the cursor moves to the marker.
+        """
         if not self._log.restarts:
             return sys.maxsize
         at = self.cursor.next_index
@@ -86,7 +89,7 @@ class AppendedText:
 
 def _replaced() -> UpstreamFailed:
     return UpstreamFailed(
-        "the model failed and began again, and its new answer does not begin as the one did of which you have a part; "
-        "drop that, and ask again",
+        "the model failed and began again, and its new answer does not begin with the part that "
+        "you have; drop that part, and ask again",
         code="response_restarted",
     )

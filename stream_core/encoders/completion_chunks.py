@@ -1,4 +1,4 @@
-"""A log as the chunks of OpenAI's API, and how their answer ends."""
+"""A response as the chunks of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _CLASSES: tuple[type[EvenflowError], ...] = (
 
 
 def check_completed(stream: ResponseStream) -> None:
-    """Whether an ended response has an answer.
+    """Check that an ended response has an answer.
 
     Raises:
-        EvenflowError: what it ended with instead.
+        EvenflowError: the error with which it ended, or `Gone` if it was cancelled.
     """
     if stream.state is ResponseState.CANCELLED:
         raise Gone(
@@ -49,7 +49,7 @@ def check_completed(stream: ResponseStream) -> None:
 
 
 def _error_of(error: dict[str, Any]) -> EvenflowError:
-    # It may come from another task, as the object that stands in the log.
+    # It may come from another task, as the error's object.
     kind = next((known for known in _CLASSES if known.type == error["type"]), InternalError)
     if error["code"] in _TIMEOUTS:
         kind = UpstreamTimeout
@@ -64,11 +64,11 @@ def _error_of(error: dict[str, Any]) -> EvenflowError:
 
 
 class ChunkEncoder:
-    """Its readers only append: where they can't, an error says so.
+    """Encodes a response as chunks. Its readers can only append.
 
     Args:
-        point: where to begin; not one that replaces what the reader has.
-        most: characters, of text in one chunk and of what is given at once.
+        point: where to begin. It must not replace what the reader has.
+        most: the most characters of text in one chunk, and about the most that `take` returns.
     """
 
     __slots__ = ("_most", "_objects", "_reader", "_stream", "_text", "ended", "opening")
@@ -80,7 +80,7 @@ class ChunkEncoder:
         self._stream = stream
         self._most = most
         self._text = AppendedText(log, point.next_index, most)
-        # What the client has may end in the middle of a call, or of a mark.
+        # What the client has may end within a call or a mark.
         self._reader = AnswerReader()
         self._reader.read(slice_of(log.entries[: point.next_index], 0).text)
         self.opening = objects.role(self._id())
@@ -92,14 +92,14 @@ class ChunkEncoder:
 
     @property
     def epoch(self) -> int:
-        """The owner that wrote the entry at `after`: restarts aren't told."""
+        """The epoch of the entry at `after`. Readers aren't told restarts."""
         return self._stream.log.epoch_at(self.after)
 
     def take(self) -> bytes:
-        """What is new, as chunks; empty when there is nothing.
+        """What is new, as chunks. Empty when there is nothing.
 
         Raises:
-            EvenflowError: the response ended without an answer, or its text was replaced by another.
+            EvenflowError: the response ended without an answer, or its text was replaced.
         """
         parts, size = list[bytes](), 0
         while size < self._most and (piece := self._text.take()) is not None:
@@ -109,12 +109,12 @@ class ChunkEncoder:
         return b"".join(parts) or self._end()
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """Read another copy of the response from now on. What the reader has is compared with what stands there."""
+        """Read another copy of the response. Compares its text with what the reader has."""
         self._stream = stream
         self._text = self._text.going_on(stream.log, point)
 
     def failure(self, error: EvenflowError) -> bytes:
-        """An event that OpenAI's clients raise, and the end."""
+        """An event that OpenAI's clients raise as an error, and the end of the stream."""
         return error_event(error)
 
     def _end(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The objects of OpenAI's API that an answer is told in."""
+"""The objects of OpenAI's API for an answer: a completion, and its chunks."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ DONE = b"data: [DONE]\n\n"
 
 
 class AnswerReader:
-    """Reads a response's text piece by piece: what the model says, calls, and gives beside that."""
+    """Reads a response's marked text piece by piece: text, calls, and what is beside them."""
 
     def __init__(self) -> None:
         self._marked = MarkedTextReader()
 
     @property
     def open_choices(self) -> tuple[int, ...]:
-        """The choices that end as the answer does."""
+        """The choices that end as the response does."""
         return self._marked.open_choices
 
     def read(self, piece: str) -> tuple[AnswerPart, ...]:
-        """What `piece` adds, a part a choice; nothing when it ends within a mark.
+        """What `piece` adds, one part a choice. Nothing when it ends within a mark.
 
         Raises:
-            UpstreamFailed: it makes no sense, so the token source isn't what it should be.
+            UpstreamFailed: the text is not marked text: the token source has a fault.
         """
         try:
             return self._marked.read(piece)
@@ -43,13 +43,13 @@ class AnswerReader:
 
 
 class CompletionObjects:
-    """One response as a `chat.completion`, or as the events of its chunks.
+    """Makes one response a `chat.completion`, or events with its chunks.
 
     Args:
         created: seconds since the epoch.
-        model: the name by which the client asked for it.
+        model: the model's name in the client's request.
         include_usage: whether a stream ends with the usage.
-        tools: whether the request has tools: then there may be no content at all.
+        tools: whether the request has tools. Then the answer may have no content.
     """
 
     def __init__(self, response_id: str, created: int, model: str, *, include_usage: bool, tools: bool) -> None:
@@ -61,16 +61,16 @@ class CompletionObjects:
         self._end = b',"usage":null}\n\n' if include_usage else b"}\n\n"
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
-        """The answer to a request without `stream`.
+        """The whole answer, for a request without `stream`.
 
         Raises:
-            UpstreamFailed: it makes no sense.
+            UpstreamFailed: the text is not marked text.
         """
         reader = AnswerReader()
         parts = {part.choice: part for part in reader.read(stream.log.text)}
         told = {choice: AnswerPart(choice=choice) for choice in reader.open_choices} | parts
         choices = [_whole_choice(told[choice], stream.finish_reason) for choice in sorted(told)]
-        # Clients' types know no null here: where the model doesn't count there is none.
+        # Clients' types allow no null here: where the model doesn't count, the field is left out.
         usage = {"usage": _usage(stream.usage)} if stream.usage is not None else {}
         return {"object": "chat.completion", **self._common, "choices": choices, **usage}
 
@@ -79,11 +79,11 @@ class CompletionObjects:
         return self._chunk(event_id, [_choice(0, {"role": "assistant", "content": None if self._tools else ""})])
 
     def parts(self, event_id: str, parts: Iterable[AnswerPart]) -> bytes:
-        """A chunk with what is new, all of it; the client has everything up to `event_id` then."""
+        """A chunk with all of `parts`. With it the client has everything up to `event_id`."""
         return self._chunk(event_id, [_choice_of(part) for part in parts])
 
     def finish(self, event_id: str, stream: ResponseStream, choices: Iterable[int]) -> bytes:
-        """The last chunks, and what ends the stream. `choices` are those whose end was not told yet."""
+        """The last chunks, and the end of the stream. `choices` are those that have not ended."""
         chunks = [self._chunk(event_id, [_choice(choice, {}, stream.finish_reason) for choice in choices])]
         if self._include_usage and stream.usage is not None:
             usage = {"object": "chat.completion.chunk", **self._common, "choices": [], "usage": _usage(stream.usage)}
@@ -95,7 +95,7 @@ class CompletionObjects:
 
 
 def error_event(error: EvenflowError) -> bytes:
-    """An error behind the head: the clients raise it; and the end."""
+    """An error as an event that clients raise, after the head was sent, and the stream's end."""
     return b"data: " + orjson.dumps(error.to_body()) + b"\n\n" + DONE
 
 

@@ -1,4 +1,4 @@
-"""The frames of `evenflow.v1`, and server-sent events that carry them."""
+"""The frames of `evenflow.v1`, and server-sent events with these frames."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _DELTA = "chat.response.delta"
 
 
 class FrameEncoder:
-    """One frame a call, as JSON.
+    """Encodes a response as JSON, one frame a call.
 
     Args:
         point: where to begin.
-        most: characters of text in one joined delta; 0 for one entry a frame.
+        most: the most characters of text in one joined delta. 0: each entry is a frame.
     """
 
     __slots__ = ("_deltas", "_most", "_restarted", "_stream", "cursor", "ended", "epoch", "kind", "last", "opening")
@@ -26,15 +26,15 @@ class FrameEncoder:
         self.opening = b""
         self.ended = False
         self.kind = _DELTA
-        """The type of the frame that was given last."""
+        """The type of the last frame."""
         self.last = EVERYTHING
-        """Its index; `EVERYTHING` for one that stands at no place in the log."""
+        """The index of the last frame. `EVERYTHING` for one that has no place in the log."""
         self._most = most
         self._deltas = V1Encoder(stream.channel.session, stream.response_id)
         self.go_on(stream, point)
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """Read another copy of the response from now on."""
+        """Read another copy of the response from `point` on."""
         self._stream = stream
         self._restarted = point.restarted
         self.cursor = Cursor(stream.log, point.next_index, self._most)
@@ -47,7 +47,7 @@ class FrameEncoder:
         return self.cursor.next_index - 1
 
     def take(self) -> bytes:
-        """The next frame; empty when there is nothing."""
+        """The next frame. Empty when there is nothing."""
         if self._restarted is not None:
             return self._replace_everything(self._restarted)
         cursor = self.cursor
@@ -63,7 +63,7 @@ class FrameEncoder:
         return frame.to_json()
 
     def failure(self, _error: EvenflowError) -> bytes:
-        """Nothing: the reader comes back, and is told."""
+        """Empty: the reader comes back, and is told then."""
         return b""
 
     def _replace_everything(self, restarted: Restart) -> bytes:
@@ -81,25 +81,25 @@ class FrameEncoder:
 
 
 class EventEncoder:
-    """The same frames as server-sent events, as many as fit into the size of one.
+    """Encodes a response as server-sent events, each with one frame.
 
     Args:
-        most: characters, of a frame and of what is given at once.
-        joined: whether deltas that come together are one event; else each entry is one.
+        most: the most characters in a frame, and about the most that `take` returns.
+        joined: whether deltas that come together are one event. Otherwise each entry is one.
     """
 
     __slots__ = ("_frames", "_most", "opening")
 
     def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool) -> None:
-        # How soon an EventSource comes back, in milliseconds; by itself it would wait for seconds. It is a line of the
-        # first event: on its own, with an empty line behind it, some parsers take it for an event without data.
+        # Milliseconds until an EventSource comes back; its own default is seconds. The line belongs
+        # to the first event: alone, with an empty line after it, some parsers take it for an event.
         self.opening = b"retry: 500\n"
         self._most = most
         self._frames = FrameEncoder(stream, point, most if joined else 0)
 
     @property
     def ended(self) -> bool:
-        """Whether the end was given."""
+        """Whether the reader was given the end."""
         return self._frames.ended
 
     @property
@@ -109,11 +109,11 @@ class EventEncoder:
 
     @property
     def epoch(self) -> int:
-        """The newest owner that the reader knows of."""
+        """The newest epoch that the reader knows."""
         return self._frames.epoch
 
     def take(self) -> bytes:
-        """What is new, as events; empty when there is nothing."""
+        """What is new, as events. Empty when there is nothing."""
         frames, parts, size = self._frames, list[bytes](), 0
         while size < self._most and (frame := frames.take()):
             event = self._event(frame)
@@ -122,22 +122,22 @@ class EventEncoder:
         return b"".join(parts)
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """Read another copy of the response from now on."""
+        """Read another copy of the response from `point` on."""
         self._frames.go_on(stream, point)
 
     def failure(self, error: EvenflowError) -> bytes:
-        """Nothing: an EventSource comes back, and is told."""
+        """Empty: an EventSource comes back, and is told then."""
         return self._frames.failure(error)
 
     def _event(self, frame: bytes) -> bytes:
         frames = self._frames
         if frames.kind is _DELTA and frames.epoch == 1:
-            # Nearly every event: written out, it takes half the time.
+            # Nearly every event is like this. Written out, it takes half the time.
             return b"event: chat.response.delta\nid: %d\ndata: %b\n\n" % (frames.last, frame)
         return b"event: %b\nid: %b\ndata: %b\n\n" % (frames.kind.encode(), self._id().encode(), frame)
 
     def _id(self) -> str:
-        """Empty before any entry: an EventSource then resumes from the beginning."""
+        """The event's id. Empty before any entry: an EventSource then begins again."""
         frames = self._frames
         if frames.last == EVERYTHING and not frames.ended:
             return ""

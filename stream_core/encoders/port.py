@@ -1,10 +1,10 @@
-"""The port of encoders: a response's log and a reader's place in it go in, bytes of one protocol come out.
+"""The port of encoders: a response's log and a reader's place in it become bytes of one protocol.
 
-What an encoder owes its reader (`tests/unit/stream_core/encoders/test_encoder_contract.py` holds each to it):
+What every encoder must guarantee (`tests/unit/stream_core/encoders/test_encoder_contract.py`):
 
-- Each entry is given once and in order, wherever the log was cut when it was asked.
-- The response's end is given once, behind everything else.
-- What stands after a restart is what the reader has, or it is told that what it has is no good.
+- Each entry is given once and in order, wherever the log is cut into calls of `take`.
+- The response's end is given once, after everything else.
+- After a restart the reader has the text that stands, or is told to drop what it has.
 - `after` and `epoch` are enough to go on, in the same copy of the response or in another.
 """
 
@@ -23,42 +23,42 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
 class LogEncoder(Protocol):
-    """What one reader has not been given of a response, as bytes. It never waits."""
+    """Encodes for one reader what it has not been given of a response. It never waits."""
 
     @property
     def opening(self) -> bytes:
-        """What goes out before everything else, as soon as anything does."""
+        """What is sent before everything else, together with it."""
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the response was given: nothing follows."""
+        """Whether the reader was given the response's end."""
 
     @property
     def after(self) -> int:
-        """The last index that the reader has; -1 before the first."""
+        """The last index that the reader has, -1 before the first."""
 
     @property
     def epoch(self) -> int:
-        """The newest of the response's owners that the reader knows of."""
+        """The newest epoch of the response that the reader knows."""
 
     def take(self) -> bytes:
-        """What is new, up to about the size of a frame; empty when there is nothing.
+        """What is new, up to about the size of a frame. Empty when there is nothing.
 
         Raises:
-            EvenflowError: what comes next can't be told to this reader; `failure` says so in the protocol.
+            EvenflowError: this reader can't be given the rest. `failure` encodes the error.
         """
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """From now on, read another copy of the response, from `point` on."""
+        """Read another copy of the response from `point` on."""
 
     def failure(self, error: EvenflowError) -> bytes:
-        """What a reader is told when no more can be given; empty where it comes back, and is told then."""
+        """Encode an error that ends the stream. Empty if the reader is told when it comes back."""
 
 
 class EventId(NamedTuple):
-    """The id of a server-sent event: a reader that has it has everything up to `last_index`.
+    """The id of a server-sent event. A reader that has it has everything up to `last_index`.
 
-    `epoch`: None where the reader doesn't say. `end`: it has the response's end too.
+    `epoch` is None where the reader doesn't say. `end`: whether it has the response's end too.
     """
 
     last_index: int
@@ -70,13 +70,13 @@ class EventId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, *, ends: bool = True) -> EventId:
-        """The id that a client sends as `Last-Event-ID`.
+        """Read the id that a client sends as `Last-Event-ID`.
 
         Args:
-            ends: whether there are ids of an end.
+            ends: whether the id of an end is allowed.
 
         Raises:
-            InvalidRequest: it is none.
+            InvalidRequest: the text is not an id.
         """
         found = _EVENT_ID.fullmatch(text)
         if found is None or (found[3] and not ends):
@@ -90,5 +90,5 @@ class EventId(NamedTuple):
 
 
 def event_id(index: int, epoch: int, *, end: bool = False) -> str:
-    """`12` in the first epoch, `12.3` in the third; `12.end` behind the response's end."""
+    """`12` in the first epoch, `12.3` in the third, `12.end` with the response's end."""
     return f"{index}{'' if epoch == 1 else f'.{epoch}'}{'.end' if end else ''}"

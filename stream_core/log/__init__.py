@@ -1,1 +1,1 @@
-"""Responses: text in order, and what is remembered of a conversation."""
+"""The log of a response, and the conversation of a session."""

@@ -1,4 +1,4 @@
-"""One session's messages: which come in order, which came before, and what the model should know of them."""
+"""The messages of one session: their order, and the history that the model is given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model called; `arguments` is what it wrote, JSON if it did well."""
+    """The model's call of a tool. `arguments` is the text that it wrote, JSON as a rule."""
 
     id: str
     name: str
@@ -25,12 +25,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One line of a conversation; `role` is `user` or `assistant`.
+    """One line of a conversation. In a chat, `role` is `user` or `assistant`.
 
-    Where a request brings its conversation, it may be `system`, or `tool`: what the call `tool_call_id` gave, or
-    `function`, an older word for it. `tool_calls` are what an assistant's turn called. `parts` are the parts of OpenAI's
-    API as they came, where they are more than text; `text` is the text among them then (`text_of_parts`). `extra` are
-    further fields of the message, as they came.
+    A request that brings its conversation may also have other roles: `system`, `tool` for the
+    result of the call `tool_call_id`, and `function`, the older name of `tool`.
+
+    Args:
+        text: what was said. Where the turn has `parts`, the text among them (`text_of_parts`).
+        tool_calls: the calls in an assistant's turn.
+        parts: the message's parts as OpenAI's API has them, where they are more than text.
+        extra: further fields of the message, unchanged.
     """
 
     role: str
@@ -42,17 +46,17 @@ class Turn:
 
 
 def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
-    """The text of a message that has parts; images and the like have none."""
+    """The text of a message that consists of parts. Images and the like add nothing."""
     return "".join(part["text"] for part in parts if part["type"] == "text")
 
 
 REMEMBERED = frozenset({ResponseState.COMPLETED, ResponseState.ERROR})
-"""How a response may end for the model to see its text later. Behind an error too: the reader has it."""
+"""The states whose text the model is given later. After an error, too: the reader has that text."""
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """A message and its answer; empty while there is none to remember."""
+    """A message and its answer, which is empty as long as there is none to remember."""
 
     question: str
     answer: str = ""
@@ -66,9 +70,9 @@ class Conversation:
     """The messages of one session, in causal order, each accepted once.
 
     Args:
-        limits: those in force.
-        now: seconds on a monotonic clock, like every `now` here.
-        keeps_history: whether what was said is kept for the model; else it sees each message alone.
+        limits: the limits in force.
+        now: seconds on a monotonic clock. So is every `now` of this class.
+        keeps_history: False where each message is given to the model alone.
     """
 
     __slots__ = (
@@ -93,17 +97,17 @@ class Conversation:
         self._exchanges_bytes = 0
         self.last_message_id: str | None = None
         self.in_flight = 0
-        """Accepted messages whose response has not ended; among them those of other lines that are under its limits."""
+        """Accepted messages whose response has not ended, of all sessions under its limits."""
         self.stale = True
-        """Whether what the store knows must be loaded: nothing was yet, or answers were still outstanding then."""
+        """Whether to load it from the store: never done, or answers were outstanding then."""
         self.used_at = now
 
     def known_response(self, message_id: str) -> str | None:
-        """The response of a message that was accepted before, if it was."""
+        """The id of the response to a message that was accepted before. Otherwise None."""
         return self._responses.get(message_id)
 
     def check_rate(self, now: float) -> None:
-        """Whether a message, right or wrong, may come now.
+        """Check that messages don't come too fast. Every message counts, also a wrong one.
 
         Raises:
             RateLimited: they come too fast.
@@ -117,11 +121,11 @@ class Conversation:
             )
 
     def check(self, message_id: str, previous_message_id: str | None, replaces: str | None = None) -> None:
-        """Whether a new message comes in its order; it changes nothing.
+        """Check that a new message comes in its order. Changes nothing.
 
         Raises:
-            Conflict: it does not follow the session's last message.
-            InvalidRequest: it is to replace another one than that.
+            Conflict: the message does not follow the session's last one.
+            InvalidRequest: it replaces a message that is not the session's last one.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -141,10 +145,10 @@ class Conversation:
             )
 
     def check_in_flight(self) -> None:
-        """Whether one more message may be answered now.
+        """Check that one more message may be answered now.
 
         Raises:
-            RateLimited: too many at once.
+            RateLimited: too many messages of this session are being answered.
         """
         if self.in_flight >= self._limits.messages_in_flight_per_session:
             raise RateLimited(
@@ -155,16 +159,16 @@ class Conversation:
             )
 
     def catch_up(self, stored: StoredConversation, owner: str) -> None:
-        """Take over what the store knows: other tasks than `owner` may have accepted messages of this session."""
+        """Take over the store's state. Tasks other than `owner` may have accepted messages."""
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
         replaced = {entry.replaces for entry in stored.entries}
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
             if entry.message_id in replaced or entry.text_name is not None:
-                # Large texts are requests that bring their conversation: there is no history of them.
+                # A large text is a request that brings its conversation: it is no history.
                 continue
-            # What was answered here may not have reached the store yet.
+                # The store may not have this task's newest answers yet.
             ours = known.get(entry.message_id)
             answer = entry.answer or (ours.answer if ours else "")
             self._remember(entry.message_id, _Exchange(entry.text, answer))
@@ -172,7 +176,11 @@ class Conversation:
         self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
 
     def begin_late(self, message_id: str, text: str) -> tuple[Turn, ...]:
-        """A message that it caught up with is answered by this task after all; what the model should see."""
+        """Begin to answer a message that is in the conversation already.
+
+        Returns:
+            The turns that the model is given.
+        """
         self.in_flight += 1
         turns: list[Turn] = []
         if message_id not in self._exchanges:
@@ -188,7 +196,11 @@ class Conversation:
     def accept(
         self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
     ) -> tuple[Turn, ...]:
-        """Take the message in and return what the model should see: the history, but for what it replaces, and this message."""
+        """Add a message, in place of the message `replaces` if that is given.
+
+        Returns:
+            The turns that the model is given: the history, then this message.
+        """
         self._know(message_id, response_id)
         if replaces is not None:
             self._forget(replaces)
@@ -196,11 +208,11 @@ class Conversation:
         self.in_flight += 1
         self.used_at = now
         self._remember(message_id, _Exchange(text))
-        # The newest message is always sent, however long it is.
+        # The model is always given the newest message, however long it is.
         return tuple(self._turns()) or (Turn("user", text),)
 
     def response_ended(self, message_id: str, answer: str, now: float) -> None:
-        """A message's response has ended with `answer` (empty when there is none to remember)."""
+        """Note that the response to a message has ended. `answer` is empty where there is none."""
         self.in_flight -= 1
         self.used_at = now
         exchange = self._exchanges.get(message_id)

@@ -1,20 +1,22 @@
-"""The answer to a request of OpenAI's API, as one text: what the model says, and all that it gives beside that.
+"""Marked text: an answer to a request of OpenAI's API, with all that is beside its text.
 
-The log holds text. Marks in that text say where the text behind them belongs: to what the model says, as at the beginning,
-to its reasoning, to a refusal, to the arguments of a call; and to which of several choices. An answer that is only said has
-no marks. A mark is a record of RFC 7464: RS, an object, LF.
+The log holds text. A mark says where the text behind it belongs: to the answer itself (as at the
+beginning), to the reasoning, to a refusal, or to the arguments of a call, and to which choice. An
+answer that is only text has no marks. A mark is a record as in RFC 7464: RS, a JSON object, LF.
 
-    {"to":"reasoning_content"}              what stands behind it belongs there, or to `reasoning` or `refusal`
-    {"call":0,"id":"call_1","name":"add"}   the call 0 begins; behind it stand its arguments
-    {"call":0}                              more of its arguments
-    {"call":null}                           more of what the model says
-    {"choice":1}                            more of this choice, in the place where it was left
-    {"logprobs":{"content":[…]}}            of tokens of this choice; it changes nothing of where the text belongs
-    {"end":"length"}                        how this choice ended; only of choices behind the first, whose end is the answer's
-    {"text":"\\u001e"}                       an RS of the model's own; nor does it
+    {"to":"reasoning_content"}              the text belongs there, or to `reasoning` or `refusal`
+    {"call":0,"id":"call_1","name":"add"}   call 0 begins; the text is its arguments
+    {"call":0}                              the text is more of its arguments
+    {"call":null}                           the text is the answer again
+    {"choice":1}                            the text belongs to this choice, where it was left
+    {"logprobs":{"content":[…]}}            log probabilities of this choice's tokens
+    {"end":"length"}                        how this choice ended; never of the first one
+    {"text":"\\u001e"}                       an RS that the model wrote
 
-Nothing but what begins is cut into fragments: the same answer is the same text however the model's server cut it, two
-attempts can be compared, and what is joined or cut on its way stays what it is.
+`logprobs` and `text` don't change where the text belongs.
+
+Marks don't depend on how the model's server cuts its answer. So the same answer is always the same
+text, two attempts can be compared, and the text can be joined and cut anywhere.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from typing import Any
 import orjson
 
 ASIDES = ("reasoning_content", "reasoning", "refusal")
-"""What a model may say beside its answer, by the names of the fields in which servers send it."""
+"""What a model may give beside its answer: the names of the fields in which servers send it."""
 MOST_CALLS = 128
-"""Calls of one choice: as many as a request may bring tools."""
+"""The most calls of one choice: as many as a request may bring tools."""
 MOST_CHOICES = 128
 LONGEST_MARK = 2_048
-"""Characters."""
+"""Characters of a mark."""
 LONGEST_RECORD = 65_536
 """Characters of a mark with the log probabilities of a token."""
 MARK = "\x1e"
@@ -40,16 +42,16 @@ CALL_TYPES = ("function", "custom")
 _OWN_MARK = MARK + orjson.dumps({"text": MARK}).decode() + MARK_END
 
 Place = str | int | None
-"""Where text belongs: one of `ASIDES`, a call, or what the model says."""
+"""Where text belongs: one of `ASIDES`, the number of a call, or None for the answer itself."""
 
 
 class NotMarked(ValueError):
-    """This is no marked text, or says what none may say."""
+    """The text is not marked text, or a mark in it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallPart:
-    """What is new of a call: `id` and `name` at its beginning, and more of its arguments."""
+    """New text of a call: more of its arguments. At its beginning also its `id` and `name`."""
 
     index: int
     arguments: str
@@ -60,10 +62,12 @@ class CallPart:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """What is new of one choice of an answer: more of what the model says, of its calls, each of them once, and beside that.
+    """What is new of one choice of an answer. Each call is in it at most once.
 
-    `asides` are by the names of `ASIDES`. `begins`: nothing of this choice came before, and it isn't the first one. `end`:
-    how it ended, where it isn't the first one.
+    Args:
+        asides: texts by the names of `ASIDES`.
+        begins: whether this is the beginning of a choice that isn't the first.
+        end: the finish reason of a choice that isn't the first. Empty until it has ended.
     """
 
     text: str = ""
@@ -76,7 +80,10 @@ class AnswerPart:
 
 
 class MarkedTextWriter:
-    """Marks what a model gives, as it comes."""
+    """Turns what a model gives, piece by piece, into marked text.
+
+    Every method returns the text to append to the log.
+    """
 
     def __init__(self) -> None:
         self._choice = 0
@@ -84,29 +91,30 @@ class MarkedTextWriter:
         self._begun: set[tuple[int, int]] = set()
 
     def text(self, text: str, choice: int = 0) -> str:
-        """More of what the model says.
+        """More of the answer itself.
 
         Raises:
-            NotMarked: there are too many choices; so with all others.
+            NotMarked: there are too many choices. All methods raise it then.
         """
         return self._turn_to(None, choice) + _escaped(text) if text else ""
 
     def aside(self, name: str, text: str, choice: int = 0) -> str:
-        """More of what it says beside its answer; `name` is one of `ASIDES`."""
+        """More of what is beside the answer. `name` is one of `ASIDES`."""
         return self._turn_to(name, choice) + _escaped(text) if text else ""
 
     def call(
         self, index: int, arguments: str, call_id: str = "", name: str = "", choice: int = 0, kind: str = "function"
     ) -> str:
-        """More of the call `index`; `call_id`, `name` and `kind` count only where it begins.
+        """More of the call `index`. `call_id`, `name` and `kind` matter only at its beginning.
 
         Raises:
-            NotMarked: it begins without a name or an id, or these are too long, or there are too many calls.
+            NotMarked: the call begins without a name or an id, or they are too long, or there are
+                too many calls.
         """
         if (choice, index) in self._begun:
             return self._turn_to(index, choice) + _escaped(arguments) if arguments else ""
         if not (call_id and name and 0 <= index < MOST_CALLS and kind in CALL_TYPES):
-            raise NotMarked("a call begins without a name or an id, or has a number that none may have")
+            raise NotMarked("a call begins without a name or an id, or its number is out of range")
         more = {} if kind == "function" else {"type": kind}
         begins = _mark({"call": index, "id": call_id, "name": name, **more})
         if len(begins) > LONGEST_MARK:
@@ -117,12 +125,12 @@ class MarkedTextWriter:
         return chosen + begins + _escaped(arguments)
 
     def logprobs(self, given: Mapping[str, Any], choice: int = 0) -> str:
-        """The log probabilities of more tokens: `content` and `refusal`, lists both.
+        """The log probabilities of more tokens, in the lists `content` and `refusal`.
 
         Raises:
             NotMarked: those of one token are too long.
         """
-        # A record each: how the server joins them doesn't show, and none is long.
+        # One record a token: so the text doesn't depend on how the server joins them.
         named = ((name, entries) for name, entries in given.items() if isinstance(entries, list))
         records = [_mark({"logprobs": {name: [entry]}}) for name, entries in named for entry in entries]
         if any(len(record) > LONGEST_RECORD for record in records):
@@ -130,14 +138,14 @@ class MarkedTextWriter:
         return self._choose(choice) + "".join(records) if records else ""
 
     def end(self, reason: str, choice: int) -> str:
-        """How a choice behind the first one ended."""
+        """The finish reason of a choice that isn't the first one."""
         return self._choose(choice) + _mark({"end": reason})
 
     def _choose(self, choice: int) -> str:
         if choice == self._choice:
             return ""
         if not 0 <= choice < MOST_CHOICES:
-            raise NotMarked("a choice has a number that none may have")
+            raise NotMarked("the number of a choice is out of range")
         self._choice = choice
         return _mark({"choice": choice})
 
@@ -150,7 +158,7 @@ class MarkedTextWriter:
 
 
 def has_marks(text: str) -> bool:
-    """Whether a marked text goes beyond what the model says."""
+    """Whether a marked text has anything beside the answer itself."""
     return MARK in text
 
 

@@ -1,4 +1,4 @@
-"""Reads marked text, piece by piece."""
+"""Reads marked text piece by piece."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _ENDS = get_args(FinishReason)
 
 
 class MarkedTextReader:
-    """Reads a marked text piece by piece, wherever it was cut."""
+    """Reads a marked text piece by piece. The text may be cut anywhere."""
 
     def __init__(self) -> None:
         self._unread = ""  # a mark whose end has not come
         self._choice = 0
         self._places: dict[int, Place] = {0: None}
         self._calls: dict[tuple[int, int], str] = {}
-        """The calls that have begun, and their types."""
+        """The calls that have begun, with their types."""
         self._ended: set[int] = set()
         self._gathered: dict[int, _Gathered] = {}
 
     @property
     def open_choices(self) -> tuple[int, ...]:
-        """The choices whose end was not told; the first one's never is."""
+        """The choices that have not ended. The first one ends only with the answer."""
         return tuple(choice for choice in sorted(self._places) if choice not in self._ended)
 
     def read(self, piece: str) -> tuple[AnswerPart, ...]:
-        """What `piece` adds, a part a choice.
+        """What `piece` adds, one part a choice.
 
         Raises:
-            NotMarked: it makes no sense as marked text.
+            NotMarked: the text is not marked text.
         """
         if MARK not in piece and not self._unread and self._choice == 0 and self._places[0] is None:
             return (AnswerPart(piece),) if piece else ()
@@ -73,7 +73,7 @@ class MarkedTextReader:
         try:
             said = orjson.loads(mark)
         except orjson.JSONDecodeError as wrong:
-            raise NotMarked("a mark is no JSON") from wrong
+            raise NotMarked("a mark is not JSON") from wrong
         match said:
             case {"text": str(text)}:
                 self._add(text)
@@ -91,7 +91,7 @@ class MarkedTextReader:
                 self._ended.add(self._choice)
                 self._of_choice().end = reason
             case _:
-                raise NotMarked("a mark says nothing that is known")
+                raise NotMarked("a mark is of an unknown kind")
 
     def _choose(self, choice: int) -> None:
         self._choice = choice
@@ -105,11 +105,11 @@ class MarkedTextReader:
             case {"id": str(call_id), "name": str(name)} if not known:
                 kind = said.get("type", "function")
                 if not (call_id and name and 0 <= index < MOST_CALLS and kind in CALL_TYPES):
-                    raise NotMarked("a call begins without a name or an id, or has a number that none may have")
+                    raise NotMarked("a call begins without a name or an id, or its number is out of range")
                 self._calls[self._choice, index] = kind
                 self._of_choice().call(index, kind).begins(call_id, name)
             case _ if not known or len(said) > 1:
-                raise NotMarked("a mark says nothing that is known")
+                raise NotMarked("a mark is of an unknown kind")
         self._places[self._choice] = index
 
     def _add(self, text: str) -> None:

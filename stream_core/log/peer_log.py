@@ -1,4 +1,4 @@
-"""The port to a response's log at the task that owns it."""
+"""The port through which a task reads a response's log at the task that owns it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PeerEvent = ResponseDelta | ResponseRestarted | ResponseCompleted | ResponseFail
 
 
 class PeerUnreachable(Exception):
-    """The other task doesn't answer, not in this way, or no longer. Nothing is known of the response: ask the store."""
+    """The other task does not answer, or no longer. Only the store knows the response's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerResponse:
-    """A response at another task. `epoch`: the newest owner that the reader knows."""
+    """A response that another task owns. `epoch` is the newest one that the reader was told of."""
 
     address: str
     channel: Channel
@@ -28,20 +28,23 @@ class PeerResponse:
 
 
 class PeerLog(Protocol):
-    """Other tasks, by the address that their lease tells."""
+    """The logs of other tasks. Each has the address that is in its lease."""
 
     def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
-        """The entries behind index `after`, each on its own, as they come, until the response's end.
+        """The entries after index `after` as they come, until the response's end.
 
-        The first list has what was there when it was asked, and may be empty.
+        The first list has the entries that existed at the time of the call. It may be empty.
 
         Raises:
-            PeerUnreachable: see there.
+            PeerUnreachable: the task does not answer, or the connection broke.
         """
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
-        """Stop the model and end the response; its state then.
+        """Stop the model and end the response.
+
+        Returns:
+            The state of the response afterwards.
 
         Raises:
-            PeerUnreachable: see there.
+            PeerUnreachable: the task does not answer.
         """

@@ -1,4 +1,4 @@
-"""A response's log: numbered text, restarts and its end; and where a reader goes on in it."""
+"""A response's log: numbered deltas, restarts and its end; and where a reader resumes in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Union
 
 
 class ResponseState(StrEnum):
-    """Where a response is; the value is the `status` that clients see."""
+    """The state of a response. The value is the `status` that clients are given."""
 
     QUEUED = "queued"
     STREAMING = "streaming"
@@ -20,7 +20,7 @@ class ResponseState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the response has ended."""
         return self in _TERMINAL
 
 
@@ -31,7 +31,7 @@ class ResponseEvent(StrEnum):
     RESTART = "restart"  # the attempt failed, the next one begins
     COMPLETE = "complete"  # the model has finished, or a fallback answer stands in
     FAIL = "fail"  # no attempt is left
-    CANCEL = "cancel"  # the client said so, or nobody reads it any more
+    CANCEL = "cancel"  # the client asked for it, or nobody reads
 
 
 _TERMINAL = frozenset({ResponseState.COMPLETED, ResponseState.ERROR, ResponseState.CANCELLED})
@@ -48,14 +48,14 @@ RESPONSE_TRANSITIONS: dict[tuple[ResponseState, ResponseEvent], ResponseState] =
 
 
 class IllegalTransition(Exception):
-    """An event came in a state that has no row for it. The state stays."""
+    """An event came in a state that has no transition for it. The state is unchanged."""
 
 
 def next_response_state(state: ResponseState, event: ResponseEvent) -> ResponseState:
     """The state after `event`.
 
     Raises:
-        IllegalTransition: the table has no such row.
+        IllegalTransition: `RESPONSE_TRANSITIONS` has no row for it.
     """
     try:
         return RESPONSE_TRANSITIONS[state, event]
@@ -64,19 +64,20 @@ def next_response_state(state: ResponseState, event: ResponseEvent) -> ResponseS
 
 
 LogEntry = Union["str", "Restart"]
-"""One index of a log: a delta's text, or the marker of a restart."""
+"""What one index of a log stands for: a delta's text, or the marker of a restart."""
 
 
 class LogClosed(Exception):
-    """Something was written behind the terminal event. The log keeps what it held."""
+    """Something was written after the terminal event. The log is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A marker with an index of its own: the text after `from_index` is replaced by what follows the marker.
+    """A marker with an index of its own. What follows it replaces the text after `from_index`.
 
-    `epoch`: where a new owner's part begins, that owner's epoch; 0 for a restart by the same owner. From such a marker on
-    an earlier owner, lost before all was on record, may have delivered other entries under the same indexes.
+    `epoch` is 0 for a restart by the same owner. Where a new owner begins, it is that owner's
+    epoch. From there on an earlier owner may have delivered other entries under the same indexes,
+    if it was lost before all of its entries were on record.
     """
 
     from_index: int
@@ -86,9 +87,10 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """A piece of a log, read at once.
+    """Consecutive entries of a log as one text.
 
-    `restarted`: what the reader holds after its `from_index` is replaced by `text` (None: `text` is appended).
+    Where `restarted` is set, `text` replaces what the reader has after its `from_index`. Otherwise
+    `text` is appended.
     """
 
     text: str
@@ -97,7 +99,7 @@ class LogSlice:
 
 
 def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
-    """`entries`, the first of which is `first_index`, as one text without what a restart replaced."""
+    """`entries` as one text, without replaced text. `first_index` is the index of the first."""
     standing: list[tuple[int, str]] = []
     outer: Restart | None = None
     for index, entry in enumerate(entries, first_index):
@@ -119,37 +121,37 @@ class ResponseLog:
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
         self.restarts: list[tuple[int, int]] = []
-        """Of each restart the marker's index, and its `from_index`."""
-        self._owners: list[tuple[int, int]] = []  # where each owner after the first begins, and its epoch
+        """Of each restart: the index of its marker, and its `from_index`."""
+        self._owners: list[tuple[int, int]] = []  # of each later owner: its first index, its epoch
         self.text_bytes = 0
-        """UTF-8 bytes of all deltas, replaced ones included."""
+        """UTF-8 bytes of all deltas, with the replaced ones."""
         self.state: ResponseState | None = None
-        """The terminal state, once closed."""
+        """The terminal state. None until the log is closed."""
 
     @property
     def next_index(self) -> int:
-        """The index that the next entry gets."""
+        """The index of the next entry."""
         return len(self.entries)
 
     @property
     def closed(self) -> bool:
-        """Whether the terminal event has come."""
+        """Whether the log has its terminal event."""
         return self.state is not None
 
     @property
     def text(self) -> str:
-        """The text that stands: deltas in order, without what a restart replaced."""
+        """All deltas in order, without replaced text."""
         return self.read(0).text
 
     def read(self, from_index: int) -> LogSlice:
-        """Everything from `from_index` on, as one text without what a restart replaced."""
+        """Everything from `from_index` on, as one text, without replaced text."""
         return slice_of(self.entries[from_index:], from_index)
 
     def append(self, text: str) -> None:
         """Add a delta.
 
         Raises:
-            LogClosed: the terminal event has come already.
+            LogClosed: the response has ended.
         """
         if self.state is not None:
             raise LogClosed("a delta came after the end of its response; the log keeps what it held")
@@ -157,10 +159,10 @@ class ResponseLog:
         self.text_bytes += len(text) if text.isascii() else len(text.encode())
 
     def restart(self, from_index: int, attempt: int, epoch: int = 0) -> None:
-        """Declare the text after `from_index` (-1: all of it) replaced by what follows; see `Restart`.
+        """Add a marker: what follows replaces the text after `from_index` (-1: all of it).
 
         Raises:
-            LogClosed: the terminal event has come already.
+            LogClosed: the response has ended.
         """
         if self.state is not None:
             raise LogClosed("a restart came after the end of its response; the log keeps what it held")
@@ -170,10 +172,10 @@ class ResponseLog:
         self.entries.append(Restart(from_index, attempt, epoch))
 
     def extend(self, entries: Iterable[LogEntry]) -> None:
-        """Add what stands in another copy of this log.
+        """Add entries of another copy of this log.
 
         Raises:
-            LogClosed: the terminal event has come already.
+            LogClosed: the response has ended.
         """
         for entry in entries:
             if isinstance(entry, Restart):
@@ -182,13 +184,13 @@ class ResponseLog:
                 self.append(entry)
 
     def epoch_at(self, index: int) -> int:
-        """The epoch of the owner that wrote the entry at `index` (or would write it)."""
+        """The epoch of the owner of the entry at `index`, which may be the next one."""
         if not self._owners:
             return 1
         return next((epoch for first, epoch in reversed(self._owners) if first <= index), 1)
 
     def first_index_after(self, epoch: int) -> int | None:
-        """Where the owners that came after `epoch` begin; None when there are none."""
+        """The first index of the owners after `epoch`. None when there are none."""
         return next((first for first, later in self._owners if later > epoch), None)
 
     def close(self, state: ResponseState) -> None:
@@ -206,12 +208,11 @@ class ResponseLog:
 
 
 class Cursor:
-    """A reader's position: the next index that it has not been given.
+    """A reader's place in a log: the next index that it has not been given.
 
     Args:
-        log: the log to read.
-        next_index: where to begin, 0 … `log.next_index`.
-        most: characters of text in one joined delta; a single delta may be longer.
+        next_index: where to begin, from 0 to `log.next_index`.
+        most: the most characters in joined deltas. A single delta may be longer.
     """
 
     __slots__ = ("_entries", "_log", "_most", "began_at", "first", "last", "next_index")
@@ -223,25 +224,25 @@ class Cursor:
         self.began_at = next_index
         self.next_index = next_index
         self.first = next_index
-        """First index of what `take` returned last."""
+        """The first index of what `take` returned last."""
         self.last = next_index - 1
-        """Last index of what `take` returned last."""
+        """The last index of what `take` returned last."""
 
     @property
     def behind(self) -> int:
-        """Entries in the log that this reader has not been given."""
+        """How many entries of the log the reader has not been given."""
         return len(self._log.entries) - self.next_index
 
     @property
     def at_end(self) -> bool:
-        """Whether the response has ended and everything was given."""
+        """Whether the response has ended and the reader was given everything."""
         return self._log.closed and self.behind == 0
 
     def take(self, until: int = sys.maxsize) -> str | Restart | None:
-        """The next delta, or several joined, or a restart marker; None when there is nothing new before index `until`.
+        """The next delta, or several joined, or a restart marker. None when there is nothing new.
 
-        `first` and `last` then say which indexes it covers. Joining stops before a restart marker and before the text
-        would exceed `most` characters.
+        Takes nothing at or after index `until`. Joins deltas up to the next restart marker and
+        up to `most` characters. Afterwards `first` and `last` are the indexes of what it returned.
         """
         entries = self._entries
         first = self.next_index
@@ -271,15 +272,15 @@ class Cursor:
 
 
 EVERYTHING = -1
-"""The `from_index` of a restart that replaces all of the text, and the `after` of a reader that has none of it."""
+"""As a restart's `from_index`: it replaces all text. As a reader's `after`: it has no text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """The next index to deliver.
+    """Where a reader goes on: the next index to deliver.
 
-    `restarted`: told before that, it replaces everything that the reader holds. It is no entry of the log: its index is
-    `EVERYTHING`.
+    `restarted`, if it is set, is delivered first and replaces everything that the reader has. It is
+    not in the log, and its index is `EVERYTHING`.
     """
 
     next_index: int
@@ -287,24 +288,25 @@ class ResumePoint:
 
 
 def resume_point(log: ResponseLog, after: int, epoch: int | None) -> ResumePoint | None:
-    """Where a reader goes on that holds everything up to `after`; None where the log doesn't tell yet.
+    """Where a reader resumes that has everything up to `after`. None where the log can't tell yet.
 
-    What an owner delivered and did not get on record before it was lost, the next owner writes anew under the same
-    indexes. A reader that holds such entries begins again, since it can't cut them out of a frame that joined several.
+    An owner may be lost before what it delivered is on record. The next owner then writes other
+    entries under the same indexes. A reader that has such entries begins again: it can't cut them
+    out of frames that join several.
 
     Args:
-        after: the last index that the reader holds, -1 for none.
-        epoch: the newest that it was told of; None when it doesn't say. Then it can't be told whether what it holds behind
-            the beginning of a later owner is of that one, and it begins again.
+        after: the last index that the reader has, -1 for none.
+        epoch: the newest epoch that the reader was told of. None if it doesn't say: then it begins
+            again if it has entries from where a later owner begins.
     """
     if epoch is not None and epoch > log.epoch_at(log.next_index):
-        return None  # it knows a later owner than this copy does, which may be one that was lost and hasn't noticed
+        return None  # the reader knows a later owner: this copy may be of one that is lost
     later_owner_begins_at = log.first_index_after(epoch if epoch is not None else 1)
     if later_owner_begins_at is not None and later_owner_begins_at <= after:
         return _from_the_beginning(log)
     if after < log.next_index:
         return ResumePoint(after + 1)
-    return None  # it is ahead of this copy of the log
+    return None  # the reader is ahead of this copy
 
 
 def _from_the_beginning(log: ResponseLog) -> ResumePoint:

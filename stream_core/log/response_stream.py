@@ -1,4 +1,4 @@
-"""One response while it is generated and kept in memory: tokens in, deltas into the log, cursors moved on the delivery clock."""
+"""A response in memory: tokens in, deltas into the log, readers moved by the delivery clock."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 
-# Weight of the newest gap in a stream's pace: what is three deltas back counts less than half.
+# The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
 _PACE_SMOOTHING = 0.25
 _END_EVENTS = {
     ResponseState.COMPLETED: ResponseEvent.COMPLETE,
     ResponseState.ERROR: ResponseEvent.FAIL,
     ResponseState.CANCELLED: ResponseEvent.CANCEL,
 }
-# Characters. What a source gives in one piece is cut, so that a delta fits into a frame and into an item of any store.
+# Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
 _LONGEST_DELTA = 4_096
 
 
 class ResponseFull(Exception):
-    """The response has reached its size limit. What it holds is delivered; it ends with finish_reason `length`."""
+    """The response has reached its size limit. Its text is delivered, and it ends with `length`."""
 
 
 class Reader(Protocol):
@@ -40,27 +41,27 @@ class Reader(Protocol):
 
     @property
     def holds_model(self) -> bool:
-        """Whether it pauses, and the log is the pause window ahead of it (rule 6)."""
+        """Whether it pauses, and the log is the pause window ahead of it."""
 
     def deliver(self, now: float, jitter: float | None) -> None:
-        """Give it what it may have: the log has grown, or ended. Must not wait, and must not raise.
+        """Give the reader what is new: the log has grown, or ended. Must not wait or raise.
 
-        `jitter` is by how many seconds this delivery misses its time, None where it has none: the first one, or a
-        call for another reason.
+        `jitter` is the difference in seconds between this delivery and its due time. None for the
+        first delivery, and for a call that no due time belongs to.
         """
 
     def lost(self) -> None:
-        """This copy of the response goes on no more: find the response again, and resume. Must not wait or raise."""
+        """This copy is lost: find the response again and resume. Must not wait or raise."""
 
 
 class ResponseStream:
-    """One response. The token source pushes; the delivery clock delivers; readers come and go.
+    """One response: a token source pushes tokens, the delivery clock delivers, readers come and go.
 
-    The size limit of a batch cuts the log, so that no index stands for more than a few tokens; delivery keeps the
-    interval, and joins what was cut meanwhile: a burst of the model doesn't become a burst on the screen.
+    A full batch is appended to the log at once, so that an index never stands for many tokens. It
+    is still delivered with its interval, so a burst of the model is no burst on the screen.
 
     Args:
-        monotonic: seconds, for measuring when a frame is really handed over.
+        monotonic: seconds, to measure when a delta is really delivered.
     """
 
     __slots__ = (
@@ -72,6 +73,7 @@ class ResponseStream:
         "_longest_batched",
         "_monotonic",
         "_most_bytes",
+        "_most_readers",
         "_pace",
         "_scheduled",
         "acknowledged",
@@ -116,28 +118,28 @@ class ResponseStream:
         self.log = ResponseLog()
         self.state = ResponseState.QUEUED
         self.epoch = 1
-        """Which of the response's owners this task is, where it is its owner."""
+        """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
-        """Where the entries come from: this task generates them, or follows another one or the store."""
+        """Where the entries come from: this task, another one, or the store."""
         self.readers: list[Reader] = []
         self.paused_readers = 0
-        """How many of them pause; they keep this number themselves, and call `hold_or_release`."""
+        """How many readers pause. Readers change it themselves, and call `hold_or_release`."""
         self.paused = False
-        """Whether the model should wait."""
+        """Whether the token source should not read its model."""
         self.attempt = 1
         self.tokens = 0
-        """Tokens that the model has given, all attempts together."""
+        """Tokens that the model has given, in all attempts."""
         self.signs_of_life = 0
-        """How often the model said that it lives without giving a token."""
+        """How often the model has shown, without a token, that it is alive."""
         self.degraded = False
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
         self.error: dict[str, Any] | None = None
         self.polls = 0
         self.acknowledged = -1
-        """The last index that a client said it has."""
+        """The last index that a client has acknowledged."""
         self.on_urgent: Callable[[], None] | None = None
-        """Called when what there is should be on record at once: at the first delta, and at the end."""
+        """Called when the log should be on record at once: at the first delta, and at the end."""
         self.created_at = monotonic()
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
@@ -145,10 +147,11 @@ class ResponseStream:
         self._batcher = Batcher(limits.batch_tokens)
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
+        self._most_readers = limits.readers_per_response
         self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
         self._monotonic = monotonic
-        self._due = 0  # the slot from which on a token is delivered at once
-        self._scheduled = False  # whether the clock will call, which is when tokens wait
+        self._due = 0  # from this slot on, a token is delivered at once
+        self._scheduled = False  # whether tokens wait for a slot of the clock
         self._delivered_at = 0.0
         self._pace = 0.0
 
@@ -158,8 +161,8 @@ class ResponseStream:
         """Take a token of the model. Never waits.
 
         Raises:
-            ResponseFull: the response has reached its size limit; the model must stop.
-            LogClosed: the response has ended, for example by a cancel.
+            ResponseFull: the response has reached its size limit. The model must stop.
+            LogClosed: the response has ended, for example because it was cancelled.
         """
         if self.log.text_bytes >= self._full_at:
             raise ResponseFull
@@ -181,11 +184,11 @@ class ResponseStream:
             self._clock.put(self, self._due)
 
     def alive(self) -> None:
-        """The model gave a sign of life that is no text."""
+        """Note that the model is alive, without a token."""
         self.signs_of_life += 1
 
     def _push_long(self, text: str) -> None:
-        """Take what would make a batch too long: it becomes entries of its own."""
+        """Take a text that is too long for a batch: it becomes entries of its own."""
         if self.log.closed:
             raise LogClosed("a token came after the end of its response; the log keeps what it held")
         self.tokens += 1
@@ -209,15 +212,17 @@ class ResponseStream:
     # -- what the generation does --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """It was taken from the queue."""
+        """The response leaves the queue: its generation begins."""
         self._fire(ResponseEvent.START)
 
     def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
-        """Go on with what an earlier owner left, the response as `epoch`'s. Its text stands until `restart`.
+        """Go on with the response of an earlier owner as its owner of `epoch`.
+
+        The earlier text stands until `restart`.
 
         Args:
-            entries: what of it is on record.
-            began_at: when its first delta came, on the monotonic clock.
+            entries: the log as it is on record.
+            began_at: when the first delta came, in seconds on the monotonic clock.
         """
         self.log.extend(entries)
         self.epoch = epoch
@@ -229,12 +234,12 @@ class ResponseStream:
         self.log.restart(self.log.next_index - 1, self.attempt, epoch)
 
     def next_attempt(self) -> None:
-        """An attempt failed, the next one begins. What was delivered stands, until `restart` says that it is replaced."""
+        """Begin another attempt after a failed one. The text delivered stands until `restart`."""
         self._fire(ResponseEvent.RESTART)
         self.attempt += 1
 
     def restart(self) -> None:
-        """What was delivered is declared replaced by what this attempt gives from now on."""
+        """Declare the text delivered replaced by what this attempt gives from now on."""
         self._batcher.cut()
         # What was replaced doesn't count against the new text.
         self._full_at = self.log.text_bytes + self._most_bytes
@@ -243,37 +248,37 @@ class ResponseStream:
             self._deliver("")
 
     def substitute(self, text: str) -> None:
-        """A ready-made answer in the model's place: the response is degraded. `complete` delivers it."""
+        """Use a fallback in the model's place: the response is degraded. `complete` delivers it."""
         self.degraded = True
         self._batcher.add(text)
 
     def complete(self, finish_reason: str, usage: Usage | None) -> None:
-        """The model has finished: `stop` or `length`."""
+        """End the response: the model has finished, with `stop` or `length`."""
         self._fire(ResponseEvent.COMPLETE)
         self.usage = usage
         self.finish_reason = finish_reason
         self._end()
 
     def fail(self, error: dict[str, Any]) -> None:
-        """No attempt is left; what was delivered stays."""
+        """End the response with an error: no attempt is left. The text delivered stays."""
         self._fire(ResponseEvent.FAIL)
         self.error = error
         self._end()
 
     def cancel(self) -> None:
-        """The client said so, or nobody reads; what was delivered stays."""
+        """Cancel the response: a client asked for it, or nobody reads. The text delivered stays."""
         self._fire(ResponseEvent.CANCEL)
         self.finish_reason = "cancelled"
         self._end()
 
     def settle(self) -> None:
-        """Deliver what has come so far: another owner goes on from there."""
+        """Deliver what has come so far. Another owner goes on from there."""
         text = self._batcher.cut()
         if text and not self.log.closed:
             self._deliver(text)
 
     def lose(self) -> None:
-        """This task isn't the one any more that knows how the response goes on: its readers find out who is."""
+        """Give this copy up: its readers find the response again and resume."""
         self._batcher.cut()
         for reader in tuple(self.readers):
             reader.lost()
@@ -281,7 +286,7 @@ class ResponseStream:
     # -- what follows another copy ---------------------------------------------------------------------------------
 
     def follow(self, entries: Sequence[LogEntry]) -> None:
-        """Add what stands in the copy that this one follows, and deliver it.
+        """Add and deliver entries of the copy that this one follows.
 
         Raises:
             LogClosed: the response has ended.
@@ -306,7 +311,7 @@ class ResponseStream:
         error: dict[str, Any] | None = None,
         degraded: bool = False,
     ) -> None:
-        """End as the copy did that this one follows; `state` is the one that it ended in.
+        """End in the terminal state of the copy that this one follows.
 
         Raises:
             LogClosed: the response has ended.
@@ -321,15 +326,28 @@ class ResponseStream:
 
     # -- what readers do -----------------------------------------------------------------------------------------
 
+    def check_readers(self) -> None:
+        """Whether one more reader may be attached.
+
+        Raises:
+            RateLimited: the response has as many as it may.
+        """
+        if len(self.readers) >= self._most_readers:
+            raise RateLimited(
+                "this response has as many readers as it may; close one and ask again",
+                code="response_readers",
+                retry_after_ms=1000,
+            )
+
     def attach(self, reader: Reader) -> None:
-        """From now on the reader is delivered to (and at once what is there already)."""
+        """Add a reader, and deliver at once what it has not been given."""
         self.readers.append(reader)
         self.unread_since = None
         self.hold_or_release()
         reader.deliver(self._monotonic(), None)
 
     def detach(self, reader: Reader) -> None:
-        """The reader leaves; the grace period begins with the last one."""
+        """Remove a reader. When the last one leaves, the grace period begins."""
         if reader in self.readers:
             self.readers.remove(reader)
             self.hold_or_release()
@@ -337,7 +355,7 @@ class ResponseStream:
                 self.unread_since = self._monotonic()
 
     def acknowledge(self, index: int) -> int:
-        """A client has everything up to `index`; returns how many deltas that adds."""
+        """Note that a client has everything up to `index`. Returns how many deltas that adds."""
         added = max(0, index - self.acknowledged)
         self.acknowledged += added
         return added
@@ -345,9 +363,9 @@ class ResponseStream:
     # -- what the clock does -------------------------------------------------------------------------------------
 
     def on_due(self, slot: int) -> None:
-        """The window has ended: cut and deliver."""
+        """The interval has passed: cut the batch and deliver it."""
         if slot < self._due:
-            # Something was delivered since this slot was taken, the marker of a restart.
+            # Something was delivered since this slot was taken: the marker of a restart.
             self._clock.put(self, self._due)
             return
         self._scheduled = False
@@ -355,7 +373,7 @@ class ResponseStream:
             self._deliver(self._batcher.cut())
 
     def hold_or_release(self) -> None:
-        """See whether the model should wait: every reader pauses, and it is the pause window ahead of each of them."""
+        """Set `paused`: all readers pause, and the log is the pause window ahead of each."""
         self.paused = self.paused_readers > 0 and all(reader.holds_model for reader in self.readers)
 
     def _deliver(self, text: str) -> None:

@@ -1,5 +1,6 @@
-"""Every metric once: name, unit, kind, target and alarm. The emitter, the alarms, the dashboard and docs/metrics.md are
-made from this table.
+"""All metrics: name, unit, kind, target and alarm.
+
+The emitter, the alarms, the dashboard and docs/metrics.md are made from this table.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from enum import StrEnum
 class MetricKind(StrEnum):
     """How a metric is measured."""
 
-    DISTRIBUTION = "distribution"  # each event's value, in logarithmic buckets
-    GAUGE = "gauge"  # a level, read when asked
-    COUNTER = "counter"  # events since start
+    DISTRIBUTION = "distribution"  # the value of each event, in logarithmic buckets
+    GAUGE = "gauge"  # a level at the moment of reading
+    COUNTER = "counter"  # events since the start
     RATIO = "ratio"  # percent of one count in another, over the last minute
 
 
 class Statistic(StrEnum):
-    """What is made of a minute's values; the value is CloudWatch's name for it."""
+    """How a minute's values become one. The value is CloudWatch's name for it."""
 
     P95 = "p95"
     AVERAGE = "Average"
@@ -34,15 +35,17 @@ class Alarm:
     """When a metric calls somebody.
 
     Args:
-        statistic: of each minute, over all tasks of an environment.
-        above: the threshold, in the metric's unit; of a sudden drop, the percent by which the metric falls.
-        suffix: what stands behind the number in the contract's words.
-        datapoints, minutes: so many of so many minutes must be above it. 5 of 5 for a p95 of rare events: of fewer than 20 a
-            minute it is the slowest one. Where one in a hundred is slow, chance has one in 3 of 5 minutes up to 24 times a day,
-            in 5 of 5 once in four days (simulated).
-        silence_is_bad: whether minutes without data count as above it; otherwise they count as in order.
+        statistic: what is compared: of each minute, over all tasks of an environment.
+        above: the threshold, in the metric's unit. For a sudden drop: the percent of the fall.
+        suffix: the unit behind the number, as the target writes it.
+        datapoints, minutes: how many of how many minutes must be above the threshold. A p95 of
+            fewer than 20 events a minute is the slowest one: there it is 5 of 5. Where one in a
+            hundred is slow, 3 of 5 alarm by chance up to 24 times a day, 5 of 5 once in four days
+            (simulated).
+        silence_is_bad: whether minutes without data count as above the threshold.
         silence: what a minute without data means.
-        felt_by_readers: whether it goes into the one alarm that says "users are hurting" (of a sudden drop, its slower copy).
+        felt_by_readers: whether it is part of the one alarm that says "users are hurting". For a
+            sudden drop, its slower copy is.
     """
 
     statistic: Statistic
@@ -57,7 +60,7 @@ class Alarm:
 
     @property
     def text(self) -> str:
-        """The contract's words: `p95 > 100 ms`."""
+        """The alarm in words: `p95 > 100 ms`."""
         if self.sudden_drop:
             return f"sudden drop > {self.above:g}{self.suffix}"
         said = "" if self.suffix.startswith((" per", " %")) else _SAID.get(self.statistic, "")
@@ -66,9 +69,11 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row of the catalogue. `target` is in the contract's words; None where only the trend matters.
+    """One row of the catalogue.
 
-    `label`: by what a counter is told apart on /metrics; CloudWatch has the sum.
+    Args:
+        target: the goal in words. None where only the trend matters.
+        label: what divides a counter on /metrics. CloudWatch has the sum.
     """
 
     name: str

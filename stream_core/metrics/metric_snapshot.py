@@ -1,4 +1,4 @@
-"""What a minute measured: counters, ratios and distributions, as they are published."""
+"""What a process measured in a minute: counters, ratios and distributions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Self
 
 from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
-# Preferred numbers (ISO 3, series R20), at most 14.3 % apart. Thresholds are round numbers and so are these: a percentile
-# told from the buckets is on the same side of a threshold as the true one.
+# Preferred numbers (ISO 3, series R20), at most 14.3 % apart. They include the round numbers that
+# are thresholds, so a percentile from the buckets is on the same side of them as the true one.
 _R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
-# Above the last bound nothing is known: taken as wide as the next bucket would be.
+# The open bucket above the last bound is taken to be as wide as the next one would be.
 _LAST_EDGE = 1_000_000.0
-# A bucket does not hold its lower bound, so no value may be told to stand on it.
+# A bucket does not include its lower bound, so no value may be on it.
 _LEAST_FRACTION = 1e-6
 
 
 class Distribution:
-    """Counts values by bucket. Values below the first bound fall in it, values above the last in an open bucket.
+    """Counts values in buckets. The first includes all smaller values, the last all larger ones.
 
-    `bounds[i]` is the inclusive upper bound of `counts[i]`; `counts[-1]` has none. The unit is the caller's. 141 buckets:
-    CloudWatch takes 150 values of a metric in a request.
+    `bounds[i]` is the inclusive upper bound of `counts[i]`; `counts[-1]` has none. The unit is the
+    caller's. There are 141 buckets: CloudWatch takes 150 values of a metric in a request.
     """
 
     __slots__ = ("_bounds", "counts", "total")
@@ -48,7 +48,7 @@ class Distribution:
         return sum(self.counts)
 
     def percentile(self, p: float) -> float:
-        """The p-th percentile (0–100), interpolated inside its bucket; 0.0 when nothing was recorded."""
+        """The p-th percentile (0–100), interpolated in its bucket. 0.0 without values."""
         rank = self.count * p / 100
         seen = 0
         for count, (low, high) in zip(self.counts, pairwise((0.0, *self.BOUNDS, self.BOUNDS[-1])), strict=True):
@@ -58,22 +58,22 @@ class Distribution:
         return 0.0
 
     def copy(self) -> Self:
-        """What was recorded until now."""
+        """A copy of the counts so far."""
         return self.since(type(self)())
 
     def since(self, earlier: Distribution) -> Self:
-        """What was recorded after `earlier`, which is a copy of this one."""
+        """What was recorded after `earlier`, an earlier copy of this one."""
         recorded = type(self)()
         recorded.counts = [now - then for now, then in zip(self.counts, earlier.counts, strict=True)]
         recorded.total = self.total - earlier.total
         return recorded
 
     def weighted_values(self) -> list[tuple[float, int]]:
-        """Each bucket that is not empty as one value and its count, rising: what a percentile can be computed from.
+        """One value and its count for each bucket that is not empty, rising.
 
-        All values stand inside their buckets, at the same fraction of the width, chosen so that the sum of value x count
-        is the true total. So a percentile is in the bucket of the true one, and the average is the true one (but where
-        values lie above the last bound: they are told as at most 1,000,000).
+        Each value is at the same fraction of its bucket's width, chosen so that the average is the
+        true one. A percentile of them is in the bucket of the true percentile. Values above the
+        last bound count as at most 1,000,000.
         """
         edges = pairwise((0.0, *self.BOUNDS, _LAST_EDGE))
         buckets = [(low, high, count) for (low, high), count in zip(edges, self.counts, strict=True) if count]
@@ -99,12 +99,12 @@ class MetricPoint:
 
 @dataclass(frozen=True, slots=True)
 class MetricSnapshot:
-    """What a process has measured since its start; each by the metric's name.
+    """What a process has measured since its start. Each mapping is by the metric's name.
 
     Args:
         ratios: the part and the whole.
-        levels: the gauges as they stand.
-        events: events counted for those gauges that are a mean a second over the minute.
+        levels: the gauges as they are now.
+        events: counts for the gauges that are a mean per second over the minute.
     """
 
     distributions: Mapping[str, Distribution]
@@ -116,15 +116,15 @@ class MetricSnapshot:
     def points_since(self, earlier: MetricSnapshot, *, leaving: bool = False) -> list[MetricPoint]:
         """What to publish about the minute between `earlier` and this, in the catalogue's order.
 
-        A distribution is its buckets and a ratio its percent, as often as there was something whole; both are left out
-        when there was nothing. A counter is its increase, nought included.
+        A distribution is its buckets. A ratio is its percent, counted as often as its whole. Both
+        are left out when they counted nothing. A counter is its increase, zero included.
 
-        An event a second is always an event in sixty, also where the process began or left within the minute: so the sum
-        over processes is right whoever came or went.
+        An event per second is always one event in sixty, also if the process began or ended within
+        the minute. So the sum over processes is right.
 
         Args:
-            leaving: the process ends within this minute. Its levels are left out: a process that is gone has none, and
-                its noughts would pull the average of those that stay.
+            leaving: whether the process ends within this minute. Its levels are left out then: they
+                would lower the average of the processes that stay.
         """
         return [
             MetricPoint(metric, tuple(values), tuple(counts))

@@ -1,1 +1,1 @@
-"""Who may do what, and how much."""
+"""Limits, agents, session tokens and keys: who may do what, and how much."""

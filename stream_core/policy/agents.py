@@ -1,4 +1,4 @@
-"""Agents, and what a message says of how it is to be answered."""
+"""Agents, and the terms under which a message is to be answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_core.policy.channel import NAME_PATTERN
 from stream_core.protocol.errors import NotFound
 
 _INT64 = 2**63
-# As one header of a request it must pass servers that take 8 KiB of them.
+# It goes on as one header of a request, and many servers take 8 KiB of headers.
 _MOST_METADATA_BYTES = 6_144
 
 LONGEST_USER = 256
@@ -36,14 +36,14 @@ Metadata = Annotated[
     Field(max_length=16),
     AfterValidator(_bounded),
 ]
-"""The application's own names and values. They go on to the model's server, and nothing here reads them."""
+"""The application's own names and values. They are passed to the model's server and never read."""
 
 TimeoutMs = Annotated[int, Field(ge=1, le=86_400_000)]
 User = Annotated[str, Field(min_length=1, max_length=LONGEST_USER)]
 
 
 class MessageParams(BaseModel):
-    """How a message is to be answered, by OpenAI's names; what is not given is the agent's, or the model's own."""
+    """Parameters of the answer, by OpenAI's names. None: as the agent or the model has it."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -55,19 +55,22 @@ class MessageParams(BaseModel):
 
 
 class GivenParams(MessageParams):
-    """The same as a client sends them. An unknown one is refused: a misspelt parameter would be ignored in silence."""
+    """`MessageParams` as a client sends them. An unknown name is refused: it may be misspelt."""
 
     model_config = ConfigDict(extra="forbid")
 
     def taken(self) -> MessageParams:
-        """What they say."""
+        """The parameters, checked."""
         return MessageParams(**self.model_dump())
 
 
 class MessageTerms(BaseModel):
-    """`timeout_ms`: the answer ends at that age at the latest. `user`: for whom it is, where the application says.
+    """How a message is to be answered.
 
-    `model`: the public name that was asked for; empty for the agent's, or the only one.
+    Args:
+        timeout_ms: the most milliseconds that the answer may take.
+        user: the user for whom it is, where the application names one.
+        model: the public name of the model. Empty for the agent's own, or the only one.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -79,22 +82,22 @@ class MessageTerms(BaseModel):
     model: str = ""
 
     def to_text(self) -> str:
-        """As kept on record; empty where nothing was said."""
+        """The terms as the store keeps them. Empty where all are the default."""
         text = self.model_dump_json(exclude_defaults=True)
         return "" if text == "{}" else text
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The terms whose text this is. What a newer version wrote is left out."""
+        """The terms in a text of `to_text`. Fields that this version doesn't know are left out."""
         return cls.model_validate_json(text) if text else cls()
 
 
 NO_TERMS = MessageTerms()
-"""Those of a message that says nothing but its text."""
+"""The terms of a message that has only its text."""
 
 
 BUILT_IN = "demo"
-"""The one agent there is where nobody has named any."""
+"""The name of the only agent, where none is configured."""
 
 _DEMO_SUGGESTIONS = [
     "What is Evenflow?",
@@ -106,11 +109,14 @@ _MOST_NAMED = 20
 
 
 class AgentsError(ValueError):
-    """The agents are not right. The message is one line: where, which table and field, and what that accepts."""
+    """Agents are configured wrongly. The message is one line: where, the field, what it accepts."""
 
 
 class Agent(BaseModel):
-    """One agent; None or empty: as the settings, or the model itself, have it. Each description is what the field accepts."""
+    """One agent. An empty field is as the settings or the model have it.
+
+    A field's description says what it accepts, for error messages.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -131,27 +137,27 @@ class Agents:
     """The agents in force.
 
     Args:
-        by_name: at least one. Who names none gets `default`, or the first where none is called so.
+        by_name: at least one. The default is the one called `default`, else the first.
     """
 
     def __init__(self, by_name: Mapping[str, Agent]) -> None:
         self.replace(by_name)
 
     def replace(self, by_name: Mapping[str, Agent]) -> None:
-        """Use these from now on."""
+        """Replace all agents."""
         self._by_name = dict(by_name)
         self._default = "default" if "default" in by_name else next(iter(by_name))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What they are called."""
+        """The agents' names."""
         return tuple(self._by_name)
 
     def chosen(self, name: str | None) -> str:
-        """The name of the agent that is meant; None: of the default one.
+        """Check an agent's name. None stands for the default one.
 
         Raises:
-            NotFound: there is no such agent; the message names those that there are.
+            NotFound: there is no such agent. The message lists those that there are.
         """
         if name is None:
             return self._default
@@ -159,10 +165,10 @@ class Agents:
         return name
 
     def find(self, name: str) -> Agent:
-        """One agent.
+        """An agent by its name.
 
         Raises:
-            NotFound: as above.
+            NotFound: there is no such agent. The message lists those that there are.
         """
         if name not in self._by_name:
             names = ", ".join(self.names[:_MOST_NAMED])
@@ -176,22 +182,23 @@ class Agents:
 
 
 def built_in_agents(*, demo: bool) -> dict[str, Agent]:
-    """What there is without any configuration.
+    """The one agent where none is configured.
 
     Args:
-        demo: whether the demo model answers: it knows about Evenflow alone, so a page suggests questions about that.
+        demo: whether the demo model answers. Then a page suggests questions about Evenflow, the
+            only thing that it knows.
     """
     return {BUILT_IN: Agent(suggestions=_DEMO_SUGGESTIONS if demo else [])}
 
 
 def agents_from_toml(text: str, where: str) -> dict[str, Agent]:
-    """The agents of a TOML text with a table for each.
+    """Read agents from TOML, one table each.
 
     Args:
-        where: what the text is, for the message of an error.
+        where: the name of the text, for error messages.
 
     Raises:
-        AgentsError: it is no TOML, or a table is wrong.
+        AgentsError: the text is not TOML, or a table is wrong.
     """
     try:
         return _checked(tomllib.loads(text), where)
@@ -200,7 +207,7 @@ def agents_from_toml(text: str, where: str) -> dict[str, Agent]:
 
 
 def agents_from_json(text: str, where: str) -> dict[str, Agent]:
-    """The agents of a JSON object with a member for each; arguments and errors as for TOML."""
+    """Read agents from a JSON object, one member each. Otherwise like `agents_from_toml`."""
     try:
         return _checked(json.loads(text), where)
     except json.JSONDecodeError as error:
@@ -208,7 +215,7 @@ def agents_from_json(text: str, where: str) -> dict[str, Agent]:
 
 
 def agents_as_json(agents: Mapping[str, Agent]) -> str:
-    """The text that `agents_from_json` reads."""
+    """Write agents as the text that `agents_from_json` reads."""
     tables = {name: agent.model_dump(exclude_defaults=True) for name, agent in agents.items()}
     return json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
 

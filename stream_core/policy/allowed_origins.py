@@ -1,4 +1,4 @@
-"""Whose pages may call, and what our own page may do."""
+"""The origins whose pages may call, and the policy for the page that we serve."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 
 def page_policy(*connections: str) -> str:
-    """The header's value: code, styles and connections of the page's own origin only, and nothing inline.
+    """The value of the page's `Content-Security-Policy`: only its own origin, and nothing inline.
 
     Args:
-        connections: what else it may connect to, such as the WebSocket's address where that is another origin.
+        connections: other origins it may connect to, for example the WebSocket's.
     """
     allowed = " ".join(("'self'", *connections))
     return (
@@ -27,18 +27,19 @@ _PORT_OF = {"http": "80", "https": "443"}
 _HIGHEST_PORT = 65_535
 
 _METHODS = "GET, POST"
-# By name what the contract has; `*` is what stock clients add (OpenAI's: x-stainless-…), and never stands for Authorization.
+# Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never stands for
+# Authorization.
 _REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Evenflow-Timeout-Ms, *"
-# What ours and OpenAI's clients read.
+# The headers that our clients and OpenAI's read.
 _ANSWER_HEADERS = "Evenflow-Next-Index, Evenflow-Via, Retry-After, X-Request-Id, X-Should-Retry"
-_PREFLIGHT_SECONDS = 7_200  # no browser keeps it for longer than Chromium
+_PREFLIGHT_SECONDS = 7_200  # Chromium's maximum; no browser keeps it for longer
 
 
 def parse_origins(text: str) -> tuple[str, ...]:
-    """`https://app.example.com,http://localhost:3000`, or `*` for every origin.
+    """Read `https://app.example.com,http://localhost:3000`, or `*` for every origin.
 
     Raises:
-        ValueError: one of them is not as a browser writes it, or is there twice, or `*` is not alone.
+        ValueError: an origin is not as browsers write it, or is there twice, or `*` is not alone.
     """
     origins = tuple(filter(None, map(str.strip, text.split(","))))
     for origin in origins:
@@ -48,17 +49,17 @@ def parse_origins(text: str) -> tuple[str, ...]:
                 f"no port 443 or 80 where that goes without saying), or * for all; {origin[:100]!r} is none"
             )
     if EVERY_ORIGIN in origins and len(origins) > 1:
-        raise ValueError("has * beside others: it stands for all, and alone")
+        raise ValueError("has * beside other origins; it stands for all, so it must be alone")
     if len(set(origins)) < len(origins):
         raise ValueError("names an origin twice")
     return origins
 
 
 class AllowedOrigins:
-    """Those whose pages may call; none is the default, and changes no answer.
+    """The other origins whose pages may call. None is the default, and changes no answer.
 
     Args:
-        origins: of `parse_origins`.
+        origins: the result of `parse_origins`.
     """
 
     def __init__(self, origins: Iterable[str] = ()) -> None:
@@ -66,29 +67,32 @@ class AllowedOrigins:
 
     @property
     def are_named(self) -> bool:
-        """Whether there are any: without, nobody thought of other origins' pages."""
+        """Whether any origin is allowed."""
         return bool(self._origins)
 
     def admits(self, origin: str) -> bool:
-        """Whether pages of that origin may call."""
+        """Whether pages of `origin` may call."""
         return EVERY_ORIGIN in self._origins or origin in self._origins
 
     def answer_headers(self, origin: str | None) -> dict[str, str]:
-        """What every answer says, errors too, to a request with this `Origin`."""
+        """The headers of every answer, errors too, to a request with the header `Origin`."""
         if not self._origins:
             return {}
         if EVERY_ORIGIN in self._origins:
             return _readable_by(EVERY_ORIGIN)
-        # Also without an origin, or with a wrong one: a cache must not give this answer to somebody else's page.
+        # Also without an allowed origin: a cache must not give this answer to other origins.
         vary = {"Vary": "Origin"}
         return vary if origin is None or origin not in self._origins else vary | _readable_by(origin)
 
     def preflight_headers(self, method: str, origin: str | None, asked_method: str | None) -> dict[str, str] | None:
-        """What the answer to a browser's question before a call says beside that; None where the request is no such question,
-        or comes from elsewhere: then it is answered as any other.
+        """The headers that only the answer to a CORS preflight has.
+
+        Returns:
+            None where the request is no preflight, or its origin is not allowed. It is then
+            answered like any other request.
 
         Args:
-            asked_method: `Access-Control-Request-Method`.
+            asked_method: the header `Access-Control-Request-Method`.
         """
         if method != "OPTIONS" or asked_method is None or origin is None or not self.admits(origin):
             return None
@@ -100,7 +104,7 @@ class AllowedOrigins:
 
 
 def is_own_page(origin: str, host: str, http_port: int) -> bool:
-    """Whether a page of `origin` is of the server that was called by the name `host`: at that address, or at its HTTP port.
+    """Whether a page of `origin` was served by this server, at the called address or its HTTP port.
 
     Args:
         host: the header `Host`.

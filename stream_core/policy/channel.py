@@ -1,4 +1,4 @@
-"""Who talks, and what kind a message is."""
+"""The name of a session, and the kind of a message."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple, Self
 from pydantic import BaseModel, ConfigDict
 
 NAME_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
-"""What a tenant, an agent and a session may be called (no `:`, so that a channel's text form is unambiguous)."""
+"""Names of tenants, agents and sessions. Without `:`, which separates them in a channel's text."""
 
 
 class Channel(NamedTuple):
-    """One conversation of one tenant with one agent."""
+    """The name of a session: one conversation of a tenant's user with an agent."""
 
     tenant: str
     agent: str
@@ -22,15 +22,15 @@ class Channel(NamedTuple):
 
 
 class MessageKind(BaseModel):
-    """One kind of message. It is kept on record beside the text.
+    """What a message is. It is kept on record beside the text.
 
     Attributes:
-        brings_conversation: its text is a whole request. Its agent adds nothing, and neither the
-            session's history nor what is delivered of the answer is remembered for a next message.
+        brings_conversation: the text is a whole request. The agent adds nothing, and no later
+            message is given it or its answer as history.
         repeatable: its sender can send it again, and is given the same response.
-        falls_back: a ready-made answer may take the place of the model's.
-        grace_seconds: how long the model goes on without a reader; None for the node's limit.
-        limited_as: the session whose limits it is under; None for its own.
+        falls_back: a fallback may take the place of the model's answer.
+        grace_seconds: how long the model goes on without a reader. None: the node's limit.
+        limited_as: the session whose limits it is under. None: its own.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -42,16 +42,16 @@ class MessageKind(BaseModel):
     limited_as: Channel | None = None
 
     def sent_with(self, session: Channel | None) -> Self:
-        """The same kind, under the limits of the session whose token the message came with."""
+        """The same kind, under the limits of the session whose token came with the message."""
         return self.model_copy(update={"limited_as": session})
 
     def to_text(self) -> str:
-        """As kept on record; empty for a message of a chat."""
+        """The kind as the store keeps it. Empty for a message of a chat."""
         return "" if self == CHAT else self.model_dump_json(exclude_defaults=True)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The kind whose text this is; without any, that of a chat. What a newer version wrote is left out."""
+        """The kind in a text of `to_text`. Fields that this version doesn't know are left out."""
         return cls.model_validate_json(text) if text else cls()
 
 
@@ -59,8 +59,9 @@ CHAT = MessageKind()
 """A message of a session, over `/ws`, `/realtime` or HTTP."""
 
 KEYED_COMPLETION = MessageKind(brings_conversation=True, falls_back=False)
-"""A request of OpenAI's API with an `Idempotency-Key`. A program would take a ready-made answer for the model's."""
+"""A request of OpenAI's API with an `Idempotency-Key`. It has no fallback: a program would take it
+for the model's answer."""
 
-# Its reader may go from one copy of the answer to the next: a loop that is late isn't a client that has left.
+# Its reader may move from one copy of the answer to the next, which a busy event loop delays.
 COMPLETION = KEYED_COMPLETION.model_copy(update={"repeatable": False, "grace_seconds": 1.0})
-"""The same without a key: nobody can come back for its answer."""
+"""A request of OpenAI's API without a key: nobody can come back for its answer."""

@@ -1,4 +1,4 @@
-"""Every bound of the system: a number, a name and an answer. `docs/limits.md` is generated from here.
+"""All limits: a name, a number, and what happens at it. `docs/limits.md` is generated from here.
 
 Each field is the environment variable `EVENFLOW_<FIELD IN CAPITALS>`.
 """
@@ -15,7 +15,7 @@ def _limit(default: float | None, minimum: float, maximum: float, when_reached: 
 
 
 class Limits(BaseModel):
-    """The limits in force, validated once at start. Units are in the names."""
+    """The limits in force, checked once at the start. Their units are in their names."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -145,12 +145,12 @@ class Limits(BaseModel):
     )
 
     def of(self, _tenant: str) -> Limits:
-        """The limits of a tenant: the node's own, for all of them."""
+        """The limits of a tenant. Today all tenants have the node's."""
         return self
 
     @property
     def messages_per_node(self) -> int:
-        """Messages that are answered, or wait for it, at once."""
+        """The most messages that are answered or in the queue at once."""
         return self.generations_per_node + self.queue_depth
 
     @model_validator(mode="after")
@@ -181,10 +181,10 @@ class Limits(BaseModel):
             if getattr(self, smaller) > getattr(self, larger):
                 raise ValueError(f"{smaller} must not be above {larger} ({getattr(self, larger)})")
         if self.pong_timeout_seconds < 1.5 * self.heartbeat_seconds:
-            # A pong needs time to come; else a client that answers every ping would be given up.
+            # A pong needs time to come. Otherwise clients that answer every ping would be closed.
             raise ValueError("pong_timeout_seconds must be at least 1.5 times heartbeat_seconds")
         longest = self.store_interval_ms / 1000 * self.batch_window_max_ms / self.batch_window_ms
         if longest > self.lease_seconds / 3:
-            # The lease is renewed in the same beat, and under load that is stretched with the delivery clock.
-            raise ValueError("store_interval_ms must leave room for three beats, stretched, within lease_seconds")
+            # Leases are renewed by the same loop, whose interval grows with the delivery clock's.
+            raise ValueError("store_interval_ms is too long: three, stretched by load, must fit in lease_seconds")
         return self

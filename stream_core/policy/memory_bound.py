@@ -1,6 +1,7 @@
-"""What the memory of a handler may grow to, whatever its readers do.
+"""How much memory a handler can use, whatever its readers do.
 
-docs/limits.md states it; tests/integration/test_memory_of_stalled_readers.py holds a handler to it.
+docs/limits.md states these figures, and tests/integration/test_memory_of_stalled_readers.py checks
+them.
 """
 
 from __future__ import annotations
@@ -11,56 +12,55 @@ KIBIBYTE = 1_024
 MEBIBYTE = 1_048_576
 
 PROCESS_BYTES = 128 * MEBIBYTE
-"""The handler without anybody: interpreter, libraries, AWS' SDK."""
+"""A handler without readers: interpreter, libraries, AWS' SDK."""
 WEBSOCKET_BYTES = 24 * KIBIBYTE
-"""A WebSocket without what it is being sent. An idle one has 8 KiB."""
+"""A WebSocket without what it is sent. An idle one takes 8 KiB."""
 ASKING_BYTES = 64 * KIBIBYTE
-"""What one that doesn't read can have waiting of answers to its own frames, before it is let go."""
+"""Answers to a client's own frames that can wait when it doesn't read. Then it is disconnected."""
 READ_FACTOR = 2.5
-"""The room for what a client sends is doubled when it is nine tenths full: with a part of a frame and the next read."""
+"""The read buffer doubles when it is nine tenths full: by part of a frame and the next read."""
 EVENT_STREAM_BYTES = 48 * KIBIBYTE
-"""An event stream likewise."""
+"""An event stream without what it is sent."""
 CHARACTER_BYTES = 6
-"""The longest that JSON makes of a character; of a letter it makes one byte."""
+"""The most bytes that a character takes in JSON. A letter takes one."""
 LONGEST_DELTA = 4_096
-"""Characters. A frame has at least one delta, whatever `frame_characters` is."""
+"""Characters of a delta. A frame has at least one delta, whatever `frame_characters` is."""
 DELTA_BYTES = 72
 """A delta in a log, without its text."""
 TEXT_FACTOR = 4
-"""What a byte of text costs there at most: in a delta with one emoji each letter takes four. Otherwise it is one."""
+"""The most bytes of a byte of text in a log: four in a delta with an emoji, otherwise one."""
 
 
 def memory_bound(
     limits: Limits, *, websockets: int = 0, event_streams: int = 0, deltas: int = 0, text_bytes: int = 0
 ) -> int:
-    """Bytes that a handler has at most with so many readers that never read, and so many deltas and so much text in its logs."""
+    """The most bytes of a handler with so many readers that never read, and such logs."""
     readers = websockets * websocket_bound(limits) + event_streams * event_stream_bound(limits)
     return PROCESS_BYTES + readers + deltas * DELTA_BYTES + text_bytes * TEXT_FACTOR
 
 
 def limits_bound(limits: Limits) -> int:
-    """Bytes of a handler with all the readers and requests that its limits allow, and the text of ended answers.
+    """Bytes of a handler whose limits are all reached and whose readers never read.
 
-    No reader reads.
-
-    A byte of text is taken as one: text with emoji in each delta takes up to `TEXT_FACTOR`.
+    That is all readers and requests that its limits allow, and the text of ended answers. A byte of
+    text counts as one. With an emoji in each delta it takes up to `TEXT_FACTOR`.
     """
     readers = memory_bound(limits, websockets=limits.connections_per_node, event_streams=limits.requests_per_node)
     return readers + limits.responses_held_bytes + limits.requests_held_bytes
 
 
 def websocket_bound(limits: Limits) -> int:
-    """Bytes of a WebSocket that doesn't read: itself, and the one frame that its socket didn't take."""
+    """Bytes of a WebSocket that doesn't read: itself, and the frame that its socket didn't take."""
     return WEBSOCKET_BYTES + _frame_bound(limits)
 
 
 def sending_bound(limits: Limits) -> int:
-    """Bytes more of a WebSocket whose client sends as fast as it can. The largest frame that is read is twice a message."""
+    """More bytes of a WebSocket that sends as fast as it can. A frame is at most two messages."""
     return int(READ_FACTOR * (2 * limits.message_bytes + limits.read_buffer_bytes))
 
 
 def event_stream_bound(limits: Limits) -> int:
-    """Bytes of an event stream that doesn't read: itself, one write, and the HTTP library's copy of that."""
+    """Bytes of an event stream that doesn't read: itself, one write, and aiohttp's copy of it."""
     return EVENT_STREAM_BYTES + 2 * _frame_bound(limits)
 
 

@@ -19,7 +19,7 @@ _REQUIRED = ["exp", "iat", "sub", "tenant", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class SessionClaims:
-    """What a valid token says. Times are in seconds since the epoch; `user` is empty where the application named none."""
+    """The content of a valid token. Times are seconds since the epoch. `user` may be empty."""
 
     channel: Channel
     expires_at: int
@@ -45,29 +45,34 @@ _CLAIMS = TypeAdapter(_TokenClaims)
 
 
 class SessionTokens:
-    """Issues and verifies tokens.
+    """Issues and verifies session tokens.
 
     Args:
-        keys: key id → secret of at least 32 bytes. The first one signs, all verify: a new key goes in front, and the
-            old one stays until its last token has expired, so that a rotation logs nobody out.
+        keys: secrets of at least 32 bytes, by key id. The first signs, all verify. To rotate
+            without logging anybody out, put a new key first, and keep the old one until its last
+            token has expired.
     """
 
     def __init__(self, keys: dict[str, bytes]) -> None:
         self.replace_keys(keys)
 
     def replace_keys(self, keys: dict[str, bytes]) -> None:
-        """Use these from now on; tokens of a key that is not among them are no longer valid."""
+        """Replace the keys. Tokens signed with a key that is gone are no longer valid."""
         self._keys = keys
         self._signing_kid = next(iter(keys))
 
     def issue(
         self, channel: Channel, now: float, ttl_seconds: int, *, only_for: str | None = None, user: str = ""
     ) -> tuple[str, int]:
-        """A token for `channel` and the second (since the epoch) at which it expires; `now` likewise.
+        """Issue a token.
 
         Args:
-            user: for whom the session is, in the application's words.
-            only_for: what alone it opens, instead of everything of the session.
+            now: seconds since the epoch.
+            only_for: the one thing that the token opens, instead of the whole session.
+            user: the user of the session, as the application names them.
+
+        Returns:
+            The token, and when it expires, in seconds since the epoch.
         """
         expires_at = int(now) + ttl_seconds
         claims: dict[str, str | int] = {
@@ -86,13 +91,13 @@ class SessionTokens:
         return token, expires_at
 
     def verify(self, token: str | None, now: float, *, only_for: str | None = None) -> SessionClaims:
-        """The claims of a token; `now` in seconds since the epoch.
+        """Verify a token. `now` is in seconds since the epoch.
 
         Args:
-            only_for: a token that was issued for this alone is wanted; else only one that was issued for everything will do.
+            only_for: accept only tokens issued for this. None: only tokens for the whole session.
 
         Raises:
-            AuthenticationFailed: no token, not one of ours, or expired.
+            AuthenticationFailed: there is no token, or it is not valid or has expired.
         """
         if not token:
             raise AuthenticationFailed("a session token is needed: POST /session gives one", code="token_missing")
@@ -105,11 +110,11 @@ class SessionTokens:
         return claims
 
     def _decode(self, token: str, only_for: str | None) -> SessionClaims:
-        # The expiry is checked by the caller's clock, after the signature.
+        # The caller compares the expiry with its own clock, after the signature was checked.
         options: Options = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False}
         try:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
-            # PyJWT refuses a token with an audience where none is named, and one without where one is.
+            # PyJWT refuses a token with an audience if none is named here, and the other way round.
             claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, audience=only_for, options=options)
             return _CLAIMS.validate_python(claims).to_session_claims()
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
@@ -120,15 +125,16 @@ class SessionTokens:
 
 def tenant_key_matches(given: str | None, expected: str) -> bool:
     """Compare a tenant key in constant time."""
-    # Bytes of a header that are no UTF-8 arrive as lone surrogates.
+    # Header bytes that are not UTF-8 arrive as lone surrogates.
     return hmac.compare_digest((given or "").encode("utf-8", "surrogateescape"), expected.encode())
 
 
 class TenantKeys:
-    """Tenant → key.
+    """The tenants' keys.
 
     Args:
-        known: False where tenants have keys that this node isn't told; that it has none then means nothing.
+        known: False where this node isn't told the keys. Then an empty mapping doesn't mean that
+            there are none.
     """
 
     def __init__(self, by_tenant: dict[str, str], *, known: bool = True) -> None:
@@ -137,20 +143,20 @@ class TenantKeys:
 
     @property
     def by_tenant(self) -> dict[str, str]:
-        """The keys."""
+        """The keys by tenant."""
         return self._by_tenant
 
     def replace(self, by_tenant: dict[str, str]) -> None:
-        """These from now on, all others are none any more."""
+        """Replace all keys."""
         self._by_tenant = by_tenant
 
     @property
     def open_to_all(self) -> bool:
-        """Whether no tenant has a key, so that nobody needs one."""
+        """Whether no tenant has a key, so that callers need none."""
         return self._known and not self._by_tenant
 
     def tenant_of(self, given: str | None) -> str | None:
-        """The tenant whose key this is."""
-        # Each is looked at, so that the time says nothing of which one it is.
+        """The tenant with this key. None if there is none."""
+        # All keys are compared, so that the time it takes doesn't tell which one it is.
         matching = [tenant for tenant, key in self._by_tenant.items() if tenant_key_matches(given, key)]
         return matching[0] if matching else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Holds `burst` tokens at most (one at least), refilled at `rate` a second; full at first."""
+    """At most `burst` tokens (at least one), refilled at `rate` a second. It begins full."""
 
     __slots__ = ("_at", "_burst", "_level", "_rate")
 
@@ -14,7 +14,7 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take one token: 0.0 when there was one, else the seconds until there will be (and nothing is taken)."""
+        """Take a token. Returns 0.0, or the seconds until there is one; then none was taken."""
         self._level = min(self._burst, self._level + (now - self._at) * self._rate)
         self._at = now
         if self._level >= 1:

@@ -1,1 +1,1 @@
-"""What a node needs of the outside, and the store in memory."""
+"""The ports of a node's stores, and these stores in memory."""

@@ -1,4 +1,4 @@
-"""The port of the dead letters: messages that no task could answer, put aside for a person to look at."""
+"""The port of the dead letters: messages that lost all their owners, put aside for a person."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _logger = logging.getLogger(__name__)
 
 
 class DeadLettersUnavailable(Exception):
-    """The letter may not have been put aside. Sending it again does no harm."""
+    """The letter may not have been put aside. It can safely be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Which message it is. Its text stays where it was, in the ledger.
+    """Names a message that was put aside. Its text stays in the ledger.
 
     Args:
-        response_id: the response that ended in an error.
+        response_id: the response, which ended in an error.
         channel: `tenant:agent:session`.
         attempts: how many tasks have tried.
         reason: why there is no further attempt, for people.
-        at: seconds since the epoch.
+        at: when, in seconds since the epoch.
     """
 
     response_id: str
@@ -34,18 +34,18 @@ class DeadLetter:
 
 
 class DeadLetters(Protocol):
-    """Where they go."""
+    """Where dead letters are put."""
 
     async def send(self, letter: DeadLetter) -> None:
         """Put a letter aside. It may arrive more than once.
 
         Raises:
-            DeadLettersUnavailable: see there.
+            DeadLettersUnavailable: the letter may not have been put aside.
         """
 
 
 class LoggedDeadLetters:
-    """`DeadLetters` where there is no queue for them: the log has them."""
+    """`DeadLetters` for a node without a queue for them: they go to the operator's log."""
 
     async def send(self, letter: DeadLetter) -> None:
         """Log it."""

@@ -1,7 +1,7 @@
-"""The stores in the memory of one process: what the ports mean, in plain Python.
+"""The stores in the memory of one process.
 
-Each class names its port; its methods do what the port says.
-What has expired is dropped when a message is accepted, so that memory doesn't grow for ever.
+Each class names its port, and its methods do what the port's do. Accepting a message drops what has
+expired, so that memory doesn't grow for ever.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ Key = TypeVar("Key")
 
 
 class _Expiries(Generic[Key]):
-    """What may have expired, in the order of time."""
+    """Keys by the time at which they may expire."""
 
     def __init__(self) -> None:
         self._moments: list[tuple[float, int, Key]] = []
         self._added = 0
 
     def add(self, expires_at: float, key: Key) -> None:
-        """`key` is to be looked at then."""
+        """Return `key` from `take` at `expires_at`."""
         self._added += 1  # keys have no order of their own
         heappush(self._moments, (expires_at, self._added, key))
 
     def take(self, now: float) -> list[Key]:
-        """Those whose moment has come; they are told once."""
+        """The keys whose time has come. Each is returned once."""
         due: list[Key] = []
         while self._moments and self._moments[0][0] <= now:
             due.append(heappop(self._moments)[2])
@@ -55,7 +55,7 @@ class _Expiries(Generic[Key]):
 
 
 class MemoryResponseStore:
-    """Keeps the response buffer (`ResponseStore`)."""
+    """The response buffer in memory (`ResponseStore`)."""
 
     chunks_per_write = 1_000
 
@@ -68,7 +68,7 @@ class MemoryResponseStore:
         self._expiries: _Expiries[str] = _Expiries()
 
     def create(self, head: ResponseHead) -> None:
-        """Begin a response; part of accepting its message."""
+        """Begin a response. It is a part of accepting its message."""
         self._drop_expired(head.created_at)
         self._heads[head.response_id] = head
         self._chunks[head.response_id] = []
@@ -83,7 +83,7 @@ class MemoryResponseStore:
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         head = self._heads.get(lease.response_id)
         if head is None or head.lease != lease:
-            raise LeaseLost(f"response {lease.response_id} is another owner's now; its ending was not written")
+            raise LeaseLost(f"response {lease.response_id} has another owner; nothing was written")
         if head.ending is None:
             self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
             self._expiries.add(expires_at, lease.response_id)
@@ -116,7 +116,7 @@ class MemoryResponseStore:
     async def hand_over(self, lease: Lease) -> None:
         head = self._heads.get(lease.response_id)
         if head is None or head.lease != lease:
-            raise LeaseLost(f"response {lease.response_id} is another owner's now")
+            raise LeaseLost(f"response {lease.response_id} has another owner; nothing was changed")
         if self._handed_over.get(lease.response_id) != lease.epoch:
             self._handed_over[lease.response_id] = lease.epoch
             self._heads[lease.response_id] = replace(head, hand_overs=head.hand_overs + 1)
@@ -171,11 +171,11 @@ class _StoredSession:
 
 
 class MemorySessionStore:
-    """Keeps the ledger (`SessionStore`).
+    """The ledger in memory (`SessionStore`).
 
     Args:
-        responses: where the empty responses of accepted messages go.
-        texts: where their large texts are.
+        responses: gets the empty response of each accepted message.
+        texts: has the large texts of messages.
     """
 
     def __init__(self, responses: MemoryResponseStore, texts: MemoryLargeTexts | None = None) -> None:
@@ -234,7 +234,7 @@ class MemorySessionStore:
 
 
 class MemoryLargeTexts:
-    """Keeps large texts (`LargeTexts`).
+    """Large texts in memory (`LargeTexts`).
 
     Args:
         wall_time: seconds since the epoch.
@@ -246,7 +246,7 @@ class MemoryLargeTexts:
 
     async def put(self, name: str, text: str) -> None:
         now = self._wall_time()
-        # The first one is the oldest, and all are kept equally long.
+        # All are kept equally long, so the first one is the oldest.
         while self._texts and next(iter(self._texts.values()))[0] <= now:
             del self._texts[next(iter(self._texts))]
         self._texts.pop(name, None)
@@ -257,5 +257,5 @@ class MemoryLargeTexts:
         return text if expires_at > self._wall_time() else None
 
     def drop(self, name: str) -> None:
-        """Nobody will ask for this text any more."""
+        """Remove a text that nobody needs any more."""
         self._texts.pop(name, None)

@@ -1,14 +1,15 @@
 """The port of the response buffer: responses as other processes see them.
 
-What its implementations owe their callers (tests/integration/stores holds them to it):
+What every implementation must guarantee (tests/integration/stores checks it):
 
-- An entry, once written under an epoch, is never written otherwise under it: that is the writer's duty.
-- A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the epoch; from then on
-  nothing that the earlier owner writes can be read by anyone, however late it arrives.
-- A task's lease covers everything it owns. Once it has run out and somebody else has declared it **lost**, or its task
-  released it, it is never in force again: the task goes on under another name.
-- Readers get a gapless prefix of the log. A piece that has not arrived is a delay, never a gap.
-- What has expired is not there, whether or not it has been deleted.
+- A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the
+  epoch. From then on nobody can read what the earlier owner writes, however late it arrives.
+- A task's lease covers everything that it owns. Once the task has released it, or another has
+  declared it **lost** after it ran out, it is never in force again: the task takes another name.
+- Readers get a gapless prefix of the log. An entry that has not arrived is a delay, never a gap.
+- What has expired is not returned, whether or not it has been deleted.
+
+What the writer must guarantee: an entry written under an epoch is never written otherwise under it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from typing import Any, Protocol
 from stream_core.log.response_log import LogEntry, ResponseState
 
 LIFETIME_SECONDS = 86_400.0
-"""How long a store keeps a session after its last message, and a response that is never finished:
+"""How long a store keeps a session after its last message, and a response that never ends. That is
 longer than any answer takes."""
 
 
 class LeaseLost(Exception):
-    """Another task owns the response now, or may. What was written under the lease before it was lost is kept."""
+    """Another task owns the response now, or may. What was written before that is kept."""
 
 
 class StoreUnavailable(Exception):
-    """The store did not take or give it, also when asked again. Nothing is known of its state: ask later."""
+    """The store failed, also when it was asked again. The state is unknown: ask later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a response ended and when (epoch seconds), and the index behind its last entry."""
+    """How a response ended, and when, in seconds since the epoch. It has `next_index` entries."""
 
     state: ResponseState
     next_index: int
@@ -56,9 +57,9 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive entries of a log, written at once under the lease of an epoch.
+    """Consecutive entries of a log, written at once under one epoch.
 
-    `began_at`: when the response's first delta came (epoch seconds).
+    `began_at`: when the response's first delta came, in seconds since the epoch.
     """
 
     response_id: str
@@ -69,16 +70,19 @@ class Chunk:
 
     @property
     def last_index(self) -> int:
-        """The index of its last entry."""
+        """The index of the last entry."""
         return self.first_index + len(self.entries) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """What is known of a response beside its entries. Times are in seconds since the epoch.
+    """A response without its entries. Times are in seconds since the epoch.
 
-    `starts`: epoch → the index from which on its entries count; an epoch without one has not begun to write.
-    `polls` counts `note_read`, by which an owner sees that somebody reads elsewhere; `hand_overs` the owners that left in order.
+    Args:
+        starts: by epoch, the index from which its entries count. An epoch that has not begun to
+            write has none.
+        polls: how often `note_read` was called. It tells an owner that somebody reads elsewhere.
+        hand_overs: how many owners left in order.
     """
 
     response_id: str
@@ -95,20 +99,20 @@ class ResponseHead:
 
     @property
     def lease(self) -> Lease:
-        """The lease that is in force."""
+        """The lease of the owner."""
         return Lease(self.response_id, self.owner, self.epoch)
 
     @property
     def losses(self) -> int:
-        """How many owners it has lost."""
+        """How many owners were lost."""
         return max(0, self.epoch - 1 - self.hand_overs)
 
     def first_index_after(self, epoch: int) -> int | None:
-        """Where the owners that came after `epoch` begin; None when there are none, or they have not begun."""
+        """The first index of the owners after `epoch`. None when none of them has written."""
         return min((start for later, start in self.starts.items() if later > epoch), default=None)
 
     def counts(self, epoch: int, index: int) -> bool:
-        """Whether the entry that was written as `index` under `epoch` is part of the response."""
+        """Whether the entry written as `index` under `epoch` is part of the response."""
         start = self.starts.get(epoch)
         if start is None or index < start:
             return False
@@ -119,8 +123,10 @@ class ResponseHead:
 class StoredEntries:
     """A gapless run of entries from an index on.
 
-    `began_at`: when the first delta came (epoch seconds), as the entries from the one before `first_index` on tell it;
-    None where there are none. `head`: the response as it was when they were read; None when there is none.
+    Args:
+        began_at: when the first delta came, in seconds since the epoch, as the chunks say that were
+            read. None where none was.
+        head: the response as it was when they were read. None when there is none.
     """
 
     first_index: int
@@ -130,13 +136,13 @@ class StoredEntries:
 
     @property
     def next_index(self) -> int:
-        """The index behind the run."""
+        """The index after the run."""
         return self.first_index + len(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLease:
-    """A task's lease: in force until `until` (epoch seconds) unless `lost`. `address` is where other tasks reach it."""
+    """A task's lease until `until`, in seconds since the epoch. The task listens at `address`."""
 
     owner: str
     until: float
@@ -144,88 +150,93 @@ class TaskLease:
     address: str | None = None
 
     def in_force(self, now: float) -> bool:
-        """Whether what it covers is its task's own."""
+        """Whether the task still owns what the lease covers."""
         return not self.lost and self.until > now
 
 
 class ResponseStore(Protocol):
     """Where responses are kept for other processes. `now` is in seconds since the epoch.
 
-    `chunks_per_write`: so many chunks make one request of `append`; more in one call wait for each other.
-    Every method raises StoreUnavailable.
+    Every method may raise StoreUnavailable. `chunks_per_write` is how many chunks `append`
+    writes in one request. More than that take several requests, one after the other.
     """
 
     @property
     def chunks_per_write(self) -> int: ...
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """Write chunks, of any responses, in any order; returns those that the store has not taken (yet)."""
+        """Write chunks of any responses, in any order. Returns those that were not written."""
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
-        """Close a response whose entries have all been written. The first ending stays; a repetition changes nothing.
+        """Close a response whose entries are all written. Later endings change nothing.
 
         Raises:
-            LeaseLost: another owner has the response, or nobody knows it any more.
+            LeaseLost: the response has another owner, or is no longer kept.
         """
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
-        """All responses of `owner` are its own until then; an earlier moment than one that was told before changes nothing.
+        """Extend the lease of `owner` to `until`. An earlier `until` than before changes nothing.
 
-        `address` is where other tasks reach it, `http://host:port`.
+        Args:
+            address: where other tasks reach the owner, `http://host:port`.
 
         Raises:
-            LeaseLost: the lease was declared lost, or released; it stays so when it has been forgotten since.
+            LeaseLost: the lease was released or declared lost. That holds after `forget`, too.
         """
 
     async def release(self, owner: str) -> None:
-        """End the lease of a task that leaves, if it has one: what it owns and has not finished, anybody may take over."""
+        """End the lease of a task that leaves. Any task may take over what it has not finished."""
 
     async def lease(self, owner: str) -> TaskLease | None:
-        """The lease of a task, if there is one."""
+        """The lease of a task. None if it has none."""
 
     async def leases(self) -> Sequence[TaskLease]:
-        """Those of all tasks, also the ones that have run out, until they are forgotten."""
+        """The leases of all tasks that are not forgotten, also those that have run out."""
 
     async def unfinished(self, owner: str) -> Sequence[str]:
-        """The ids of the responses of `owner` that have no ending; one that has just been accepted or ended may be
-        missing or still be there."""
+        """The ids of the responses of `owner` without an ending.
+
+        One that was accepted or ended a moment ago may be missing or still be there.
+        """
 
     async def forget(self, owner: str) -> None:
-        """The lost lease of a task that has nothing left to take over need not be remembered; any other stays."""
+        """Remove the lost lease of a task that left nothing to take over. Any other lease stays."""
 
     async def hand_over(self, lease: Lease) -> None:
-        """The owner of a response leaves in order: to take it over from this one is not to have lost it. A repetition
-        changes nothing.
+        """Note that the owner of a response leaves in order, so it doesn't count as lost.
+
+        A repetition changes nothing.
 
         Raises:
-            LeaseLost: another owner has the response.
+            LeaseLost: the response has another owner.
         """
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        """Become the owner of a response whose owner's lease has run out; None when that isn't so, or it has ended.
+        """Become the owner of a response whose owner's lease has run out. That lease is lost then.
 
-        Returns what is on record, from index 0 on; its head tells the new lease. Who is the owner already is given the
-        same. The earlier owner's lease is declared lost.
+        Returns:
+            All entries on record, with a head that has the new lease. None when the response has
+            ended, or its owner's lease is in force. The owner itself is given the same again.
 
-        What the earlier owner had written counts up to the gapless prefix at that moment; `starts` of the head says where
-        the new epoch begins. Who was interrupted in doing this does it again.
+        The earlier owner's entries count up to the gapless prefix at that moment. `starts` of the
+        head says where the new epoch begins. Repeat the call if it was interrupted.
         """
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
-        """The response; None when there is none, or it has expired."""
+        """The response without its entries. None when there is none, or it has expired."""
 
     async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
         """Like `head`, and count a poll."""
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        """The gapless run of entries from `from_index` on, all of them part of the response."""
+        """The gapless run of the response's entries from `from_index` on."""
 
 
 def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> StoredEntries:
-    """The run of entries from `from_index` on that `chunks` hold, by the rules of the port.
+    """The gapless run of entries in `chunks` from `from_index` on.
 
-    `head` must have been read after `chunks`: a chunk of an epoch that was in force when the head was read afterwards had
-    been written before anybody took over, and so the one who did saw it too.
+    `head` must have been read after `chunks`. Then a chunk of the head's epoch was written before
+    anybody took over, and whoever did has seen it too.
     """
     if head.epoch not in head.starts:
         return StoredEntries(from_index, (), None, head)

@@ -1,4 +1,4 @@
-"""The port to what is kept of sessions: accepted messages, and texts too large for an item."""
+"""The port of the ledger: accepted messages, and texts that are too large for it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 
 LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
-"""How long a text is kept: longer than the message in the ledger that names it, which is accepted after it."""
+"""How long a large text is kept: longer than its message, which is accepted later."""
 
 
 class LargeTexts(Protocol):
-    """Keeps texts for all tasks, for as long as the ledger keeps a message. Every method raises StoreUnavailable."""
+    """Large texts, for all tasks, kept as long as messages. Methods may raise StoreUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text. The same name twice is the same text twice."""
+        """Keep a text. A name always has the same text."""
 
     async def get(self, name: str) -> str | None:
-        """The text of this name; None when it is no longer kept."""
+        """The text of this name. None when it is no longer kept."""
 
 
 class NotAccepted(Exception):
-    """The message is in the ledger already, or doesn't follow the session's last one. Nothing was changed: load again."""
+    """The message is known already, or isn't the next one. Nothing was changed: load again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """An accepted message; `answer` is what the model said, None while it hasn't, or where there is nothing to remember.
+    """An accepted message.
 
-    `replaces`: the message before it, where the model is to see neither that nor its answer any more.
-    `terms` and `kind` are the texts of its `MessageTerms` and its `MessageKind`; empty for those of a chat's message.
-    `text_name`: where a text that is too large is kept (`LargeTexts`); `text` is empty then.
+    Args:
+        answer: the text of its response. None before the end, or without one to remember.
+        replaces: the message before it that it replaces, with its answer, in the history.
+        terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
+        text_name: the name of its text in `LargeTexts`. `text` is empty then.
     """
 
     message_id: str
@@ -51,38 +53,43 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """A session's messages in causal order, oldest first; the oldest may be forgotten already."""
+    """A session's messages in causal order, oldest first. The oldest may have been forgotten."""
 
     last_message_id: str | None
     entries: Sequence[LedgerEntry]
 
 
 class SessionStore(Protocol):
-    """Where sessions are kept for all tasks. `now` is in seconds since the epoch. Every method raises StoreUnavailable."""
+    """The sessions of all tasks. `now` is in seconds since the epoch.
+
+    Every method may raise StoreUnavailable.
+    """
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        """What is known of a session; of an unknown one, nothing."""
+        """The messages of a session. None of an unknown one."""
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
-        """Accept a message: ledger, the session's last message and an empty response, all or nothing.
+        """Accept a message: write its row, the last message and an empty response, or nothing.
 
-        Returns the lease of its first owner. A call that may have succeeded can be repeated as it was, with the same
-        response_id.
+        A call that may have succeeded can be repeated with the same response_id.
+
+        Returns:
+            The lease of the response's first owner.
 
         Raises:
-            NotAccepted: see there.
+            NotAccepted: the message is known already, or isn't the next one. Nothing was changed.
         """
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
-        """The message's response has ended. Of a message that is no longer known, nothing is kept.
+        """Note that a message's response has ended. An unknown message is ignored.
 
-        The text of one that brings its conversation need not be kept any longer: nobody answers it again, and no later
-        message has it in its history.
+        The text of a message that brings its conversation may be deleted: nobody answers it again,
+        and it is in no history.
         """
 
 
 def in_causal_order(last_message_id: str | None, entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
-    """`entries` from the oldest that is still linked to `last_message_id` to that one itself."""
+    """The messages up to `last_message_id`, from the oldest that is linked to it."""
     by_id = {entry.message_id: entry for entry in entries}
     chain: list[LedgerEntry] = []
     message_id = last_message_id

@@ -1,4 +1,4 @@
-"""The parts of a response that every store keeps as JSON, both ways."""
+"""Log entries and endings as JSON, which every store keeps."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ PlainEntry = str | list[int]
 
 
 def plain_entries(entries: Sequence[LogEntry]) -> list[PlainEntry]:
-    """Log entries as JSON can hold them."""
+    """Turn log entries into values for JSON."""
     return [entry if isinstance(entry, str) else _plain(entry) for entry in entries]
 
 
 def read_entries(plain: Sequence[PlainEntry]) -> list[LogEntry]:
-    """The log entries that were made plain."""
+    """Turn the values of `plain_entries` back into log entries."""
     return [entry if isinstance(entry, str) else Restart(*entry) for entry in plain]
 
 
 def ending_text(ending: Ending) -> str:
-    """An ending as a JSON text."""
+    """Turn an ending into a JSON text."""
     return orjson.dumps(ending).decode()
 
 
 def read_ending(text: str) -> Ending:
-    """The ending that a JSON text holds."""
+    """Turn a JSON text back into an ending."""
     ending: dict[str, Any] = orjson.loads(text)
     ending["state"] = ResponseState(ending["state"])
     return Ending(**ending)

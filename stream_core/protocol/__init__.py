@@ -1,1 +1,1 @@
-"""What clients and Evenflow say to each other."""
+"""The protocol between clients and Evenflow."""

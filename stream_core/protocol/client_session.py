@@ -1,6 +1,6 @@
-"""One client's protocol, whatever carries it: frames and time in, frames, commands and timers out.
+"""The protocol of one client's connection: frames and time in; frames, commands and timers out.
 
-It has no socket and no clock. A transport gives it what came, and does what it is told.
+It has no socket and no clock. A transport tells it what came, and does what it returns.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from stream_core.protocol.message_intake import MessageIntake, Refusal, Violatio
 from stream_core.protocol.messages import ChatMessageFrame, Reconnect, ServerMessage
 
 CLOSE_SECONDS = 5.0
-"""A client that doesn't answer our close frame is cut off after so long."""
+"""How long a client may take to answer our close frame. Then it is disconnected."""
 
 _MOST_WAITING = 64
-"""Deltas stop when a transport takes no more; so many other frames may wait behind them."""
+"""How many frames, other than deltas, may wait for a transport that takes no more."""
 
 
 class Opcode(IntEnum):
-    """The kinds of frames (RFC 6455, 5.2)."""
+    """The types of frames (RFC 6455, 5.2)."""
 
     CONTINUATION = 0
     TEXT = 1
@@ -54,13 +54,13 @@ _EVENFLOW = Dialect()
 class ClientSession:
     """The protocol state of one client's connection.
 
-    Each method takes what happened and returns what is to be done about it, in order.
+    Each method takes an event and returns what to do about it, in order.
 
     Args:
-        claims: whose connection it is.
+        claims: the content of the client's token.
         dialect: how its frames are written.
-        expires_in: seconds from `now` until the token expires (which the claims say in wall-clock time).
-        now: seconds on a monotonic clock, like every `now` here.
+        expires_in: seconds from `now` until the token expires.
+        now: seconds on a monotonic clock. So is every `now` of this class.
     """
 
     __slots__ = (
@@ -91,27 +91,27 @@ class ClientSession:
         self.dialect = dialect
         self.state = SessionState.CONNECTING
         self.blocked = False
-        """Whether the transport takes no more: cursors wait."""
+        """Whether the transport takes no more. Cursors wait then."""
         self._limits = limits
         self._expires_at = now + expires_in
         self._intake = MessageIntake(dialect, limits)
         self._fragments: bytearray | None = None
-        self._waiting = 0  # frames that were sent since the transport took no more
+        self._waiting = 0  # frames that were sent while the transport took no more
         self._heard_at = now
         self._ping_at = now
         self._close_by = now
 
     @property
     def over(self) -> bool:
-        """Whether its client is not served any more."""
+        """Whether the connection is closing or closed."""
         return self.state is SessionState.CLOSING or self.state is SessionState.CLOSED
 
-    # -- what the transport says ----------------------------------------------------------------
+    # -- events of the transport ----------------------------------------------------------------
 
     def connected(self, ready: ServerMessage, share: float, now: float) -> list[Output]:
-        """The transport is ready: greet with `ready`, and begin the heartbeat.
+        """The transport is ready: send `ready`, and begin the heartbeat.
 
-        `share` (0–1) spreads connections over the heartbeat interval.
+        `share` (0–1) spreads the heartbeats of connections over the interval.
         """
         if not self._fire(SessionEvent.CONNECT):
             return []
@@ -122,7 +122,7 @@ class ClientSession:
     def receive_frame(
         self, opcode: int, payload: bytes, now: float, *, final: bool = True, reserved: bool = False
     ) -> list[Output]:
-        """A frame came. `reserved`: whether it has reserved bits set."""
+        """A frame came. `reserved`: whether any of its reserved bits is set."""
         self._heard_at = now
         if opcode == Opcode.CLOSE and not reserved:
             return self._answer_close(payload)
@@ -134,14 +134,14 @@ class ClientSession:
         if opcode in (Opcode.TEXT, Opcode.CONTINUATION):
             return self._receive_text(payload, opcode == Opcode.CONTINUATION, final, now)
         if opcode in (Opcode.PING, Opcode.PONG):
-            # Who pings without reading gets no more pongs than the write buffer holds.
+            # A client that pings without reading gets no more pongs than the write buffer holds.
             answers = opcode == Opcode.PING and not self.blocked
             return [SendPong(payload)] if answers else []
         reason = "binary frames are not part of this protocol"
         return self._violate(Violation(CloseCode.UNSUPPORTED_DATA, reason), now)
 
     def block(self) -> None:
-        """The client doesn't read as fast as it is written to."""
+        """The transport takes no more: the client doesn't read fast enough."""
         self.blocked = True
 
     def unblock(self) -> None:
@@ -150,7 +150,7 @@ class ClientSession:
         self._waiting = 0
 
     def timer(self, now: float) -> list[Output]:
-        """A timer is up: ping, or give up who isn't heard, or who doesn't answer a close frame."""
+        """A timer has ended: ping, or give up a client that is silent or doesn't answer a close."""
         if self._fire(SessionEvent.BEAT):
             return self._heartbeat(now)
         if self.state is SessionState.CLOSING and now < self._close_by:
@@ -161,10 +161,10 @@ class ClientSession:
         """The transport is gone. Responses go on for their grace period."""
         return self._end(SessionEvent.DISCONNECT)
 
-    # -- what the node says ---------------------------------------------------------------------
+    # -- events of the node ---------------------------------------------------------------------
 
     def tell(self, message: ServerMessage) -> list[Output]:
-        """Send a frame that is no delta."""
+        """Send any frame but a delta."""
         if not self._fire(SessionEvent.SEND):
             return []
         self._waiting += self.blocked
@@ -174,12 +174,12 @@ class ClientSession:
         return [SendText(self.dialect.write(message))]
 
     def drain(self, reason: str, after_ms: int) -> list[Output]:
-        """The node is leaving: refuse new messages, and tell the client when to come elsewhere."""
+        """The node is leaving: refuse new messages, and tell the client when to reconnect."""
         self._fire(SessionEvent.DRAIN)
         return self.tell(Reconnect(type="reconnect", reason=reason, after_ms=after_ms))
 
     def close(self, code: int, reason: str, now: float) -> list[Output]:
-        """Send a close frame, and let the client answer it."""
+        """Send a close frame, and wait for the client's answer."""
         return self._begin_close(SessionEvent.CLOSE, code, reason, now)
 
     # -- messages -------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class ClientSession:
         if refusal.refused_message:
             outputs.append(MessageRefused(refusal.refused_message))
         if refusal.is_violation and self._intake.too_many_violations(now):
-            reason = "too many frames were not understood or too fast"
+            reason = "too many frames were not understood or came too fast"
             outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
         return outputs
 
@@ -266,14 +266,14 @@ class ClientSession:
         return self._end(SessionEvent.CLIENT_CLOSE, close, Disconnect(flush=True))
 
     def _end(self, event: SessionEvent, *outputs: Output) -> list[Output]:
-        """Fire an event that ends the service, or the connection behind it."""
+        """Fire an event that ends the service, or the connection after that."""
         served = not self.over
         if not self._fire(event):
             return []
         return [*outputs, Ended(event)] if served else list(outputs)
 
     def _fire(self, event: SessionEvent) -> bool:
-        """Take the table's row for it; whether there is one."""
+        """Take the event's transition. Returns whether there is one."""
         to = SESSION_TRANSITIONS.get((self.state, event))
         if to is None:
             return False

@@ -1,4 +1,4 @@
-"""The states of a client's session, and what it hands to its transport."""
+"""The states of a client's connection, and the outputs that it gives its transport."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stream_core.protocol.messages import ClientMessage
 
 
 class SessionState(StrEnum):
-    """Where a connection is."""
+    """The state of a connection."""
 
-    CONNECTING = "connecting"  # its client may come in, and was not greeted yet
+    CONNECTING = "connecting"  # the client was admitted, and not greeted yet
     OPEN = "open"
-    DRAINING = "draining"  # answers go on, new messages are refused
-    CLOSING = "closing"  # our close frame is out, the client's is waited for
+    DRAINING = "draining"  # responses go on, new messages are refused
+    CLOSING = "closing"  # our close frame was sent, and the client's has not come
     CLOSED = "closed"
 
 
@@ -22,17 +22,17 @@ class SessionEvent(StrEnum):
     """What happens to a connection."""
 
     CONNECT = "connect"  # the transport is ready
-    RECEIVE = "receive"  # a frame of the client that is no close frame
-    MESSAGE = "message"  # one of the conversation came
-    SEND = "send"  # a frame to the client that is no close frame
-    BEAT = "beat"  # the heartbeat's turn
+    RECEIVE = "receive"  # the client sent a frame, other than a close
+    MESSAGE = "message"  # the client sent a message of the conversation
+    SEND = "send"  # a frame is sent to the client, other than a close
+    BEAT = "beat"  # it is time for the heartbeat
     DRAIN = "drain"  # the node is leaving
-    VIOLATE = "violate"  # oversized, binary, not UTF-8, or not understood too often
-    CLOSE = "close"  # the node closes
-    LOSE = "lose"  # nothing was heard for the pong timeout
+    VIOLATE = "violate"  # a frame was too large, binary, not UTF-8, or one too many not understood
+    CLOSE = "close"  # the node closes the connection
+    LOSE = "lose"  # the client was silent for the pong timeout
     OVERFLOW = "overflow"  # the client asks without reading
-    CLIENT_CLOSE = "client_close"  # the client's close frame
-    TIME_OUT = "time_out"  # the client's close frame doesn't come
+    CLIENT_CLOSE = "client_close"  # the client sent a close frame
+    TIME_OUT = "time_out"  # the client did not answer our close frame
     DISCONNECT = "disconnect"  # the transport is gone
 
 
@@ -65,7 +65,7 @@ SESSION_TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
     (_S.CLOSING, _E.TIME_OUT): _S.CLOSED,
     (_S.CLOSING, _E.DISCONNECT): _S.CLOSED,
 }
-"""What has no row changes nothing and leads to nothing."""
+"""An event without a row here changes nothing and gives no output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class SendPong:
 
 @dataclass(frozen=True, slots=True)
 class SendClose:
-    """Send a close frame; without a code it is empty. Nothing is sent behind it."""
+    """Send a close frame, empty without a code. It is the last frame."""
 
     code: int | None
     reason: str = ""
@@ -97,35 +97,35 @@ class SendClose:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Hang up. `flush`: what the transport still holds goes out first."""
+    """Disconnect. `flush`: send first what the transport still has."""
 
     flush: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Call `timer` after so many seconds. Earlier ones stay; one that comes for nothing is harmless."""
+    """Call `timer` after so many seconds. Earlier timers stay; a needless call is harmless."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Do what the client asks for."""
+    """Do what the client's message asks for."""
 
     message: ClientMessage
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRefused:
-    """A message of the conversation was refused, by the code of the error; to be counted."""
+    """A message of the conversation was refused. `code` is the error's, for counting."""
 
     code: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The connection is over: it reads and asks nothing more. Comes once; `event` says why."""
+    """The connection no longer reads or asks. Comes once. `event` is the reason."""
 
     event: SessionEvent
 

@@ -1,6 +1,7 @@
-"""The bodies of `/v1`, OpenAI's API, as typed models. `stream_core.api_documents` describes them from here.
+"""The bodies of `/v1`, OpenAI's API, as typed models. The OpenAPI document is made from them.
 
-Answers are not built from these models: `completion_objects` writes their bytes, and a test compares the two.
+Answers are not built from these models: `completion_objects` writes their bytes, and a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ ROLES = {
     "tool": "tool",
     "function": "function",
 }
-"""What a message's role is → what the model is told that it is."""
+"""The role in a message → the role that the model is given."""
 
 _INT64 = 2**63
 
-# What they may be is for the model's server to judge; these bounds are of what carries them there.
+# The model's server judges these values. The bounds are those of the formats that carry them there.
 _Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _TEXT, _LIST = "<text>", "<list>"
 
 
 def _kind(given: object) -> str | None:
-    # Not told which of the two it is meant to be, pydantic says of a wrong list that it is no text.
+    # Without this tag pydantic says of a wrong list that it is not a string.
     return _TEXT if isinstance(given, str) else _LIST if isinstance(given, list) else None
 
 
@@ -46,12 +47,12 @@ _FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class _Given(BaseModel):
-    # What isn't named here goes to the model as it came.
+    # Fields that are not named here go to the model unchanged.
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
 
 class ContentPart(_Given):
-    """A part of a message: text, or what the model takes beside it, such as an image."""
+    """A part of a message: text, or something else that the model takes, such as an image."""
 
     type: str
     text: str | None = None
@@ -61,7 +62,7 @@ _Content = Annotated[Annotated[str, Tag(_TEXT)] | Annotated[list[ContentPart], T
 
 
 class CalledFunction(_Given):
-    """What the model called, and the arguments that it wrote."""
+    """The function that the model called, with the arguments that it wrote."""
 
     name: _FunctionName
     arguments: str
@@ -76,9 +77,10 @@ class RequestToolCall(_Given):
 
 
 class RequestMessage(_Given):
-    """A message of the conversation. `tool_calls` are of an assistant's, `tool_call_id` of a tool's, and answers one of them.
+    """A message of the conversation.
 
-    Further fields, such as `name`, go to the model as they came.
+    An assistant's may have `tool_calls`. A tool's answers the one named by `tool_call_id`. Further
+    fields, such as `name`, go to the model unchanged.
     """
 
     role: Annotated[str, Field(json_schema_extra={"enum": list(ROLES)})]
@@ -88,7 +90,7 @@ class RequestMessage(_Given):
 
 
 class OfferedFunction(_Given):
-    """A function that the model may call; `parameters` is a JSON schema, and without one it has none."""
+    """A function that the model may call. `parameters` is a JSON schema of its arguments."""
 
     name: _FunctionName
     description: str | None = None
@@ -97,7 +99,7 @@ class OfferedFunction(_Given):
 
 
 class OfferedTool(_Given):
-    """A tool that the model may call. One of another type than `function` is as the model's server has it."""
+    """A tool that the model may call. Types other than `function` depend on the model's server."""
 
     type: str
     function: OfferedFunction | None = None
@@ -116,7 +118,7 @@ _OTHER_CHOICE = {
     "properties": {"type": {"type": "string", "not": {"const": "function"}}},
     "required": ["type"],
 }
-# Read by hand: what pydantic says of a union names its parts, which is no parameter.
+# Checked by hand: pydantic's error for a union names the union's parts, which are no parameters.
 _ToolChoice = Annotated[
     Any,
     WithJsonSchema({"anyOf": [{"type": "string"}, _NAMED_CHOICE, _OTHER_CHOICE, {"type": "null"}]}),
@@ -124,16 +126,16 @@ _ToolChoice = Annotated[
 
 
 class StreamOptions(_Given):
-    """What a stream says beside the answer."""
+    """What a stream has besides the answer."""
 
     include_usage: bool | None = None
 
 
 class CompletionRequest(_Given):
-    """What Evenflow reads itself; all other parameters go to the model as they came.
+    """The parameters that Evenflow reads. All others go to the model unchanged.
 
-    `timeout_ms` is ours: so long may the whole answer take.
-    `user` and `metadata` go on to the model's server as headers.
+    `timeout_ms` is Evenflow's own: the most milliseconds that the whole answer may take. `user` and
+    `metadata` go to the model's server as headers.
     """
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
@@ -161,19 +163,19 @@ _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class PromptTokens(BaseModel):
-    """What of the prompt's tokens the model had in its cache."""
+    """How many of the prompt's tokens the model had in its cache."""
 
     cached_tokens: int
 
 
 class CompletionTokens(BaseModel):
-    """What of the answer's tokens is reasoning."""
+    """How many of the answer's tokens are reasoning."""
 
     reasoning_tokens: int
 
 
 class CompletionUsage(BaseModel):
-    """What was counted, in the model's tokens; the details are there where the model's server says them."""
+    """Counts of the model's tokens. The details are there if the model's server gives them."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -183,28 +185,28 @@ class CompletionUsage(BaseModel):
 
 
 class Logprobs(BaseModel):
-    """The log probabilities of tokens, as the model's server says them."""
+    """The log probabilities of tokens, as the model's server gives them."""
 
     content: list[dict[str, Any]] | None
     refusal: list[dict[str, Any]] | None
 
 
 class MessageFunction(BaseModel):
-    """What the model called; `arguments` is what it wrote, JSON if it did well."""
+    """A function that the model called. `arguments` is the text that it wrote, JSON as a rule."""
 
     name: str
     arguments: str
 
 
 class MessageCustom(BaseModel):
-    """The custom tool that the model called; `input` is what it wrote."""
+    """A custom tool that the model called. `input` is the text that it wrote."""
 
     name: str
     input: str
 
 
 class MessageToolCall(BaseModel):
-    """A call that the model made: `function` or `custom`, as `type` says."""
+    """A call by the model. `type` says whether it has `function` or `custom`."""
 
     id: str
     type: Literal["function", "custom"]
@@ -213,13 +215,13 @@ class MessageToolCall(BaseModel):
 
 
 class _Asides(BaseModel):
-    # By whichever of its names the model's server calls its reasoning.
+    # Reasoning has the name that the model's server uses.
     reasoning_content: str | None = None
     reasoning: str | None = None
 
 
 class CompletionMessage(_Asides):
-    """The answer, and the reasoning before it. `content` is null only where it is nothing but calls, or a refusal."""
+    """The answer, and the reasoning before it. `content` is null for only calls or a refusal."""
 
     role: Literal["assistant"]
     content: str | None
@@ -228,7 +230,7 @@ class CompletionMessage(_Asides):
 
 
 class CompletionChoice(BaseModel):
-    """An answer of as many as `n` said."""
+    """One of the `n` answers."""
 
     index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     message: CompletionMessage
@@ -243,7 +245,7 @@ class _Completion(BaseModel):
 
 
 class Completion(_Completion):
-    """A whole answer; without `usage` where the model doesn't count."""
+    """A whole answer. Without `usage` if the model doesn't count."""
 
     object: Literal["chat.completion"]
     choices: Annotated[list[CompletionChoice], Field(min_length=1)]
@@ -251,21 +253,21 @@ class Completion(_Completion):
 
 
 class ChunkFunction(BaseModel):
-    """Of a call: its name at the beginning, and more of its arguments."""
+    """A part of a call: the name at its beginning, and more of its arguments."""
 
     name: str | None = None
     arguments: str
 
 
 class ChunkCustom(BaseModel):
-    """Of a call of a custom tool: its name at the beginning, and more of its input."""
+    """A part of a call of a custom tool: the name at its beginning, and more of its input."""
 
     name: str | None = None
     input: str
 
 
 class ChunkToolCall(BaseModel):
-    """More of the call `index`; `id`, `type` and the name are there where it begins."""
+    """More of the call `index`. `id`, `type` and the name are there at its beginning."""
 
     index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None
@@ -275,9 +277,10 @@ class ChunkToolCall(BaseModel):
 
 
 class ChunkDelta(_Asides):
-    """What comes next: who speaks where a choice begins, text, reasoning, a refusal and calls, nothing in the last one.
+    """What is new of one choice: text, reasoning, a refusal or calls. Empty in the last one.
 
-    In the first chunk `content` is null where the request has tools.
+    `role` is there where a choice begins. In the first chunk `content` is null if the request has
+    tools.
     """
 
     role: Literal["assistant"] | None = None
@@ -287,7 +290,7 @@ class ChunkDelta(_Asides):
 
 
 class ChunkChoice(BaseModel):
-    """The next piece of one of the answers; its last one says how it ended."""
+    """The next piece of one of the answers. The last piece says how the answer ended."""
 
     index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     delta: ChunkDelta
@@ -298,7 +301,7 @@ class ChunkChoice(BaseModel):
 class CompletionChunk(_Completion):
     """A piece of an answer, or of several.
 
-    With `include_usage` there is `usage`: null, but in the last chunk, which has no choice.
+    With `include_usage` every chunk has `usage`: null, except in the last one, which has no choice.
     """
 
     object: Literal["chat.completion.chunk"]
@@ -307,7 +310,7 @@ class CompletionChunk(_Completion):
 
 
 class ModelObject(BaseModel):
-    """A name by which the model may be asked for."""
+    """A name by which a client may ask for the model."""
 
     id: str
     object: Literal["model"]

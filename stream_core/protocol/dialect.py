@@ -1,4 +1,4 @@
-"""Subprotocols, and how each writes the server's messages."""
+"""The subprotocols of a WebSocket, and how each writes the server's messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REALTIME = "evenflow.realtime.v1"
 
 
 def subprotocols(headers: Iterable[str]) -> list[str]:
-    """What a client offers, in its order; it may be spread over several header lines."""
+    """The subprotocols that a client offers, in its order. They may fill several header lines."""
     return [name.strip() for name in ",".join(headers).split(",") if name.strip()]
 
 
@@ -23,13 +23,13 @@ class DeltaEncoder(Protocol):
     """Writes the deltas of one response for one connection."""
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """The frame for `text`, which covers the indexes `first` … `last`."""
+        """The frame for `text`, which has the indexes `first` to `last`."""
 
 
 class V1Encoder:
     """`{"type":"chat.response.delta","session_id":…,"response_id":…,"delta":"…","index":n,"from":first}`.
 
-    All but the text and the numbers is encoded once per response.
+    All but the text and the numbers is encoded once a response.
     """
 
     __slots__ = ("_prefix",)
@@ -48,7 +48,7 @@ class V1Encoder:
 
 
 class CompactEncoder:
-    """`[stream, index, "text"]`, joined `[stream, index, "text", from]`; `stream` is for the ids."""
+    """`[stream, index, "text"]`, joined `[stream, index, "text", from]`. `stream` is a number."""
 
     __slots__ = ("_stream",)
 
@@ -65,7 +65,7 @@ class CompactEncoder:
 class TokenEncoder:
     """`{"type":"token","response_id":…,"index":n,"text":"…","from":first}` of `/realtime`.
 
-    `from` only when joined.
+    `from` is there only when several are joined.
     """
 
     __slots__ = ("_prefix",)
@@ -81,29 +81,29 @@ class TokenEncoder:
 
 
 class Dialect:
-    """`evenflow.v1`, which is the messages as they are."""
+    """`evenflow.v1`: the messages of `stream_core.protocol.messages`, unchanged."""
 
     name: ClassVar[str] = V1
     """The subprotocol."""
     message_field: ClassVar[str] = "message_id"
-    """Where a client's frame names its message."""
+    """The field that names a client's message."""
     numbers_responses: ClassVar[bool] = False
-    """Whether a number stands for a response's id."""
+    """Whether deltas name their response by a number."""
 
     def read(self, data: bytes) -> ClientMessage:
-        """Understand a client's frame.
+        """Read a client's frame.
 
         Raises:
-            InvalidRequest: it is no JSON, of no known type, or a field is wrong.
+            InvalidRequest: it is not JSON, its type is unknown, or a field is wrong.
         """
         return parse(CLIENT_MESSAGE, data)
 
     def write(self, message: ServerMessage) -> bytes:
-        """The bytes of any frame but a delta."""
+        """Write any frame but a delta."""
         return message.to_json()
 
     def encoder(self, session_id: str, response_id: str, _number: int) -> DeltaEncoder:
-        """What writes the deltas of a response; the number is this connection's own for it."""
+        """An encoder for the deltas of one response. `_number` is its number on the connection."""
         return V1Encoder(session_id, response_id)
 
 
@@ -114,5 +114,5 @@ class CompactDialect(Dialect):
     numbers_responses = True
 
     def encoder(self, _session_id: str, _response_id: str, number: int) -> DeltaEncoder:
-        """Deltas that name the response by its number."""
+        """An encoder of deltas that name the response by its number."""
         return CompactEncoder(number)

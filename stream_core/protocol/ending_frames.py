@@ -1,4 +1,4 @@
-"""The frames that end, refuse or begin again."""
+"""Frames that end or restart a response, or refuse a frame; and close codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stream_core.protocol.messages import (
 
 
 class CloseCode:
-    """The close codes of the contract."""
+    """The close codes of a WebSocket that Evenflow sends."""
 
     DONE = 1000
     GOING_AWAY = 1001
@@ -39,7 +39,7 @@ _FREE = range(3000, 5000)
 
 
 def answer_to_close(payload: bytes) -> int | None:
-    """The code that answers one: its own, None where it has none, 1002 for an illegal one."""
+    """The code that answers a close frame: its own, None if it has none, 1002 if it is illegal."""
     if not payload:
         return None
     code = int.from_bytes(payload[:2], "big")
@@ -48,10 +48,10 @@ def answer_to_close(payload: bytes) -> int | None:
 
 
 def refusal_frame(error: EvenflowError, message_id: str | None = None, response_id: str | None = None) -> ServerMessage:
-    """`throttle`, `system.busy` or `error`, by what the error is and what it is about."""
+    """A `throttle`, `system.busy` or `error` frame, by the error and what it is about."""
     told = error.to_object()
     wait = error.retry_after_ms or 1000
-    # `system.busy` is about messages; what can't be done with a response now names it.
+    # `system.busy` is about messages. A refusal about a response names that response.
     about_response = response_id is not None and isinstance(error, Overloaded)
     if isinstance(error, RateLimited) and error.code != "queue_full":
         return Throttle(
@@ -67,14 +67,14 @@ def refusal_frame(error: EvenflowError, message_id: str | None = None, response_
 
 
 def ids_of(message: ClientMessage) -> tuple[str | None, str | None]:
-    """The message's id, or that of the response which a client's frame is about."""
+    """The ids of the message and of the response that a client's frame is about."""
     if isinstance(message, ChatMessageFrame):
         return message.message_id, None
     return None, message.response_id
 
 
 def restart_frame(stream: ResponseStream, restart: Restart, index: int) -> ResponseRestarted:
-    """`chat.response.restarted` for the marker that stands at `index` of the stream's log."""
+    """`chat.response.restarted` for the marker at `index` of the stream's log."""
     return ResponseRestarted(
         type="chat.response.restarted",
         session_id=stream.channel.session,
@@ -87,7 +87,7 @@ def restart_frame(stream: ResponseStream, restart: Restart, index: int) -> Respo
 
 
 def terminal_frame(stream: ResponseStream) -> ResponseCompleted | ResponseFailed:
-    """`chat.response.completed` (also for a cancelled response) or `chat.response.error` of an ended response."""
+    """The last frame of a response: `chat.response.error`, or `chat.response.completed`."""
     last_index = stream.log.next_index - 1
     if stream.state is ResponseState.ERROR:
         return ResponseFailed(

@@ -1,7 +1,7 @@
-"""Every error of Evenflow, in the contract's one shape.
+"""All errors that reach a client, in one shape.
 
-A message says what happened, what was kept and what to do. `status` is the HTTP status; over a WebSocket the same
-body travels in an `error`, `throttle`, `system.busy` or `chat.response.error` frame.
+A message says what happened, what was kept and what to do. `status` is the HTTP status. Over a
+WebSocket the object is in an `error`, `throttle`, `system.busy` or `chat.response.error` frame.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class EvenflowError(Exception):
 
     Args:
         message: what happened, what was kept, what to do.
-        code: stable machine-readable code, listed in docs/protocol.md.
-        param: the field at fault, where there is one.
-        retry_after_ms: milliseconds after which trying again makes sense.
-        status, type: what a model's server said, where that is passed on; the class' own otherwise.
+        code: a stable code for programs, listed in docs/protocol.md.
+        param: the wrong field, where there is one.
+        retry_after_ms: when to try again, in milliseconds from now.
+        status, type: those of the model's server, where they are passed on. None: the class's own.
         extra: further members of the error object, such as `expected`.
     """
 
@@ -33,7 +33,7 @@ class EvenflowError(Exception):
         param: str | None = None,
         retry_after_ms: int | None = None,
         status: int | None = None,
-        type: str | None = None,  # noqa: A002 - the name that it has on the wire
+        type: str | None = None,  # noqa: A002 - its name in the protocol
         **extra: Any,
     ) -> None:
         super().__init__(message)
@@ -50,13 +50,13 @@ class EvenflowError(Exception):
 
     @property
     def retry_after_seconds(self) -> int | None:
-        """What a `Retry-After` header says: whole seconds, rounded up."""
+        """The value of a `Retry-After` header: whole seconds, rounded up."""
         return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
 
     def to_object(self) -> dict[str, Any]:
         """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.
 
-        `status` is there where a model's server said another one than the kind of error has.
+        `status` is there where the model's server gave another one than this kind of error has.
         """
         error: dict[str, Any] = {"type": self.type, "code": self.code, "message": self.message}
         if self.param is not None:
@@ -74,7 +74,7 @@ class EvenflowError(Exception):
 
 
 class InternalError(EvenflowError):
-    """A defect of ours. The details are in the log, never in the answer."""
+    """A fault of ours. Its details are in the operator's log, never in the answer."""
 
 
 class InvalidRequest(EvenflowError):
@@ -123,7 +123,7 @@ class ModelRefused(EvenflowError):
 
 
 class UnsupportedByModel(ModelRefused):
-    """The request asks for what the model's service doesn't have; `param` names it. The model was not called."""
+    """The request has a parameter that the model's service lacks. The model was not called."""
 
     status = 400
     type = "invalid_request_error"
@@ -145,11 +145,11 @@ class UpstreamFailed(EvenflowError):
 
 
 class UpstreamAnswered(UpstreamFailed):
-    """The model's server answered with a status that says it failed: nothing of an answer was generated."""
+    """The model's server answered with a failure, so nothing was generated."""
 
 
 class UpstreamRejected(UpstreamFailed):
-    """The model's server will not have us as we are configured: another attempt would end alike."""
+    """The model's server refuses our configuration. Another attempt would fail as well."""
 
 
 class Overloaded(EvenflowError):
@@ -166,7 +166,7 @@ _REFUSALS = (400, 413, 422)
 
 
 def is_refusal(error: Mapping[str, Any]) -> bool:
-    """Whether the model would not take the message: an error of its sender, and no failure of the model or of ours."""
+    """Whether the model refused the message. That is the sender's error, not a failure."""
     return error["type"] in (ModelRefused.type, UnsupportedByModel.type) or error.get("status") in _REFUSALS
 
 
@@ -174,5 +174,5 @@ _SENSELESS = frozenset(["insufficient_quota", "model_not_set_up"])
 
 
 def is_worth_repeating(error: EvenflowError) -> bool:
-    """Whether the same request may end otherwise a little later; else it waits for somebody to mend a setting or an account."""
+    """Whether the request may succeed later. If not, a setting or an account must be mended."""
     return error.code not in _SENSELESS

@@ -1,4 +1,4 @@
-"""The bodies of HTTP answers, as typed models. `stream_core.api_documents` describes them from here."""
+"""The bodies of HTTP answers, as typed models. The OpenAPI document is made from them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stream_core.protocol.messages import FinishReason, Usage
 
 
 class SessionOpened(BaseModel):
-    """A session, the token that opens everything else until `expires_at` (ISO 8601, UTC), and where to go on.
+    """A session, with its token and the addresses for further calls.
 
-    `agent` answers it; `suggestions` are questions to begin with.
+    The token expires at `expires_at` (ISO 8601, UTC). `suggestions` are questions to begin with.
     """
 
     session_id: str
@@ -27,7 +27,7 @@ class SessionOpened(BaseModel):
 
 
 class MessageAccepted(BaseModel):
-    """The message is kept; its answer is read under `response_id`."""
+    """The message is on record. Its response is read under `response_id`."""
 
     response_id: str
     message_id: str
@@ -35,21 +35,21 @@ class MessageAccepted(BaseModel):
 
 
 class ResponseStatus(BaseModel):
-    """Where a response is after it was asked to stop: one that had ended before keeps its status."""
+    """The status of a response after a cancel. One that had ended before keeps its status."""
 
     response_id: str
     status: ResponseState
 
 
 class TextReplaced(BaseModel):
-    """The text behind `from_index` (-1: all of it) was replaced by attempt number `attempt`."""
+    """Attempt number `attempt` replaced the text after `from_index` (-1: all of it)."""
 
     from_index: int
     attempt: int
 
 
 class PollMetadata(BaseModel):
-    """What a poll tells beside the text. Ask next with `next_index` and `epoch`; `error` is there with status `error`."""
+    """The next poll asks with `next_index` and `epoch`. `error` comes with the status `error`."""
 
     message_id: str
     next_index: int
@@ -62,7 +62,7 @@ class PollMetadata(BaseModel):
 
 
 class PollAnswer(BaseModel):
-    """`new_text` is the deltas from the poll's `from_index` to `chunk_index`, joined; `full_text` is there after the end."""
+    """`new_text` is the text from `from_index` to `chunk_index`, `full_text` all of it at the end."""
 
     response_id: str
     new_text: str
@@ -73,7 +73,7 @@ class PollAnswer(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the task takes new connections (503 where it doesn't), and how many it has."""
+    """Whether the task takes new connections (otherwise 503), and how many it has."""
 
     status: Literal["serving", "draining", "full"]
     connections: int

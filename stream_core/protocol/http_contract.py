@@ -1,4 +1,4 @@
-"""What every HTTP answer keeps to: the shape of errors, headers, numbers in queries."""
+"""What all HTTP answers share: the shape of errors, headers, and numbers in queries."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ ErrorType = Literal[
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    # It may be left out, and it may be null, which means something else.
+    # The field may be missing, and it may be null, which means something else.
     del schema["default"]
 
 
 class ErrorObject(BaseModel):
-    """What happened (`message`), in words that a program can decide by (`type`, `code`), and where there is one the field
-    at fault (`param`), the time after which to try again, the HTTP status where the model's server said it, and what was
-    expected instead.
+    """An error. `message` is for people, `type` and `code` are for programs.
+
+    Where they apply: `param` is the wrong field, `retry_after_ms` is when to try again, `status` is
+    the HTTP status of the model's server, and `expected` is the value that was expected instead.
     """
 
     type: ErrorType
@@ -56,38 +57,38 @@ class ErrorObject(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """The body of every HTTP answer that refuses."""
+    """The body of every HTTP answer that is an error."""
 
     error: ErrorObject
 
 
 class _DescribedAs:
-    """A value that is a plain object here, and in documents the model that describes it."""
+    """A plain object that documents describe by a model."""
 
     def __init__(self, model: type[BaseModel]) -> None:
         self._model = model
 
     def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        # Wrapped, so that it is a reference to the model's schema and no copy of it.
+        # Wrapped, so that documents refer to the model's schema instead of copying it.
         return handler(with_default_schema(self._model.__pydantic_core_schema__))
 
 
 ErrorFields = Annotated[dict[str, Any], _DescribedAs(ErrorObject)]
-"""`EvenflowError.to_object()`."""
+"""The object that `EvenflowError.to_object()` returns."""
 
 
 NEVER_CACHED = {"Cache-Control": "no-store"}
 EVENT_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?(\.end)?$"
-"""Index, epoch and end of an event's id: "12" in the first epoch, "12.3" in the third; an ended response without any entry
-has "-1.end"."""
+"""An event's id: index, epoch and end. "12" in the first epoch, "12.3" in the third. The end of a
+response without entries is "-1.end"."""
 CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
-"""The same of a chunk of OpenAI's API; "-1" before the first text."""
+"""The id of a chunk of OpenAI's API: index and epoch. "-1" before the first text."""
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def error_headers(error: EvenflowError) -> dict[str, str]:
-    """The headers that an error brings beside its body."""
+    """The headers that belong to an error."""
     headers = {}
     if error.retry_after_seconds is not None:
         headers["Retry-After"] = str(error.retry_after_seconds)
@@ -99,39 +100,39 @@ def error_headers(error: EvenflowError) -> dict[str, str]:
 
 
 def path_not_found(path: str) -> NotFound:
-    """404 for a path that is nobody's."""
+    """The error for an unknown path."""
     return NotFound(f"there is no {path[:200]}", code="path_not_found")
 
 
 def method_not_allowed(method: str, path: str) -> MethodNotAllowed:
-    """405; the answer has `allow_header` too."""
+    """The error for a wrong method. Its answer also needs `allow_header`."""
     return MethodNotAllowed(f"{path[:200]} doesn't take {method[:16]}", code="method_not_allowed")
 
 
 def allow_header(methods: Iterable[str]) -> dict[str, str]:
-    """What a 405 says about the methods that there are."""
+    """The header of a 405 that lists the allowed methods."""
     return {"Allow": ", ".join(sorted(methods))}
 
 
 def body_too_large() -> TooLarge:
-    """413, before the body is looked at."""
+    """The error for a body that is too large. It is raised before the body is read."""
     return TooLarge("the body is larger than a message may be; nothing was accepted", code="message_too_large")
 
 
 def internal_error() -> InternalError:
-    """500: the details are in the log."""
+    """The error for a fault of ours. The details are in the operator's log."""
     return InternalError("something failed here; nothing is known to be lost, try again", code="internal_error")
 
 
 def whole_number(name: str, text: str | None, default: int, lowest: int = 0) -> int:
-    """A query parameter that is a whole number; `text` is None where it was left out.
+    """Read a query parameter that is a whole number. `text` is None where it is missing.
 
     Raises:
-        InvalidRequest: it isn't, or is below `lowest`.
+        InvalidRequest: it isn't a whole number, or is below `lowest`.
     """
     if text is None:
         return default
-    # Not whatever `int` takes: that is `1_0`, ` 7 ` and every script's digits too.
+    # Stricter than `int`, which also takes `1_0`, ` 7 ` and the digits of every script.
     value = int(text) if _WHOLE_NUMBER.fullmatch(text) else lowest - 1
     if value < lowest:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""When a long-poll answers, and with what. Stateless, so that any task or Lambda function decides alike."""
+"""When a long poll answers, and with what. It has no state, so all tasks and functions agree."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FIRST_LINGER_SECONDS = 1.0
 
 
 def linger_seconds(from_index: int, seconds_since_first_delta: float) -> float:
-    """How long a poll waits to collect more text.
+    """How many seconds a poll waits to collect more text.
 
-    The first poll (`from_index` 0) doesn't wait. Later ones double, 1 s, 2 s, 4 s …, which follows from the time alone:
-    a poll that begins *t* seconds after the first delta waits 1 + *t*.
+    The first poll (`from_index` 0) doesn't wait. A later one that begins *t* seconds after the
+    first delta waits 1 + *t*. So the waits double: 1 s, 2 s, 4 s …
     """
     if from_index == 0:
         return 0.0
@@ -28,11 +28,11 @@ def linger_seconds(from_index: int, seconds_since_first_delta: float) -> float:
 
 
 def answer_at(*, linger_until: float, timeout_at: float, has_news: bool, ended: bool) -> float:
-    """The time at which a poll answers, unless something happens before; a past time means at once.
+    """When a poll answers, unless something happens before. A time in the past means at once.
 
     Args:
         linger_until, timeout_at: seconds on one clock.
-        has_news: whether there is text behind the poll's index.
+        has_news: whether there is text for the poll.
         ended: whether the response has ended.
     """
     if ended:
@@ -41,12 +41,12 @@ def answer_at(*, linger_until: float, timeout_at: float, has_news: bool, ended: 
 
 
 class PollPatience:
-    """One poll: told at each look what there is, it says when to answer, and since when it could have.
+    """Decides when one poll answers. All times are seconds on one clock.
 
     Args:
         from_index: the first entry that the reader wants.
-        started: when the poll began; all times are seconds on one clock.
-        patience: seconds for which the reader waits.
+        started: when the poll began.
+        patience: how many seconds the reader waits.
     """
 
     def __init__(self, from_index: int, started: float, patience: float) -> None:
@@ -57,7 +57,7 @@ class PollPatience:
         self._due = started
 
     def look(self, now: float, *, has_news: bool, ended: bool, first_delta_at: float | None) -> float:
-        """The time at which to answer, as things are at `now`; a past time means at once."""
+        """When to answer, as things are at `now`. A time in the past means at once."""
         if not has_news:
             self._nothing_at = now
         since_first = self._started - first_delta_at if first_delta_at is not None else 0.0
@@ -70,17 +70,17 @@ class PollPatience:
         return self._due
 
     def could_at(self, *, has_news: bool, ended_at: float | None) -> float:
-        """The earliest time at which it could have answered as it did; news came after the last look without any."""
+        """The earliest time at which it could have answered so: after the last look without news."""
         if ended_at is not None:
             return max(self._started, ended_at)
         return max(self._due, self._nothing_at) if has_news else self._due
 
 
 def check_from_index(from_index: int, next_index: int) -> None:
-    """Whether a poll may ask from there on.
+    """Check the index from which a poll asks.
 
     Raises:
-        InvalidRequest: it is behind the end of what there is.
+        InvalidRequest: it is after the end of the log.
     """
     if from_index > next_index:
         raise InvalidRequest(
@@ -92,7 +92,7 @@ def check_from_index(from_index: int, next_index: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What a poll found, under which epoch. `full_text` is there once the response has ended."""
+    """The answer to a poll. `full_text` is there once the response has ended."""
 
     response_id: str
     message_id: str
@@ -106,7 +106,7 @@ class Polled:
     full_text: str | None = None
 
     def to_body(self) -> dict[str, Any]:
-        """The contract's answer to a poll."""
+        """The body of the HTTP answer."""
         restarted = self.part.restarted
         metadata = PollMetadata(
             message_id=self.message_id,

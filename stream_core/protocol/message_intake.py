@@ -1,4 +1,4 @@
-"""What a client's whole text message leads to: something to act upon, or a refusal that says why."""
+"""Reads the text messages of a client, and refuses those that are wrong or too fast."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from stream_core.protocol.messages import (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A frame that is not acted upon, and the ids that it named.
+    """A refused frame: the error, and the ids that the frame named.
 
-    `is_violation`: it wasn't understood, or came too fast; too many of those end the connection.
+    `is_violation`: whether it wasn't understood or came too fast. Too many of these end the
+    connection.
     """
 
     error: EvenflowError
@@ -34,9 +35,9 @@ class Refusal:
 
     @property
     def refused_message(self) -> str:
-        """The code by which a message of the conversation was refused, or nothing.
+        """The error's code if a message of the conversation was refused. Otherwise empty.
 
-        A frame that wasn't understood is no message yet, whatever ids it names.
+        A frame that wasn't understood is not a message yet, whatever ids it names.
         """
         understood = self.message_id is not None and not isinstance(self.error, InvalidRequest)
         return self.error.code if understood else ""
@@ -44,30 +45,26 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What breaks the protocol beyond an answer."""
+    """A breach of the protocol that ends the connection, with the close code and reason."""
 
     code: int
     reason: str
 
 
 class MessageIntake:
-    """Reads the messages of one connection, and counts them.
-
-    Args:
-        dialect: how they are written.
-    """
+    """Reads and counts the messages of one connection."""
 
     __slots__ = ("_dialect", "_limits", "_messages", "_violations")
 
     def __init__(self, dialect: Dialect, limits: Limits) -> None:
         self._dialect = dialect
         self._limits = limits
-        # Most connections never send much: what counts is made when it is needed.
+        # Most connections never send much, so the buckets are made when they are needed.
         self._messages: TokenBucket | None = None
         self._violations: TokenBucket | None = None
 
     def take(self, data: bytes, now: float) -> ClientMessage | Refusal | Violation:
-        """Understand a whole message, and look whether the client may send it now."""
+        """Read a whole message, and check that it may come now."""
         if len(data) > self._limits.message_bytes:
             return self.too_large()
         try:
@@ -82,18 +79,18 @@ class MessageIntake:
         return self._too_fast(message, now) or message
 
     def too_large(self) -> Violation:
-        """What a message beyond the limit is."""
+        """The violation for a message that is too large."""
         return Violation(CloseCode.TOO_LARGE, f"a message may have {self._limits.message_bytes} bytes")
 
     def too_many_violations(self, now: float) -> bool:
-        """Count one more refusal of a frame that wasn't understood or came too fast."""
+        """Count a frame not understood or too fast. Returns whether that is one too many."""
         if self._violations is None:
             per_minute = self._limits.protocol_errors_per_minute
             self._violations = TokenBucket(per_minute / 60, per_minute, now)
         return self._violations.take(now) > 0
 
     def _check_credit(self, message: ClientMessage) -> None:
-        """Before a message is accepted or a response is looked for."""
+        """Check credit before a message is accepted or a response is looked for."""
         if isinstance(message, ResponseCredit):
             credit, param = message.n, "n"
         elif isinstance(message, ChatMessageFrame | ResponseResume) and message.credit is not None:
@@ -123,7 +120,7 @@ class MessageIntake:
         return Refusal(error, *ids_of(message))
 
     def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
-        """Says the ids that the frame names, so that its sender knows which one it was."""
+        """The refusal, with the ids that the frame names, so that its sender knows which it was."""
         try:
             frame = orjson.loads(data)
         except orjson.JSONDecodeError:

@@ -1,7 +1,7 @@
-"""The messages of the protocol, both directions, as typed models. docs/protocol.md describes them for people.
+"""The messages of the protocol in both directions, as typed models.
 
-Deltas are not built from a model on the way out: `stream_core.protocol.dialect` writes their bytes, and a test compares
-the two.
+Deltas are not written from a model: `stream_core.protocol.dialect` writes their bytes, and a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from stream_core.protocol.http_contract import ErrorFields
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
 Credit = Annotated[int, Field(ge=0)]
-"""Entries of a log. `Limits.credit_window` bounds it."""
+"""A number of entries. `Limits.credit_window` bounds it."""
 
 
 class FromClient(BaseModel):
-    """What a client sends."""
+    """A message from a client."""
 
-    # Unknown fields are ignored so that an older server serves a newer client.
+    # Unknown fields are ignored, so that an older server serves a newer client.
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
 class MessagePayload(FromClient):
-    """What the user wrote, how it is to be answered, how many milliseconds that may take, and the application's `metadata`."""
+    """The user's text, and how it is to be answered. The answer takes at most `timeout_ms`."""
 
     text: Annotated[str, Field(min_length=1)]
     params: GivenParams | None = None
@@ -38,7 +38,7 @@ class MessagePayload(FromClient):
     metadata: Metadata | None = None
 
     def terms(self, user: str) -> MessageTerms:
-        """What it says beside its text; `user` is the session's."""
+        """The message's terms. `user` is the session's."""
         return MessageTerms(
             params=self.params.taken() if self.params else MessageParams(),
             timeout_ms=self.timeout_ms,
@@ -48,9 +48,10 @@ class MessagePayload(FromClient):
 
 
 class ChatMessage(FromClient):
-    """A user's message. `previous_message_id` is the session's last accepted one, None for the first.
+    """A user's message. `previous_message_id` is the session's last one, null for the first.
 
-    `replaces` is that one too, where this is another try at it: the model then sees neither it nor its answer.
+    `replaces` is the same id, where this message is another try at that one. The model is then
+    given neither that message nor its answer.
     """
 
     message_id: Identifier
@@ -60,22 +61,22 @@ class ChatMessage(FromClient):
 
 
 class PostedMessage(ChatMessage):
-    """`ChatMessage` over HTTP. With `cookie` the answer sets one that opens this response's events, for an `EventSource`."""
+    """`ChatMessage` over HTTP. With `cookie` the answer sets a cookie that opens its events."""
 
     cookie: bool = False
 
 
 class ChatMessageFrame(ChatMessage):
-    """`ChatMessage` over a WebSocket; `credit`: at most so many entries of the answer, until more are granted."""
+    """`ChatMessage` over a WebSocket. With `credit`, credit limits the delivery of the answer."""
 
     type: Literal["chat.message"]
     credit: Credit | None = None
 
 
 class ResponseResume(FromClient):
-    """Continue a response behind index `after` (-1: from its beginning); `epoch` is the newest that a frame of it said.
+    """Resume a response after index `after` (-1: from its beginning).
 
-    `credit` as in `ChatMessageFrame`.
+    `epoch` is the newest that a frame of the response has said. `credit` is as in `chat.message`.
     """
 
     type: Literal["response.resume"]
@@ -86,28 +87,28 @@ class ResponseResume(FromClient):
 
 
 class ResponsePause(FromClient):
-    """Hold the delivery to this connection."""
+    """Pause the delivery to this connection."""
 
     type: Literal["response.pause"]
     response_id: Identifier
 
 
 class ResponseContinue(FromClient):
-    """Let the delivery go on."""
+    """End a pause."""
 
     type: Literal["response.continue"]
     response_id: Identifier
 
 
 class ResponseCancel(FromClient):
-    """Stop the model."""
+    """Cancel the response: the model stops."""
 
     type: Literal["response.cancel"]
     response_id: Identifier
 
 
 class ResponseAck(FromClient):
-    """The user has everything up to `index`."""
+    """The client has everything up to `index`."""
 
     type: Literal["response.ack"]
     response_id: Identifier
@@ -115,7 +116,7 @@ class ResponseAck(FromClient):
 
 
 class ResponseCredit(FromClient):
-    """`n` more entries may be delivered. The first one, where the response was asked for without, sets the pace from there on."""
+    """`n` more entries may be delivered. The first credit of a response limits it from then on."""
 
     type: Literal["response.credit"]
     response_id: Identifier
@@ -137,7 +138,7 @@ POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 
 class SessionRequest(FromClient):
-    """The body of `POST /session`; every field may be left out. `user`: for whom it is, in the application's words."""
+    """The body of `POST /session`. No field is required. `user` is the application's user."""
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
     agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
@@ -149,22 +150,23 @@ SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
 
 
 class FromServer(BaseModel):
-    """What the server sends."""
+    """A message from the server."""
 
     model_config = ConfigDict(frozen=True)
 
     def to_json(self) -> bytes:
-        """The frame's bytes; fields that are None by default are left out."""
+        """The frame's bytes. Fields that are None by default are left out."""
         return self.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
 
 Via = Literal["owner", "peer", "store"]
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter"]
-"""How a response ended. `tool_calls` ends only answers to requests of OpenAI's API, which no other reader can open."""
+"""How a response ended. Only requests of OpenAI's API, which have no other readers, end with
+`tool_calls`."""
 
 
 class Usage(BaseModel):
-    """What the model counted; what of it was cached, or reasoning, where it says so."""
+    """Tokens that the model counted. The cached and the reasoning ones are there if it says so."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -172,12 +174,12 @@ class Usage(BaseModel):
     reasoning_tokens: int | None = None
 
     def counted(self) -> dict[str, int]:
-        """What is known, by name."""
+        """The counts that are known, by name."""
         return self.model_dump(exclude_none=True)
 
 
 class SessionLimits(BaseModel):
-    """The limits that a client can act on."""
+    """The limits that a client needs to know."""
 
     message_bytes: int
     messages_in_flight: int
@@ -187,7 +189,7 @@ class SessionLimits(BaseModel):
 
 
 class ResponseSummary(BaseModel):
-    """A response that can be resumed."""
+    """A response that the client can resume."""
 
     response_id: str
     message_id: str
@@ -196,14 +198,15 @@ class ResponseSummary(BaseModel):
 
 
 class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
-    """`ResponseDelta` of the subprotocol `evenflow.v1.compact`: stream, index, text, and where it joins several the first index.
+    """A delta in the subprotocol `evenflow.v1.compact`: stream, index, text.
 
-    What `stream` stands for was said in `chat.response.start`.
+    Where it joins several, their first index follows. `chat.response.start` said which response
+    `stream` is.
     """
 
 
 class SessionReady(FromServer):
-    """First frame of every connection."""
+    """The first frame of every connection."""
 
     type: Literal["session.ready"]
     session_id: str
@@ -215,10 +218,10 @@ class SessionReady(FromServer):
 
 
 class ResponseStart(FromServer):
-    """Deltas of this response follow, from `next_index` on. `stream` is its number in the compact subprotocol.
+    """Deltas of this response follow, from `next_index` on.
 
-    `epoch` counts the response's owners; `via` says where this task has the response from: it is its owner, or follows
-    the owner (`peer`) or what is on record (`store`).
+    `stream` is its number in the compact subprotocol. `epoch` counts its owners. `via` says where
+    this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
     """
 
     type: Literal["chat.response.start"]
@@ -234,7 +237,7 @@ class ResponseStart(FromServer):
 
 
 class ResponseDelta(FromServer):
-    """A delta, or several joined (`from_` is then the first index; `from` on the wire)."""
+    """A delta. It may join several: then `from` is the first index."""
 
     type: Literal["chat.response.delta"]
     session_id: str
@@ -245,9 +248,10 @@ class ResponseDelta(FromServer):
 
 
 class ResponseRestarted(FromServer):
-    """The text after `from_index` is replaced by what follows; the marker itself has `index`.
+    """What follows replaces the text after `from_index`. The marker itself has `index`.
 
-    An `index` of -1 stands for no place in the log: everything follows from index 0 on. `epoch` as in `ResponseStart`.
+    An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
+    `chat.response.start`.
     """
 
     type: Literal["chat.response.restarted"]
@@ -260,7 +264,7 @@ class ResponseRestarted(FromServer):
 
 
 class ResponseCompleted(FromServer):
-    """The end: everything was delivered up to `last_index`."""
+    """The response has ended. Everything up to `last_index` was delivered."""
 
     type: Literal["chat.response.completed"]
     session_id: str
@@ -273,7 +277,7 @@ class ResponseCompleted(FromServer):
 
 
 class ResponseFailed(FromServer):
-    """The end by an error; what was delivered up to `last_index` stays."""
+    """The response has ended with an error. What was delivered up to `last_index` stays."""
 
     type: Literal["chat.response.error"]
     session_id: str
@@ -284,7 +288,7 @@ class ResponseFailed(FromServer):
 
 
 class LagNotice(FromServer):
-    """The reader is behind; the next deltas come joined. `last_index` is the last one that it was given."""
+    """The reader is behind, so deltas come joined. It was given everything up to `last_index`."""
 
     type: Literal["lag"]
     session_id: str
@@ -295,7 +299,7 @@ class LagNotice(FromServer):
 
 
 class Throttle(FromServer):
-    """A message, or what was asked of a response, was refused by a rate or a quota."""
+    """A rate or a quota refused a message, or a request about a response."""
 
     type: Literal["throttle"]
     retry_after_ms: int
@@ -322,7 +326,7 @@ class Reconnect(FromServer):
 
 
 class ErrorFrame(FromServer):
-    """A frame was refused; the connection stays."""
+    """A frame was refused. The connection stays open."""
 
     type: Literal["error"]
     error: ErrorFields
@@ -354,7 +358,8 @@ def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
     """Read a client's JSON.
 
     Raises:
-        InvalidRequest: `invalid_json`, `unknown_type`, or `invalid_field` with the field's path in `param`.
+        InvalidRequest: with the code `invalid_json`, `unknown_type` or `invalid_field`. `param` is
+            the path of the wrong field.
     """
     try:
         return adapter.validate_json(body)
@@ -375,9 +380,9 @@ def _invalid(error: ValidationError) -> InvalidRequest:
             code="unknown_type",
             param="type",
         )
-    # The discriminator's tag stands first in the path of a frame; a reader knows the field by what follows it.
+    # The path in a frame begins with the type's tag, which a client can do without.
     tagged = first["loc"][:1] and first["loc"][0] in _TAGS
-    # The tags within a body stand in angle brackets.
+    # Tags within a body are in angle brackets.
     path = [part for part in map(str, first["loc"][1 if tagged else 0 :]) if not part.startswith("<")]
     where = ".".join(path) or "the message"
     return InvalidRequest(f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None)

@@ -1,7 +1,7 @@
-"""OpenAI's Realtime API, which isn't served: who asks for it at `/v1/realtime`, and what is said.
+"""OpenAI's Realtime API, which isn't served: how we know its clients, and what they are told.
 
-Its clients show neither the body nor the headers of a refused handshake, but they show an `error`
-event and the reason of a close.
+They show neither the body nor the headers of a refused handshake. They do show an `error` event and
+the reason of a close.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def asks_for_openai_realtime(
     query: Collection[str],
     beta: str | None,
 ) -> bool:
-    """Whether a handshake at `/v1/realtime` is one of OpenAI's clients.
+    """Whether a handshake at `/v1/realtime` comes from one of OpenAI's clients.
 
     Args:
         offered: the subprotocols.
-        query: the names of the address' parameters.
+        query: the names of the query's parameters.
         beta: the value of `BETA_HEADER`.
     """
     if any(name.startswith("evenflow.") for name in offered):
@@ -40,7 +40,7 @@ def asks_for_openai_realtime(
 
 
 def realtime_not_served() -> dict[str, Any]:
-    """The event that says so."""
+    """The event which says that the API isn't served."""
     message = (
         "this is Evenflow, which doesn't serve OpenAI's Realtime API; "
         "POST /v1/chat/completions with `stream: true` streams text, and "

@@ -1,4 +1,4 @@
-"""The wire form of `/realtime`: the same session and cursors, said in `start`, `token`, `final`."""
+"""The dialect `evenflow.realtime.v1`: the same session and cursors in `start`, `token`, `final`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stream_core.protocol.messages import (
 
 
 class Start(FromClient):
-    """Ask: `id` is the message's, `previous` that of the session's last one, None for the first."""
+    """Send a message. `previous` is the `id` of the session's last one, null for the first."""
 
     type: Literal["start"]
     id: Identifier
@@ -56,14 +56,14 @@ class Start(FromClient):
 
 
 class Pause(FromClient):
-    """Hold the delivery to this connection."""
+    """Pause the delivery to this connection."""
 
     type: Literal["pause"]
     response_id: Identifier
 
 
 class Resume(FromClient):
-    """Go on after a pause; with `after` resume the response behind that index (-1: all of it)."""
+    """End a pause. With `after`: resume the response after that index (-1: all of it)."""
 
     type: Literal["resume"]
     response_id: Identifier
@@ -73,7 +73,7 @@ class Resume(FromClient):
 
 
 class Cancel(FromClient):
-    """Stop the model; credit and pause hold nothing back from then on."""
+    """Cancel the response: the model stops. Credit and pause no longer hold back the rest."""
 
     type: Literal["cancel"]
     response_id: Identifier
@@ -105,7 +105,7 @@ class Started(FromServer):
 
 
 class Token(FromServer):
-    """An entry of the log, or several joined: `from` is then the first index."""
+    """An entry of the log. It may join several: then `from` is the first index."""
 
     type: Literal["token"]
     response_id: str
@@ -115,7 +115,7 @@ class Token(FromServer):
 
 
 class Restarted(FromServer):
-    """The text after `from_index` is replaced by what follows."""
+    """What follows replaces the text after `from_index`."""
 
     type: Literal["restarted"]
     response_id: str
@@ -126,7 +126,7 @@ class Restarted(FromServer):
 
 
 class Final(FromServer):
-    """The end: everything was delivered up to `last_index`; `error` says what went wrong."""
+    """The response has ended, perhaps with `error`. Everything up to `last_index` was delivered."""
 
     type: Literal["final"]
     id: str
@@ -139,8 +139,9 @@ class Final(FromServer):
 
 
 class Refused(FromServer):
-    """A frame was refused, nothing was changed, and the connection stays; `id` or `response_id` is
-    what the frame named.
+    """A frame was refused. Nothing was changed, and the connection stays open.
+
+    `id` or `response_id` is what the frame named.
     """
 
     type: Literal["error"]
@@ -162,15 +163,15 @@ class RealtimeDialect(Dialect):
     message_field = "id"
 
     def read(self, data: bytes) -> ClientMessage:
-        """Understand a client's frame."""
+        """Read a client's frame."""
         return _understood(parse(REALTIME_CLIENT_MESSAGE, data))
 
     def write(self, message: ServerMessage) -> bytes:
-        """The bytes of any frame but a token."""
+        """Write any frame but a token."""
         return _said(message).to_json()
 
     def encoder(self, _session_id: str, response_id: str, _number: int) -> DeltaEncoder:
-        """What writes the tokens of a response."""
+        """An encoder for the tokens of a response."""
         return TokenEncoder(response_id)
 
 
@@ -205,7 +206,7 @@ def _resumed(frame: Resume) -> ClientMessage:
         )
     if frame.epoch is not None or frame.credit is not None:
         raise InvalidRequest(
-            "`epoch` and `credit` belong to a `resume` that says the last index held in `after`; nothing was changed",
+            "`epoch` and `credit` need `after`, the last index that you have; nothing was changed",
             code="invalid_field",
             param="after",
         )
@@ -254,7 +255,7 @@ def _final(end: ResponseCompleted | ResponseFailed) -> Final:
     )
 
 
-# What the fields are called here.
+# The names of fields in this dialect.
 _FIELDS = {"message_id": "id", "previous_message_id": "previous", "payload.text": "text"}
 
 

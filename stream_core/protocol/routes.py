@@ -1,4 +1,4 @@
-"""Every HTTP path of Evenflow, in one table: it routes, documents, and configures AWS's edge."""
+"""All HTTP paths, in one table: it routes, documents, and configures the edge in AWS."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Origin(StrEnum):
     PAGE = "page"
     """The bucket with the built page."""
     MODULES = "modules"
-    """The same bucket: the modules that pages of any origin load."""
+    """The same bucket: modules that pages of other origins load."""
     MACHINE = "machine"
-    """Nobody in AWS: the path is for the handler's own machine and its health checks."""
+    """Nobody in AWS: only the handler's own machine and its health checks use the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Route:
     """One method of one path.
 
     Args:
-        path: `{name}` stands for one segment, `{name+}` for what is left of the path.
-        edge_pattern: what CloudFront and the load balancer match, `*` for any characters, where
-            one pattern serves several routes: a rule of the load balancer takes five at most.
+        path: `{name}` stands for one segment, `{name+}` for the rest of the path.
+        edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
+            Given where several routes share one: a rule of the load balancer takes five at most.
     """
 
     method: Literal["GET", "POST"]
@@ -53,15 +53,15 @@ class Route:
 
     @property
     def pattern(self) -> str:
-        """The pattern that matches it at the edge."""
+        """The pattern that matches the path at the edge."""
         return self.edge_pattern or _NAME.sub("*", self.path)
 
     def with_names(self, **names: str) -> str:
-        """The path with these in the places of its names."""
+        """The path with values for its names."""
         return self.public_path.format(**names)
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The values of the names in `path`; None where it is another path."""
+        """The values of the names in `path`. None if the route doesn't match."""
         found = _expression(self.path).fullmatch(path)
         return None if found is None else found.groupdict()
 
@@ -111,19 +111,19 @@ ROUTES = (
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),
 )
-"""In the order in which the edge looks at them, where two patterns match one path."""
+"""In the order in which the edge tries them, which matters where two patterns match a path."""
 
 
 def edge_patterns(*origins: Origin) -> tuple[str, ...]:
-    """The patterns that lead to these origins, each once."""
+    """The patterns of these origins, each once."""
     return tuple(dict.fromkeys(route.pattern for origin in origins for route in routes_of(origin)))
 
 
 def paths_of(*origins: Origin) -> frozenset[str]:
-    """The paths, without variable parts, that these origins answer."""
+    """The paths of these origins, with `{name}` for variable parts."""
     return frozenset(route.path for origin in origins for route in routes_of(origin))
 
 
 def routes_of(origin: Origin) -> Iterable[Route]:
-    """The routes that an origin answers."""
+    """The routes of an origin."""
     return (route for route in ROUTES if route.origin is origin)

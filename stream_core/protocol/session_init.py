@@ -1,4 +1,4 @@
-"""`POST /session`, apart from its transport: the handler and the Lambda function answer alike."""
+"""`POST /session` without its transport: the handler and the Lambda function answer alike."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stream_core.protocol.http_bodies import SessionOpened
 from stream_core.protocol.messages import SessionRequest
 
 OPEN_TENANT = "public"
-"""Whoever names no tenant."""
+"""The tenant of callers who name none."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session and the token that opens everything else; `expires_at` is ISO 8601, UTC."""
+    """A session with its token. `expires_at` is ISO 8601, UTC."""
 
     session_id: str
     token: str
@@ -29,7 +29,7 @@ class OpenedSession:
     suggestions: list[str]
 
     def to_body(self, *, ws_url: str, http_url: str) -> dict[str, Any]:
-        """The contract's answer: the session, and the addresses at which its client goes on."""
+        """The body of the HTTP answer, with the addresses for further calls."""
         return SessionOpened(
             session_id=self.session_id,
             token=self.token,
@@ -51,16 +51,17 @@ def open_session(
     now: float,
     ttl: int,
 ) -> OpenedSession:
-    """Give a token for a new session, or for the one that the request names.
+    """Issue a token for a new session, or for the one that the request names.
 
     Args:
         given_key: the tenant key of the `Authorization` header.
-        tenant_keys: tenant → key. Where any is set, a tenant without one is unknown (but for `public`).
+        tenant_keys: keys by tenant. If there are any, tenants without one are refused, except
+            `public`.
         now: seconds since the epoch.
-        ttl: seconds for which the token is valid.
+        ttl: how many seconds the token is valid.
 
     Raises:
-        AuthenticationFailed: the tenant needs a key, and this is not it.
+        AuthenticationFailed: the tenant's key is missing or wrong.
         NotFound: there is no such agent.
     """
     expected = tenant_keys.get(request.tenant)
@@ -82,6 +83,6 @@ def iso_time(seconds: float) -> str:
 
 
 def bearer(authorization: str | None) -> str | None:
-    """The token of an `Authorization: Bearer …` header, if it is one."""
+    """The token of an `Authorization: Bearer …` header. None for any other value."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None

@@ -16,10 +16,10 @@ from tests.e2e.conversation import Conversation
 from tests.e2e.rough_network import RoughNetwork
 from tests.integration.conftest import emulated_aws, emulated_dynamodb, serve_module, serve_process
 from tests.integration.conftest import process_deployment as deployment
-from tests.integration.grpc_workers.conftest import workers
+from tests.integration.grpc_workers.conftest import worker_processes
 from tests.integration.server_process import ServerProcess, free_port
 
-__all__ = ["deployment", "emulated_aws", "emulated_dynamodb", "serve_module", "serve_process", "workers"]
+__all__ = ["deployment", "emulated_aws", "emulated_dynamodb", "serve_module", "serve_process", "worker_processes"]
 
 OpenPage = Callable[[str], Page]
 Converse = Callable[..., Conversation]

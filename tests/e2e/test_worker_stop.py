@@ -12,8 +12,8 @@ from tests.e2e.conftest import OpenPage
 from tests.e2e.conversation import Conversation
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess
-from tests.integration.grpc_workers.conftest import Workers
-from tests.integration.grpc_workers.worker_process import WorkerProcess
+from tests.integration.grpc_workers.conftest import WorkerProcesses
+from tests.integration.grpc_workers.workers import WorkerProcess
 
 _STOP_MS = 200.0
 _TRIES = 4
@@ -21,9 +21,9 @@ _NOTE_CLICKS = """() => addEventListener("click", () => { window.clickedAt = Dat
 
 
 def test_the_stop_button_ends_the_work_of_the_worker(
-    open_page: OpenPage, serve_process: ServeProcess, workers: Workers
+    open_page: OpenPage, serve_process: ServeProcess, worker_processes: WorkerProcesses
 ) -> None:
-    worker = workers()
+    worker = worker_processes()
     server = serve_process(model="grpc", workers=worker.address, fallback_text="")
     conversation = Conversation(open_page("about:blank"), server).open()
     conversation.page.evaluate(_NOTE_CLICKS)

@@ -46,7 +46,7 @@ def test_the_app_takes_the_environment_from_the_variable_too() -> None:
 def test_the_announcement_needs_a_synthesis(tmp_path: Path) -> None:
     done = _run("-m", "infra.announce", "dev", folder=tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "cdk.out does not hold evenflow-dev: `make synth ENV=dev` writes it\n"
+    assert done.stderr == "cdk.out has no evenflow-dev: `make synth ENV=dev` writes it\n"
 
 
 def test_the_announcement_reads_what_was_synthesized_last(dev: Synthesis, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from infra.announce import announcement
 from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs
 from infra.environments import environment
 from infra.prices import Price
-from infra.settings import AlarmSettings, EnvironmentSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import AlarmSettings
 from tests.infrastructure.synthesis import Synthesis
 
 

@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from infra.environments import environment
-from infra.settings import BedrockSettings, EnvironmentSettings, InferenceSettings, SageMakerSettings
+from infra.inference_settings import BedrockSettings, InferenceSettings, SageMakerSettings
+from infra.settings import EnvironmentSettings
 from infra.stacks.inference_stack import InferenceStack
 from tests.infrastructure.own_stacks import Template, inference_template, observability_template, resources
 

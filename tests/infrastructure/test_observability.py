@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from infra.environments import environment
-from infra.settings import AlarmSettings, EnvironmentSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import AlarmSettings
 from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, Statistic
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources

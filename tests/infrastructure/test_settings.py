@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
-from infra.settings import US_EAST_1, EnvironmentSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import US_EAST_1
 from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 from stream_core.policy.limits import Limits
 

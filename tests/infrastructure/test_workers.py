@@ -15,7 +15,7 @@ from infra.announce import announcement
 from infra.constructs.inference.model_access import ModelAccess
 from infra.costs import HOURS_PER_MONTH, Traffic, costs
 from infra.quotas import quotas
-from infra.settings import WorkerServiceSettings
+from infra.stack_settings import WorkerServiceSettings
 from stream_core.policy.limits import Limits
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis

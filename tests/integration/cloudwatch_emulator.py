@@ -1,4 +1,4 @@
-"""CloudWatch as ministack plays it, as a process of its own.
+"""CloudWatch as ministack plays it, behind a port in the test's own loop.
 
 Tried beside moto's server, which takes values with counts by storing every single one (six million for a busy minute),
 answers any percentile with a 500, and mixes namespaces where a query has dimensions. ministack weighs values by their counts,
@@ -8,44 +8,31 @@ what `GetMetricStatistics` says was stored), the limits of a request, metric mat
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from tests.integration.aws_emulator import AwsEmulator
-from tests.integration.server_process import free_port
-
-_START_SECONDS = 30.0
+from aiohttp import web
+from ministack.services import cloudwatch
 
 
-@contextmanager
-def cloudwatch_emulator(log: Path) -> Iterator[AwsEmulator]:
-    """Run one on a free port of 127.0.0.1; `log` takes what it prints."""
-    port = free_port()
-    only_cloudwatch = {"SERVICES": "cloudwatch", "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0"}
-    environment = dict(os.environ) | {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port)} | only_cloudwatch
-    command = [sys.executable, "-m", "ministack"]
-    with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
-        try:
-            _wait_until_serving(port, process, log)
-            yield AwsEmulator(port, process)
-        finally:
-            process.terminate()
+@asynccontextmanager
+async def cloudwatch_emulator() -> AsyncIterator[str]:
+    """Run one that has nothing yet; yields its endpoint. There is one at a time."""
+    cloudwatch.reset()
+    app = web.Application(client_max_size=2**24)
+    app.router.add_post("/{path:.*}", _answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
-def _wait_until_serving(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up_at = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/_ministack/health"):
-                return
-        except urllib.error.URLError:
-            assert process.poll() is None, f"the emulator ended at its start:\n{log.read_text()}"
-            assert time.monotonic() < give_up_at, f"the emulator did not start:\n{log.read_text()}"
-            time.sleep(0.05)
+async def _answer(request: web.Request) -> web.Response:
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    body = await request.read()  # aiohttp has unpacked it
+    status, told, answer = await cloudwatch.handle_request("POST", request.path, headers, body, {})
+    content = answer if isinstance(answer, bytes) else answer.encode()
+    return web.Response(status=status, headers=told, body=content)

@@ -7,34 +7,48 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader, create_loader
 
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.gateway.client_connection import ClientConnection
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, load_settings
 from stream_core.delivery.delivery_clock import SLOT_SECONDS
+from stream_core.metrics.metric_catalogue import CATALOGUE
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
-# Each session of the AWS SDK reads some megabytes of JSON.
 _read_once = cache(JSONFileLoader().load_file)
+_listed_once = cache(create_loader().list_available_services)
+
+T = TypeVar("T")
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
+
+
+@contextmanager
+def sdk_reads_once() -> Iterator[None]:
+    """Within, sessions of the AWS SDK share what they read: each some megabytes of JSON, and the names of 400 folders."""
+    with (
+        patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)),
+        patch.object(Loader, "list_available_services", lambda _, type_name: _listed_once(type_name)),
+    ):
+        yield
 
 
 class Time:
@@ -115,6 +129,8 @@ class LocalServer(Server):
         ports: as `Server` has them.
     """
 
+    look_seconds = 0.01
+
     def __init__(
         self,
         variables: Mapping[str, str],
@@ -156,7 +172,7 @@ class LocalServer(Server):
     async def _run(self) -> None:
         # What is opened here looks at the environment; a process has one of its own.
         environment = patch.dict(os.environ, clean_environment(self._variables), clear=True)
-        with environment, patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)):
+        with environment, sdk_reads_once():
             settings = load_settings()
             logging.getLogger().setLevel(settings.log_level.upper())
             program.quieten_libraries()
@@ -198,6 +214,17 @@ class LocalServer(Server):
         return self._handler
 
     @property
+    def unsent_bytes(self) -> list[int]:
+        """What each of its sockets has been given and didn't take."""
+        server = self.handler._http._runner.server
+        requests = [request.transport for request in (server.connections if server is not None else ())]
+        websockets = [
+            cast("WebSocketConnection", cast("ClientConnection", each).transport) for each in self.handler._registry
+        ]
+        transports = [*requests, *(websocket._transport.underlying_transport for websocket in websockets)]
+        return [transport.get_write_buffer_size() for transport in transports if transport is not None]
+
+    @property
     def log(self) -> str:
         """What it has logged."""
         return "\n".join(self._log.lines)
@@ -205,6 +232,16 @@ class LocalServer(Server):
     async def metrics_page(self) -> str:
         """What it measures, without a call."""
         return self._metrics.prometheus_page().decode()
+
+    async def metric(self, name: str) -> float:
+        """One sample, without the page that has them all."""
+        wanted = f"evenflow_{name}"
+        for metric in CATALOGUE:
+            for family in self._metrics.families_of(metric) if wanted.startswith(metric.prometheus_name) else ():
+                for sample in family.samples:
+                    if sample.name == wanted and not sample.labels:
+                        return float(sample.value)
+        return (await self.metrics())[wanted]
 
     def leave(self) -> None:
         """What a signal does: the first asks it to leave, a second one to hurry."""
@@ -302,6 +339,13 @@ class LocalServers:
             await asyncio.sleep(0)
             while any(server.renews for server in self.started):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
+
+    async def time_passes_until(self, done: Awaitable[T]) -> T:
+        """Turn their time on until this is done; returns what it gives."""
+        doing = asyncio.ensure_future(done)
+        while not doing.done():
+            await self.time_passes(SLOT_SECONDS)
+        return doing.result()
 
     async def stop(self) -> None:
         """End them all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from fargate_handler.metrics import Metrics
@@ -49,7 +49,6 @@ class Service:
     def __init__(self, client: Any) -> None:
         self.client = client
         self.publisher = CloudWatchPublisher(client, ENVIRONMENT)
-        self.poll_log = PollFunctionLog(ENVIRONMENT)
         # Behind the window nothing is, and it ends before now.
         self.begins = (int(time.time()) // 300 - 3) * 300
 
@@ -62,38 +61,39 @@ class Service:
 
     async def poll(self, metric: Metric, values: Sequence[float], minute: int) -> None:
         """What CloudWatch stores of the log of the poll function when it measures these."""
-        moment = self.begins + 60 * minute
-        for value in values:
-            counts = metric is catalogue.POLL_COUNT
-            line = self.poll_log.of(moment, late_ms=0 if counts else value, polls=int(value) if counts else None)
-            for request in put_metric_data_requests(line):
-                await self.client.put_metric_data(**request)
+        moment, counts = self.begins + 60 * minute, metric is catalogue.POLL_COUNT
+        lines = (
+            _poll_log().of(moment, late_ms=0 if counts else value, polls=int(value) if counts else None)
+            for value in values
+        )
+        requests = [request for line in lines for request in put_metric_data_requests(line)]
+        (namespace,) = {request["Namespace"] for request in requests}
+        # At once: CloudWatch adds what it is given.
+        data = [datum for request in requests for datum in request["MetricData"]]
+        await self.client.put_metric_data(Namespace=namespace, MetricData=data)
 
     async def series(self, selection: Selection) -> Series:
         """What an alarm sees of the window, by its own periods."""
+        return (await self._all_series([selection]))[selection]
+
+    async def _all_series(self, wanted: Sequence[Selection]) -> dict[Selection, Series]:
         answer = await self.client.get_metric_data(
             StartTime=datetime.fromtimestamp(self.begins, UTC),
             EndTime=datetime.fromtimestamp(self.begins + 60 * WINDOW_MINUTES, UTC),
-            MetricDataQueries=[
-                {
-                    "Id": "seen",
-                    "MetricStat": {
-                        "Metric": {
-                            "Namespace": selection.namespace,
-                            "MetricName": selection.name,
-                            "Dimensions": [{"Name": name, "Value": value} for name, value in selection.dimensions],
-                        },
-                        "Stat": selection.statistic,
-                        "Period": selection.period,
-                    },
-                }
-            ],
+            MetricDataQueries=[_query(f"q{place}", selection) for place, selection in enumerate(wanted)],
         )
-        (result,) = answer["MetricDataResults"]
+        results = answer["MetricDataResults"]
+        assert [result["Id"] for result in results] == [f"q{place}" for place in range(len(wanted))]
+        return {
+            selection: self._in_order(result, selection.period)
+            for selection, result in zip(wanted, results, strict=True)
+        }
+
+    def _in_order(self, result: Mapping[str, Any], period: int) -> Series:
         seen = {
             int(moment.timestamp()): value for moment, value in zip(result["Timestamps"], result["Values"], strict=True)
         }
-        return [seen.get(self.begins + at) for at in range(0, 60 * WINDOW_MINUTES, selection.period)]
+        return [seen.get(self.begins + at) for at in range(0, 60 * WINDOW_MINUTES, period)]
 
     async def units(self, selection: Selection) -> set[str]:
         """The units that were stored with the metric."""
@@ -108,10 +108,27 @@ class Service:
         )
         return {datapoint["Unit"] for datapoint in answer["Datapoints"]}
 
-    async def is_raised(self, alarm: Mapping[str, Any]) -> bool:
-        """Whether the alarm is raised at the end of the window."""
-        return is_raised(alarm, {name: await self.series(wanted) for name, wanted in selections(alarm).items()})
-
     async def raised(self, alarms: Alarms) -> set[str]:
-        """The names of those that are."""
-        return {name for name, alarm in alarms.items() if await self.is_raised(alarm)}
+        """The names of those that are raised at the end of the window."""
+        wanted = {name: selections(alarm) for name, alarm in alarms.items()}
+        seen = await self._all_series(list({each for of in wanted.values() for each in of.values()}))
+        return {
+            name
+            for name, alarm in alarms.items()
+            if is_raised(alarm, {key: seen[selection] for key, selection in wanted[name].items()})
+        }
+
+
+def _query(name: str, selection: Selection) -> dict[str, Any]:
+    metric = {
+        "Namespace": selection.namespace,
+        "MetricName": selection.name,
+        "Dimensions": [{"Name": name, "Value": value} for name, value in selection.dimensions],
+    }
+    stat = {"Metric": metric, "Stat": selection.statistic, "Period": selection.period}
+    return {"Id": name, "MetricStat": stat}
+
+
+@cache
+def _poll_log() -> PollFunctionLog:
+    return PollFunctionLog(ENVIRONMENT)

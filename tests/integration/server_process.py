@@ -75,6 +75,9 @@ class Server(ABC):
         ports: that of HTTP and that of WebSockets; free ones are chosen where they are not said.
     """
 
+    look_seconds = 0.05
+    """Between two looks at what it measures. Each look costs a process ten milliseconds."""
+
     def __init__(self, ports: tuple[int, int] | None = None) -> None:
         self.http_port, self.ws_port = ports or free_ports(2)
         self.http_url = f"http://127.0.0.1:{self.http_port}"
@@ -122,7 +125,7 @@ class Server(ABC):
             if value == wanted or (at_least and value > wanted):
                 return passed
             assert passed < seconds, f"{name} is {value}, not {wanted}, after {seconds} s"
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(self.look_seconds)
 
 
 class ServerProcess(Server):

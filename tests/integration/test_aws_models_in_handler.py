@@ -14,6 +14,8 @@ from threading import Thread
 import psutil
 import pytest
 
+from fargate_handler.orchestrator import generation
+from fargate_handler.token_sources import aws_failures
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_models.certificate import tls_of_localhost
@@ -114,8 +116,11 @@ _TYPES = {"upstream_throttled": "rate_limit_error", "upstream_overloaded": "over
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer
+    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # How long is waited before the second attempt.
+    monkeypatch.setattr(aws_failures, "_THROTTLED_MS", 20)
+    monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.01))
     begin, whole = service.begin(_TEXTS[:3]), sends(*service.answer(_TEXTS), headers=service.headers)
     garbage = begin[-1][:-1] + bytes([begin[-1][-1] ^ 1])
     failures = {
@@ -181,7 +186,7 @@ async def test_cancel_is_seen_by_the_model(
     model.will(sends(*service.begin(["word "] * 2000), gap=0.02, headers=service.headers))
     session, taken, previous = await opened(server), [], None
     async with session.connect() as connection:
-        for number in range(5):
+        for number in range(3):
             start = await connection.message(f"m{number}", previous, "a question")
             previous = f"m{number}"
             await connection.reach(start["response_id"], 2)
@@ -198,8 +203,8 @@ async def test_cancel_is_seen_by_the_model(
 
 
 async def test_many_answers_leave_nothing_behind(opened: OpenSession, server: LocalServer, model: ModelServer) -> None:
-    questions = [demo(tokens=1000, gap_ms=20)] * 20 + [demo(tokens=20, gap_ms=5, fail_after=3)] * 20
-    questions += [demo(tokens=20, gap_ms=5)] * 20
+    questions = [demo(tokens=1000, gap_ms=20)] * 10 + [demo(tokens=20, gap_ms=5, fail_after=3)] * 10
+    questions += [demo(tokens=20, gap_ms=5)] * 10
 
     async def ask(question: str) -> None:
         session = await opened(server)
@@ -213,8 +218,8 @@ async def test_many_answers_leave_nothing_behind(opened: OpenSession, server: Lo
     await asyncio.gather(*map(ask, questions))
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
-    # Those of the 40 answers that ended by themselves may wait for the next one; both sides see the same ones.
-    assert _connections_to(model.url) == model.connections <= 40
+    # Those of the 20 answers that ended by themselves may wait for the next one; both sides see the same ones.
+    assert _connections_to(model.url) == model.connections <= 20
 
 
 # -- a server that never listens to whoever hangs up ------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Readers that never read: the handler stays within the bound of docs/limits.md, lets them go, and the others don't notice.
 
-Two hundred of them here, two thousand in `make soak`.
+Sixty of them here, and what each socket may keep; two thousand, and answers that grow, in
+`make soak`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import asyncio
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from fargate_handler.token_sources.demo.script import demo_tokens
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
@@ -22,9 +25,6 @@ from tests.integration.raw_websocket import RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.server_process import Server, ServerProcess
 
-_RESPONSES = 20
-_FEW, MANY = 10, 100
-"""Readers of each response."""
 _READING = 5
 _RECEIVE_BUFFER = 2_048
 _AT_ONCE = 50
@@ -35,7 +35,10 @@ _QUESTIONS = 38
 # The kernel's buffers are full at once, and then small frames come, each of which would cost more memory than it has bytes.
 _GROWING = ["x" * 160_000] + [" token"] * 400
 _GAP_SECONDS = 0.05
-_SMALL_FRAMES = {"frame_characters": 1_024}
+_SMALL = 1_024
+_SMALL_FRAMES = {"frame_characters": _SMALL}
+# A socket that takes nothing may have one frame waiting; a library's own limit is 64 KiB.
+_WAITING_BYTES = 8_192
 # As large as a response may be, and JSON makes six bytes of each of its characters.
 _LARGE = ["\x01" * 4_000] * 262
 
@@ -72,16 +75,16 @@ async def events(server: Server, session: ChatSession, response_id: str, _number
 
 @asynccontextmanager
 async def _silent(
-    server: Server, sessions: Sequence[ChatSession], ask: Ask, readers_of_each: int
+    server: Server, sessions: Sequence[ChatSession], asks: Sequence[Ask], readers_of_each: int
 ) -> AsyncIterator[list[RawWebSocket]]:
-    """So many that ask for the answers of these sessions, and never read."""
+    """So many that ask for the answers of these sessions, one way after the other, and never read."""
     posted = [(await session.post("m1", None, "hi")).json["response_id"] for session in sessions]
     slots = asyncio.Semaphore(_AT_ONCE)
     readers: list[RawWebSocket] = []
 
     async def in_turn(session: ChatSession, response_id: str, number: int) -> None:
         async with slots:
-            readers.append(await ask(server, session, response_id, number))
+            readers.append(await asks[number % len(asks)](server, session, response_id, number))
 
     try:
         await asyncio.gather(
@@ -135,16 +138,14 @@ async def _check_close_codes(let_go: Sequence[RawWebSocket]) -> None:
     assert codes.count(4008) > len(codes) / 2
 
 
-def _check(
-    memory: Sequence[int], ask: Ask, silent_readers: int, responses: int, pieces: Sequence[str], **settings: int
-) -> None:
-    """Hold the sizes, of which the first is the idle handler's, to the bound."""
+def _check(memory: Sequence[int], silent: Counter[Ask], responses: int, pieces: Sequence[str], **settings: int) -> None:
+    """Hold the sizes, of which the first is the idle handler's, to the bound; `silent` is how many asked in which way."""
     idle, peak = memory[0], max(memory)
-    silent = {"event_streams": silent_readers} if ask is events else {"websockets": silent_readers}
-    asking = silent_readers * ASKING_BYTES if ask is asking_websocket else 0
+    readers = {"event_streams": silent[events], "websockets": silent.total() - silent[events]}
+    asking = silent[asking_websocket] * ASKING_BYTES
     logs = {"deltas": responses * len(pieces), "text_bytes": responses * sum(len(piece) for piece in pieces)}
     assert idle < PROCESS_BYTES
-    assert peak - idle < memory_bound(Limits(**settings), **silent, **logs) - PROCESS_BYTES + asking
+    assert peak - idle < memory_bound(Limits(**settings), **readers, **logs) - PROCESS_BYTES + asking
 
 
 def _room(readers_of_each: int) -> dict[str, object]:
@@ -152,18 +153,23 @@ def _room(readers_of_each: int) -> dict[str, object]:
 
 
 async def growing_answers(
-    ask: Ask, readers_of_each: int, lag_seconds: float, opened: OpenSession, serve_process: ServeProcess
+    ask: Ask,
+    responses: int,
+    readers_of_each: int,
+    lag_seconds: float,
+    opened: OpenSession,
+    serve_process: ServeProcess,
 ) -> None:
     """Some read answers that grow, and many don't."""
-    silent_readers = _RESPONSES * readers_of_each
+    silent_readers = responses * readers_of_each
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _GROWING), END], gap=_GAP_SECONDS))
         served = {"model": "openai", "model_url": model.url, "lag_close_seconds": lag_seconds}
         server = serve_process(lag_notice_seconds=1, **served, **_SMALL_FRAMES, **_room(readers_of_each))
         async with _memory_of(server) as memory:
-            sessions = [await opened(server) for _ in range(_RESPONSES + _READING)]
+            sessions = [await opened(server) for _ in range(responses + _READING)]
             reading = [asyncio.create_task(_read(session)) for session in sessions[:_READING]]
-            async with _silent(server, sessions[_READING:], ask, readers_of_each) as silent:
+            async with _silent(server, sessions[_READING:], [ask], readers_of_each) as silent:
                 await server.until_metric("readers_too_slow_total", silent_readers, 60)
                 if ask is websocket:
                     await _check_close_codes(silent[-_SAMPLE:])
@@ -171,37 +177,59 @@ async def growing_answers(
                 assert text == "".join(_GROWING)
                 assert sorted(gaps)[math.ceil(0.95 * len(gaps)) - 1] < 1.0
             await server.until_metric("ws_active_connections", 0)
-    _check(memory, ask, silent_readers, len(sessions), _GROWING, **_SMALL_FRAMES)
+    _check(memory, Counter({ask: silent_readers}), len(sessions), _GROWING, **_SMALL_FRAMES)
 
 
 async def large_answers(
-    ask: Ask, readers_of_each: int, lag_seconds: float, opened: OpenSession, serve_process: ServeProcess
+    asks: Sequence[Ask],
+    responses: int,
+    readers_of_each: int,
+    lag_seconds: float,
+    opened: OpenSession,
+    serve_process: ServeProcess,
 ) -> None:
     """Nobody reads answers that are as large as they may be."""
-    silent_readers = _RESPONSES * readers_of_each
+    silent = Counter({ask: responses * len(range(place, readers_of_each, len(asks))) for place, ask in enumerate(asks)})
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _LARGE), END]))
         served = {"model": "openai", "model_url": model.url, "lag_close_seconds": lag_seconds}
         server = serve_process(lag_notice_seconds=1, **served, **_room(readers_of_each))
         async with _memory_of(server) as memory:
-            sessions = [await opened(server) for _ in range(_RESPONSES)]
+            sessions = [await opened(server) for _ in range(responses)]
             for session in sessions:
                 await session.post("m1", None, "hi")
-            await server.until_metric("responses_completed_total", _RESPONSES, 60)
-            async with _silent(server, sessions, ask, readers_of_each):
-                await server.until_metric("readers_too_slow_total", silent_readers, 60)
+            await server.until_metric("responses_completed_total", responses, 60)
+            async with _silent(server, sessions, asks, readers_of_each):
+                await server.until_metric("readers_too_slow_total", silent.total(), 60)
                 await server.until_metric("ws_active_connections", 0)
-    _check(memory, ask, silent_readers, len(sessions), _LARGE)
+    _check(memory, silent, responses, _LARGE)
+
+
+async def test_readers_of_large_answers(opened: OpenSession, serve_process: ServeProcess) -> None:
+    await large_answers([websocket, asking_websocket, events], 2, 30, 1.5, opened, serve_process)
 
 
 @pytest.mark.parametrize("ask", [websocket, events])
-async def test_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
-    await growing_answers(ask, _FEW, 3.0, opened, serve_process)
-
-
-@pytest.mark.parametrize("ask", [websocket, asking_websocket, events])
-async def test_readers_of_large_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
-    await large_answers(ask, _FEW, 3.0, opened, serve_process)
+async def test_what_a_socket_does_not_take_of_a_growing_answer_is_one_frame(
+    ask: Ask, opened: OpenSession, serve: Serve
+) -> None:
+    server = await serve(write_buffer_bytes=4_096, lag_notice_seconds=0.5, lag_close_seconds=1, frame_characters=_SMALL)
+    session = await opened(server)
+    async with session.connect(compression=None) as connection:
+        response_id = (await connection.message("m1", None, demo(tokens=10_000, gap_ms=0.5, seed=87)))["response_id"]
+        reading = asyncio.create_task(connection.whole(response_id))
+        async with await ask(server, session, response_id, 0) as silent:
+            waiting = []
+            for _ in range(100):
+                await serve.time_passes(0.05)
+                waiting.append(max(server.unsent_bytes))
+            assert 0 < max(waiting) < _WAITING_BYTES
+            # The sockets' own patience is in real time.
+            await server.until_metric("readers_too_slow_total", 1)
+            if ask is websocket:
+                await _check_close_codes([silent])
+        assert (await reading).text == "".join(demo_tokens(87, 10_000))
+        assert not connection.other[1:], "only session.ready belongs to no response"
 
 
 async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve: Serve) -> None:

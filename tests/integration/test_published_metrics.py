@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from aiobotocore.session import get_session
+from aiobotocore.session import AioSession, get_session
 
 from fargate_handler.adapters import memory_stores
 from fargate_handler.membership import Membership
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
@@ -27,7 +28,7 @@ from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from tests.integration.alarm_evaluation import Selection, selections
-from tests.integration.aws_emulator import REGION, AwsEmulator
+from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.published_minutes import (
     ENVIRONMENT,
@@ -76,18 +77,18 @@ def _is_ours(alarm: Mapping[str, Any]) -> bool:
     return any(selection.namespace == "Evenflow" for selection in selections(alarm).values())
 
 
-@pytest.fixture
-def emulator(tmp_path: Path) -> Iterator[AwsEmulator]:
-    with cloudwatch_emulator(tmp_path / "cloudwatch.log") as running:
-        yield running
+@pytest.fixture(scope="module")
+def sdk() -> AioSession:
+    """It reads its descriptions of CloudWatch once."""
+    return get_session()
 
 
 @pytest.fixture
-async def service(emulator: AwsEmulator) -> AsyncIterator[Service]:
-    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
-    async with get_session().create_client(
-        "cloudwatch", region_name=REGION, endpoint_url=emulator.endpoint, **keys
-    ) as client:
+async def service(sdk: AioSession) -> AsyncIterator[Service]:
+    async with (
+        cloudwatch_emulator() as endpoint,
+        sdk.create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
+    ):
         yield Service(client)
 
 
@@ -334,18 +335,12 @@ async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_te
     """What a handler does with three messages, with the limits that it has by default."""
     clock = HandTurnedClock()
     membership = Membership(
-        stores=memory_stores(),
+        NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic),
+        memory_stores(),
+        ServedModel(source, AgentRequests(), fallback_text),
         name="task",
         address=None,
         peers=PeerNetwork(),
-        source=source,
-        requests=AgentRequests(),
-        fallback_text=fallback_text,
-        clock=clock.delivery,
-        limits=Limits(),
-        metrics=task.metrics,
-        monotonic=clock.monotonic,
-        wall_time=clock.monotonic,
     )
     await membership.start()
     orchestrator = membership.orchestrator
@@ -353,7 +348,7 @@ async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_te
         channel = Channel("public", "demo", f"{minute}-{number}")
         await orchestrator.submit(IngestEvent(channel, "m1", None, "a question"))
     async with asyncio.timeout(10):
-        while orchestrator.busy:  # noqa: ASYNC110 - retries are a fraction of a second away
+        while orchestrator.busy:  # noqa: ASYNC110 - the model's server is asked
             await asyncio.sleep(0.01)
 
 
@@ -368,7 +363,10 @@ _OUTAGES = {
 
 
 @pytest.mark.parametrize("what", _OUTAGES)
-async def test_a_model_that_always_fails_raises_the_alarm(what: str, service: Service, alarms: Alarms) -> None:
+async def test_a_model_that_always_fails_raises_the_alarm(
+    what: str, service: Service, alarms: Alarms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0))
     status, fallback_text, raised = _OUTAGES[what]
     task = HandlerTask()
     async with scripted_model() as model:

@@ -10,7 +10,6 @@ import pytest
 
 from tests.integration.conftest import OpenSession, ServeProcess, http, opened, serve, serve_process
 from tests.integration.test_memory_of_stalled_readers import (
-    MANY,
     Ask,
     asking_websocket,
     events,
@@ -25,6 +24,8 @@ __all__ = ["http", "opened", "serve", "serve_process"]  # fixtures
 pytestmark = pytest.mark.timeout(240)
 
 _OTHERS = 199
+# Responses, and readers of each.
+_MANY = 20, 100
 _STALL_SECONDS = 20.0
 _LAG_SECONDS = 10.0
 
@@ -59,9 +60,9 @@ async def test_one_stalls_for_twenty_seconds_among_two_hundred(
 
 @pytest.mark.parametrize("ask", [websocket, events])
 async def test_many_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
-    await growing_answers(ask, MANY, _LAG_SECONDS, opened, serve_process)
+    await growing_answers(ask, *_MANY, _LAG_SECONDS, opened, serve_process)
 
 
 @pytest.mark.parametrize("ask", [websocket, asking_websocket, events])
 async def test_many_readers_of_large_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
-    await large_answers(ask, MANY, _LAG_SECONDS, opened, serve_process)
+    await large_answers([ask], *_MANY, _LAG_SECONDS, opened, serve_process)

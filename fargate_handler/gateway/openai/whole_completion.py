@@ -74,7 +74,7 @@ class WholeCompletion:
         """The response when it has ended; by then it may be another copy of it."""
         context = self._context
         if not stream.log.closed:
-            with reading(stream, context.limits) as reader:
+            with reading(stream) as reader:
                 while not reader.stream.log.closed:
                     await self._wait(reader)
             stream = reader.stream

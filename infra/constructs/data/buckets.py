@@ -1,4 +1,4 @@
-"""Buckets: who called, and requests that are too large for an item of the ledger."""
+"""The buckets of access logs and of requests that are too large for the ledger."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from infra.settings import EnvironmentSettings
 
 
 def access_log_bucket(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> s3.Bucket:
-    """A bucket that AWS's log deliveries write to; entries go when log groups would drop them."""
+    """A bucket for AWS's access logs. They are kept as long as log groups are."""
     return s3.Bucket(
         scope,
         construct_id,
         block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-        encryption=s3.BucketEncryption.S3_MANAGED,  # the load balancer can't write with a key of ours
+        encryption=s3.BucketEncryption.S3_MANAGED,  # the load balancer can't write with another key
         enforce_ssl=True,
         # CloudFront's standard logs are written with an ACL.
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_PREFERRED,
@@ -32,21 +32,21 @@ def access_log_bucket(scope: Construct, construct_id: str, settings: Environment
 
 
 REQUEST_PREFIX = "requests/"  # stream_aws writes below it
-# The least that S3 knows. The ledger forgets a message after a day too.
+# The shortest time that S3 offers. The ledger keeps a message for a day, too.
 _KEPT = Duration.days(1)
 
 
 def request_bucket(
     scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None, access_logs: s3.IBucket
 ) -> s3.Bucket:
-    """A private bucket that forgets everything after a day."""
+    """A private bucket that deletes everything after a day."""
     return s3.Bucket(
         scope,
         construct_id,
         block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
         encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
         encryption_key=key,
-        bucket_key_enabled=True if key else None,  # else each object would be a call of KMS
+        bucket_key_enabled=True if key else None,  # otherwise each object would be a call of KMS
         enforce_ssl=True,
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         lifecycle_rules=[
@@ -60,14 +60,14 @@ def request_bucket(
 
 
 class RequestsArn(NamedTuple):
-    """The bucket's ARN for another stack: the export's name, and its value there."""
+    """The bucket's ARN for another stack: the export's name, and its value in that stack."""
 
     export: str
     arn: str
 
 
 def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
-    """Write and read what stands below the prefix; listing and deleting are nobody's: objects go by themselves."""
+    """Allow writing and reading below the prefix, not listing or deleting: S3 deletes by itself."""
     below = f"/{REQUEST_PREFIX}*"
     role.add_to_policy(iam.PolicyStatement(actions=["s3:GetObject", "s3:PutObject"], resources=[bucket.arn + below]))
     acknowledge(

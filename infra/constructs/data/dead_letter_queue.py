@@ -1,4 +1,4 @@
-"""Where messages wait for a person that no task could answer."""
+"""The queue of dead letters: messages that no task could answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infra.settings import EnvironmentSettings
 def dead_letter_queue(
     scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
 ) -> sqs.Queue:
-    """Encrypted, over TLS only, for as long as SQS keeps a message. A letter has names in it, never a message's text."""
+    """An encrypted queue that keeps letters for 14 days, SQS's maximum. Letters have no texts."""
     queue = sqs.Queue(
         scope,
         construct_id,
@@ -31,5 +31,5 @@ def dead_letter_queue(
 
 
 def dead_letter_queue_name(settings: EnvironmentSettings) -> str:
-    """By it alarms and graphs find the queue, and `stream_aws.redrive` too."""
+    """The queue's name, which alarms, graphs and `stream_aws.redrive` use."""
     return f"{settings.prefix}-dead-letters"

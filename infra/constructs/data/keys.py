@@ -1,4 +1,4 @@
-"""The key that encrypts an environment's data, and the secrets: signing keys, tenants' keys."""
+"""The key that encrypts an environment's data, and the secrets with keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infra.settings import EnvironmentSettings
 
 
 def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> kms.Key:
-    """A key that AWS turns over every year."""
+    """A key that AWS rotates every year."""
     return kms.Key(
         scope,
         construct_id,
@@ -25,9 +25,7 @@ def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings)
 
 
 def allow_use_of(key: kms.IKey | None, role: iam.IRole, *further_services: str) -> None:
-    """Let a role use the key, but only through the services that hold what it encrypts: tables and secrets, and others where
-    they are named.
-    """
+    """Let a role use the key, but only through DynamoDB, Secrets Manager and `further_services`."""
     if key is None:
         return
     region = Stack.of(role).region
@@ -48,10 +46,11 @@ def allow_use_of(key: kms.IKey | None, role: iam.IRole, *further_services: str) 
 
 
 class KeySecrets(Construct):
-    """Signing keys `{"<kid>": "<secret>"}`, the first signs; tenant keys `{"<tenant>": "<key>"}`.
+    """The signing keys `{"<kid>": "<secret>"}`, the first of which signs, and the tenants' keys.
 
-    A tenant that has a key needs it, and one that has none is unknown, except `public`: without a key that tenant is open to
-    anybody. So the key that is made here is `public`'s own, unless the environment is meant to be open.
+    Tenants' keys are `{"<tenant>": "<key>"}`. A tenant with a key needs it, one without is refused,
+    except `public`: without a key it is open to anybody. So the key that is made here is that of
+    `public`, unless the environment is meant to be open.
     """
 
     def __init__(
@@ -66,7 +65,8 @@ class KeySecrets(Construct):
         self.tenant_keys = self._secret(
             "TenantKeys", "tenant-keys", "Keys with which tenants open sessions", _first_tenant(settings)
         )
-        # Which function turns the signing keys over is said where that function is: the stacks would need each other.
+        # The rotation is defined beside its function: otherwise the two stacks would need each
+        # other.
         acknowledge(self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions")
         acknowledge(self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told")
 
@@ -78,7 +78,7 @@ class KeySecrets(Construct):
             description=description,
             encryption_key=self._key,
             generate_secret_string=secretsmanager.SecretStringGenerator(
-                secret_string_template="{}",  # noqa: S106 - what Secrets Manager puts the generated key into
+                secret_string_template="{}",  # noqa: S106 - Secrets Manager puts the generated key into it
                 generate_string_key=first,
                 password_length=64,
                 exclude_punctuation=True,

@@ -1,4 +1,4 @@
-"""The three DynamoDB tables, and statements that allow their use."""
+"""The three DynamoDB tables, and the permissions to use them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from infra.acknowledge import acknowledge
 from infra.constructs.retention import removal_policy
 from infra.settings import EnvironmentSettings
 
-TTL_ATTRIBUTE = "expires_at"  # epoch seconds; stream_aws writes it
-# The heads that have no ending, by who owns them: what a lost task leaves to the others.
+TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
+# The heads without an ending, by owner. Other tasks read there what a lost task has left.
 UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
 
 
 class Tables(Construct):
-    """On demand, so that a quiet environment costs nothing. Items expire by themselves; readers filter those that are late."""
+    """The tables. They are paid by use, so a quiet environment costs nothing, and items expire."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
@@ -60,12 +60,12 @@ class Tables(Construct):
 
 
 def allow_on_table(table: dynamodb.ITable, *actions: str) -> iam.PolicyStatement:
-    """Of a table alone, where `Table.grant` would allow the same on all of its indexes."""
+    """Allow actions on the table only. `Table.grant` would include all of its indexes."""
     return iam.PolicyStatement(actions=list(actions), resources=[table.table_arn])
 
 
 def allow_query_of_unfinished(tables: Tables) -> iam.PolicyStatement:
-    """Of the one index."""
+    """Allow queries of the index of unfinished responses."""
     index = f"{tables.responses.table_arn}/index/{UNFINISHED_INDEX}"
     return iam.PolicyStatement(actions=["dynamodb:Query"], resources=[index])
 

@@ -20,13 +20,14 @@ from infra.settings import EnvironmentSettings
 from stream_core.protocol.routes import OPEN_SESSION, POLL, Origin, edge_patterns
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
-# All that CloudFront may keep. Without a time of our own it repeats an error answer to GET for 10 s, to everybody and whatever
-# `Cache-Control` says: one handshake refused by a full task would be everyone's.
+# All codes that CloudFront may cache. By default it repeats an error answer to GET for 10 s, to
+# everybody and whatever `Cache-Control` says: then a full task's refusal of one handshake would be
+# everyone's.
 _ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
 
 
 class Edge(Construct):
-    """Routes, headers and certificates."""
+    """The distribution with its routes, headers and certificate."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Edge(Construct):
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
         page = origins.S3BucketOrigin.with_origin_access_control(
             web_client.bucket,
-            # Who may list is told 404 of what is not there, others 403.
+            # With the right to list, S3 answers 404 for a missing object, otherwise 403.
             origin_access_levels=[cloudfront.AccessLevel.READ, cloudfront.AccessLevel.LIST],
         )
         edge = settings.edge
@@ -63,7 +64,7 @@ class Edge(Construct):
             error_responses=[cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0)) for code in _ERRORS],
             domain_names=[edge.domain_name] if edge.domain_name else None,
             certificate=self._certificate(),
-            # CloudFront's own certificate decides for itself.
+            # With CloudFront's own certificate this can't be chosen.
             minimum_protocol_version=cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021 if edge.certificate_arn else None,
             price_class=cloudfront.PriceClass[edge.price_class],
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
@@ -90,10 +91,10 @@ class Edge(Construct):
         self, load_balancer: elbv2.IApplicationLoadBalancer, http_api: apigateway.HttpApi
     ) -> dict[str, cloudfront.BehaviorOptions]:
         balancer = self._live(self._balancer_origin(load_balancer), cloudfront.OriginRequestPolicy.ALL_VIEWER)
-        # An HTTP API knows itself by its own Host only; the viewer's comes in a header of ours.
+        # An HTTP API needs its own name as Host. The viewer's is sent in a header of our own.
         api_origin = self._api_origin(http_api)
         without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
-        # Tried in this order. CloudFront chooses by path alone, not by method.
+        # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
             **dict.fromkeys(edge_patterns(Origin.WEBSOCKET, Origin.HANDLER), balancer),
             OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
@@ -106,7 +107,7 @@ class Edge(Construct):
         forwarded: cloudfront.IOriginRequestPolicy,
         functions: list[cloudfront.FunctionAssociation] | None = None,
     ) -> cloudfront.BehaviorOptions:
-        """What must come through as it is: not cached, not compressed, not held back."""
+        """A behavior that changes nothing: no cache, no compression, no delay."""
         return cloudfront.BehaviorOptions(
             origin=origin,
             viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,
@@ -121,7 +122,7 @@ class Edge(Construct):
         return origins.VpcOrigin.with_application_load_balancer(
             load_balancer,
             vpc_origin_name=self._settings.prefix,
-            protocol_policy=cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # it stays inside AWS's network
+            protocol_policy=cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network
             read_timeout=self._read_timeout,
             keepalive_timeout=Duration.seconds(60),
         )

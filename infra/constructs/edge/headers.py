@@ -13,7 +13,7 @@ from stream_core.policy.allowed_origins import page_policy
 def module_headers(
     scope: Construct, construct_id: str, settings: EnvironmentSettings
 ) -> cloudfront.ResponseHeadersPolicy:
-    """As the handler itself sends them where it serves the modules. A browser runs no module that it may not read."""
+    """The headers that the handler itself sends with the modules, which any page may read."""
     return cloudfront.ResponseHeadersPolicy(
         scope,
         construct_id,
@@ -37,9 +37,9 @@ def module_headers(
 def security_headers(
     scope: Construct, construct_id: str, settings: EnvironmentSettings
 ) -> cloudfront.ResponseHeadersPolicy:
-    """The page's policy, as the handler itself sends it where it serves the page."""
-    # 'self' covers wss in browsers since 2022. Older ones want it said, which one can only with a name of one's own: CloudFront's
-    # is not known here, and all of *.cloudfront.net would be anybody's.
+    """The policy that the handler itself sends with the page."""
+    # 'self' covers wss in browsers since 2022. Older ones need it named, which only works with a
+    # domain of your own: CloudFront's is not known here, and *.cloudfront.net would be anybody's.
     websockets = [f"wss://{settings.edge.domain_name}"] if settings.edge.domain_name else []
     return cloudfront.ResponseHeadersPolicy(
         scope,

@@ -1,4 +1,4 @@
-"""The built page on S3; CloudFront alone may read it."""
+"""The bucket with the built page, which only CloudFront may read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PAGE = Path(__file__).resolve().parents[3] / "web" / "dist"
 
 
 class PageNotBuiltError(Exception):
-    """The page must be there before it can be deployed."""
+    """The page was not built, so it can't be deployed."""
 
 
 class WebClient(Construct):
-    """The bucket. What it holds can be built again at any time, so it goes with its stack."""
+    """The page's bucket. The page can be built again, so the bucket is deleted with its stack."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, access_logs: s3.IBucket
@@ -45,10 +45,10 @@ class WebClient(Construct):
         )
 
     def deploy(self, distribution: cloudfront.Distribution) -> None:
-        """Copy the page there and make CloudFront forget the last one.
+        """Copy the page into the bucket, and drop it from CloudFront's cache.
 
         Raises:
-            PageNotBuiltError: web/dist is empty.
+            PageNotBuiltError: web/dist has no page.
         """
         if not (_PAGE / "index.html").is_file():
             raise PageNotBuiltError("web/dist/index.html is missing: `make web/dist/index.html` builds it")
@@ -62,7 +62,8 @@ class WebClient(Construct):
             destination_bucket=self.bucket,
             distribution=distribution,
             distribution_paths=["/*"],
-            # Browsers ask whether it is still the same (ETag): a new page never runs with old assets.
+            # Browsers ask each time whether it has changed (ETag), so a new page never runs with
+            # old assets.
             cache_control=[deployment.CacheControl.no_cache()],
             role=role,
             log_group=logs,

@@ -14,7 +14,7 @@ from infra.settings import EnvironmentSettings
 
 
 class KeyRotation(PythonFunction):
-    """Secrets Manager calls the function on its schedule; nobody is logged out, because old keys go on verifying."""
+    """The function and its schedule. Nobody is logged out, since old keys go on verifying."""
 
     def __init__(
         self,
@@ -53,7 +53,8 @@ class KeyRotation(PythonFunction):
             principal=iam.ServicePrincipal("secretsmanager.amazonaws.com"),
             source_account=Stack.of(self).account,
         )
-        # Not the L2: it would add a wildcard, and the key's policy would name this stack, which needs that one.
+        # Not the L2: it would add a wildcard, and the key's policy would refer to this stack,
+        # which needs the key.
         schedule = secretsmanager.CfnRotationSchedule(
             self,
             "Schedule",

@@ -18,8 +18,8 @@ class PythonFunction(Construct):
     """A function on Graviton with its own role, log group and tracing.
 
     Args:
-        name: the folder in functions/; its module `handler` has the function `handler`.
-        concurrency: how many of it run at once at most, reserved for it; None: what the account has left.
+        name: the folder in functions/. Its module `handler` has the function `handler`.
+        concurrency: how many may run at once, reserved for it. None: what the account has left.
     """
 
     def __init__(

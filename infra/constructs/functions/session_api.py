@@ -31,9 +31,11 @@ _ACCESS_LOG = {
 
 
 class SessionApi(Construct):
-    """Two routes, of any method, and a default: the functions answer 404 and 405 in the contract's shape, which the API can't.
-    More calls than the throttle allows are answered 429; what session_init answers has a throttle of its own. Addresses of
-    callers and tokens are not logged.
+    """Two routes for any method, and a default.
+
+    The functions answer 404 and 405 themselves, since the API can't in Evenflow's shape of errors.
+    Calls above the throttle are answered with 429; session_init has a throttle of its own. Callers'
+    addresses and tokens are not logged.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class SessionApi(Construct):
                 rate_limit=settings.functions.throttle_rate, burst_limit=settings.functions.throttle_burst
             ),
         )
-        # A throttle can only be set for a route that there is.
+        # A throttle can only be set for a route that exists.
         stage.node.add_dependency(*routes, self.http_api.node.find_child("DefaultRoute"))
         resource = stage.node.default_child
         assert isinstance(resource, apigateway.CfnStage)  # noqa: S101 - what the L2 is made of
@@ -94,7 +96,8 @@ class SessionApi(Construct):
         stage.route_settings = {f"ANY {OPEN_SESSION.path}": throttle, "$default": throttle}
 
     def _log_access(self, stage: apigateway.CfnStage, settings: EnvironmentSettings) -> None:
-        # The prefix keeps it out of the resource policy that all other log deliveries of an account share.
+        # With this prefix it is not part of the resource policy that an account's other log
+        # deliveries share.
         destination = log_group(self, "AccessLog", f"/aws/vendedlogs/evenflow/{settings.name}/http-api", settings)
         # The L2 takes log settings from TypeScript only.
         stage.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(

@@ -1,4 +1,4 @@
-"""The functions behind the HTTP API: session initialisation and long-polls."""
+"""The functions behind the HTTP API: they open sessions and answer long polls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infra.settings import EnvironmentSettings
 
 
 class SessionInit(PythonFunction):
-    """POST /session."""
+    """The function for POST /session."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class SessionInit(PythonFunction):
 
 
 class PollResponse(PythonFunction):
-    """GET /chat/message/{response_id}."""
+    """The function for GET /chat/message/{response_id}."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class PollResponse(PythonFunction):
                 "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
             },
         )
-        # Not of the index: a poll knows which response it wants.
+        # Without the index: a poll knows which response it wants.
         self.role.add_to_policy(
             allow_on_table(tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
         )

@@ -1,4 +1,4 @@
-"""The one Bedrock model that the handlers may call."""
+"""Access to the one model on Bedrock that may be called."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from constructs import Construct
 from infra.constructs.inference.model_access import ModelAccess
 from infra.settings import EnvironmentSettings
 
-# ConverseStream is authorized by this action alone.
+# This action alone authorizes ConverseStream.
 _ACTION = "bedrock:InvokeModelWithResponseStream"
 
 
 class BedrockAccess(Construct):
-    """An inference profile of the environment's own, so that its cost and its metrics are told apart, over a cross-region one.
+    """The environment's inference profile over a cross-region one, for its own costs and metrics.
 
-    Who opens an account's access to the model (Bedrock's model access; some models need a form filled in once) is a person.
+    A person must open the account's access to the model. Some models need a form to be filled in.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:

@@ -1,4 +1,4 @@
-"""Which model the handlers, or their workers, call, and what they must be allowed for it."""
+"""Which model tasks call, and the permissions for that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """EVENFLOW_MODEL, EVENFLOW_MODEL_NAME and EVENFLOW_WORKERS of whoever calls it, and the statements for its task role."""
+    """The variables that name the model and the workers, and the statements for the task's role."""
 
     kind: str
     name: str | None = None
@@ -23,5 +23,5 @@ class ModelAccess:
         return {variable: value for variable, value in given.items() if value is not None}
 
     def behind(self, workers: str) -> ModelAccess:
-        """The same model for handlers that leave it to workers at this address: its name stays what clients call it."""
+        """Access for handlers whose workers at this address call the model. Its name stays."""
         return ModelAccess("grpc", name=self.name or self.kind, workers=workers)

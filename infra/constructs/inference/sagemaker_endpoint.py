@@ -1,4 +1,4 @@
-"""A SageMaker endpoint on GPUs: vLLM in AWS's LMI container, streaming, scaled by the streams it carries."""
+"""A SageMaker endpoint on GPUs: vLLM in AWS's LMI container, scaled by its concurrent streams."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.inference.sagemaker_model import model_container, model_role
-from infra.settings import EnvironmentSettings, RegionSettings, SageMakerSettings
+from infra.inference_settings import SageMakerSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import RegionSettings
 
 VARIANT = "main"
-# The API's reference asks for the first one to stream, AWS's own managed policies grant both.
+# The API's reference needs the first one for streams. AWS's own managed policies grant both.
 _ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
-_SCALE_OUT_SECONDS, _SCALE_IN_SECONDS = 60, 900  # an instance takes minutes to load its model: let it go late
+_SCALE_OUT_SECONDS, _SCALE_IN_SECONDS = 60, 900  # an instance takes minutes to start
 
 
 def endpoint_name(settings: EnvironmentSettings) -> str:
-    """What the handlers call."""
+    """The endpoint's name, which its callers use."""
     return f"{settings.prefix}-model"
 
 
 class SageMakerEndpoint(Construct):
-    """The endpoint and what may call it.
+    """The endpoint, and the permission to call it.
 
-    Requests and answers are not captured. There is no KMS key: these instances keep the model on local disks, which are
-    encrypted in hardware, and by the API's reference KmsKeyId does not apply to those.
+    Requests and answers are not captured. There is no KMS key: these instances keep the model on
+    local disks, which are encrypted in hardware. KmsKeyId does not apply to them, by the API's
+    reference.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
@@ -61,7 +64,7 @@ class SageMakerEndpoint(Construct):
             "Model",
             execution_role_arn=role.role_arn,
             primary_container=model_container(Stack.of(self), model),
-            # Weights from S3 are put in place by SageMaker, by way of the VPC; the container needs no network then.
+            # SageMaker gets weights from S3 through the VPC. The container needs no network then.
             enable_network_isolation=from_bucket,
             vpc_config=self._vpc_config(vpc, settings.region) if from_bucket else None,
         )
@@ -95,7 +98,8 @@ class SageMakerEndpoint(Construct):
             scaling_target_id=target.ref,
             target_tracking_scaling_policy_configuration=scaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty(
                 target_value=model.requests_per_instance,
-                # Counts a stream until its last token, every ten seconds; invocations a minute would not see its length.
+                # It counts a stream until its last token, every ten seconds. Invocations per
+                # minute miss its length.
                 predefined_metric_specification=scaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
                     predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution"
                 ),

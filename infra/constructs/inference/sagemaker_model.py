@@ -1,4 +1,4 @@
-"""AWS's LMI container with vLLM, and what SageMaker may do for its instances."""
+"""AWS's LMI container with vLLM, and the permissions of its instances."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
-from infra.settings import EnvironmentSettings, SageMakerSettings
+from infra.inference_settings import SageMakerSettings
+from infra.settings import EnvironmentSettings
 
-DLC_ACCOUNT = "763104351884"  # where AWS keeps its deep learning containers, in most regions
-_WEIGHTS = "/opt/ml/model"  # where SageMaker puts what it downloads
+DLC_ACCOUNT = "763104351884"  # AWS's account with its deep learning containers, in most regions
+_WEIGHTS = "/opt/ml/model"  # where SageMaker downloads to
 
 
 def model_container(stack: Stack, model: SageMakerSettings) -> sagemaker.CfnModel.ContainerDefinitionProperty:
-    """The container: weights from S3 where the settings say so, else from Hugging Face."""
+    """The container, with weights from S3 or from Hugging Face."""
     from_bucket = model.model_bucket_and_prefix is not None
     source = sagemaker.CfnModel.ModelDataSourceProperty(
         s3_data_source=sagemaker.CfnModel.S3DataSourceProperty(
@@ -43,10 +44,10 @@ def model_variables(model: SageMakerSettings) -> dict[str, str]:
         "OPTION_MAX_MODEL_LEN": str(model.context_tokens),
         "OPTION_MAX_ROLLING_BATCH_SIZE": str(model.concurrent_sequences),  # becomes vLLM's max_num_seqs
         "OPTION_ENABLE_PREFIX_CACHING": str(model.prefix_caching).lower(),
-        "SERVING_FAIL_FAST": "true",  # a model that does not load fails the deployment instead of answering errors
+        "SERVING_FAIL_FAST": "true",  # if the model does not load, the deployment fails
     }
     if model.speculative_tokens:
-        # N-grams need no second model, which a container without a network could not fetch.
+        # N-grams need no second model, which a container without a network can't download.
         speculation = {"method": "ngram", "num_speculative_tokens": model.speculative_tokens, "prompt_lookup_max": 4}
         variables["OPTION_SPECULATIVE_CONFIG"] = json.dumps(speculation)
     return variables
@@ -66,7 +67,7 @@ _NETWORK_INTERFACES = (
 
 
 def model_role(scope: Construct, construct_id: str, *, settings: EnvironmentSettings, endpoint_name: str) -> iam.Role:
-    """The execution role of the model. Its policy is part of it, so that it is there when the model is made."""
+    """The model's execution role. Its policy is inline, so that it exists before the model."""
     stack = Stack.of(scope)
     log_group = f"log-group:/aws/sagemaker/Endpoints/{endpoint_name}:*"
     weights = settings.inference.sagemaker.model_bucket_and_prefix

@@ -1,4 +1,4 @@
-"""The VPC: isolated subnets, no NAT; AWS is reached through endpoints."""
+"""The VPC: isolated subnets without NAT, from which AWS is reached through endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALWAYS = {
     "Logs": _Service.CLOUDWATCH_LOGS,
     "Metrics": _Service.CLOUDWATCH_MONITORING,
     "Secrets": _Service.SECRETS_MANAGER,
-    "Ecs": _Service.ECS,  # a task asks for its own status, to learn that it is leaving
+    "Ecs": _Service.ECS,  # a task asks ECS whether it must leave
     "DeadLetters": _Service.SQS,
 }
 _MODELS = {
@@ -89,7 +89,8 @@ class Network(Construct):
             acknowledge(self.vpc, "VPC7", "flow logs are a setting: on in prod, where they are worth their price")
 
     def _name_zones_by_id(self) -> None:
-        # The L2 writes what it is told into the property of the letters, which mean another zone in each account.
+        # The L2 puts these ids where the zones' letters belong, which mean other zones in each
+        # account.
         for subnet in self.vpc.isolated_subnets:
             resource = subnet.node.default_child
             assert isinstance(resource, ec2.CfnSubnet)  # noqa: S101 - what the L2 is made of

@@ -1,24 +1,25 @@
-"""Who may talk to whom in the VPC."""
+"""The security groups of the VPC."""
 
 from __future__ import annotations
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.settings import RegionSettings
+from infra.stack_settings import RegionSettings
 
 HTTP_PORT, WEBSOCKET_PORT, LISTENER_PORT, WORKER_PORT = 8080, 8081, 80, 50051
 _HTTPS = ec2.Port.tcp(443)
 
 
 class SecurityGroups(Construct):
-    """Three groups, nothing open but what is said here. They live beside the VPC, so that no stack refers back to another."""
+    """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back."""
 
     def __init__(self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, region: RegionSettings) -> None:
         super().__init__(scope, construct_id)
         self._vpc = vpc
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
-        # By each other as well; but new words would replace the group, which a deployed stack can't do.
+        # Handlers reach each other, too. But a new description would replace the group, which a
+        # deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
         self.endpoints = self._group(
             "Endpoints", "VPC endpoints: reached by the handler tasks alone"
@@ -41,7 +42,7 @@ class SecurityGroups(Construct):
 def worker_security_group(
     scope: Construct, construct_id: str, *, vpc: ec2.IVpc, security_groups: SecurityGroups, region: RegionSettings
 ) -> ec2.SecurityGroup:
-    """The group. It and all its rules stand beside the workers, so that the stack of the VPC is the same without them."""
+    """The workers' group. Its rules are in the workers' stack: the VPC's is the same without it."""
     group = ec2.SecurityGroup(
         scope,
         construct_id,

@@ -1,4 +1,4 @@
-"""Graphs of what AWS measures itself: load balancer, tasks, tables, dead letters, functions, model."""
+"""Graphs of AWS's own metrics: load balancer, tasks, tables, dead letters, functions, model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def aws_rows(
     target_groups: list[elbv2.IApplicationTargetGroup],
     http_api_id: str,
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
-    """(title of the row, its graphs)."""
+    """The rows of graphs, each with its title."""
     rows = [
         ("Load balancer and tasks", _balancer(load_balancer, target_groups) + _tasks(settings) + _workers(settings)),
         ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),

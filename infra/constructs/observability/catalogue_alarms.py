@@ -17,7 +17,7 @@ _SLOWER = Duration.minutes(5)
 
 
 class CatalogueAlarms(Construct):
-    """One alarm for each row that has one, and a five-minute copy of those on a sudden drop."""
+    """An alarm for each metric that has one, and a five-minute copy of those on a sudden drop."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, topics: AlarmTopics
@@ -30,8 +30,8 @@ class CatalogueAlarms(Construct):
         if not alarm.sudden_drop:
             return [self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))]
         return [
-            # Tasks publish one after the other. An evaluation in between sees some of them missing, which looks like a drop for a
-            # moment: so it is recorded, and the copy wakes somebody.
+            # Tasks publish at different moments. An evaluation in between misses some of them,
+            # which looks like a drop. So this alarm is only recorded, and its copy wakes somebody.
             self._alarm(
                 metric,
                 alarm,
@@ -86,10 +86,10 @@ USERS_ARE_HURTING = "users-are-hurting"
 def users_hurting_alarm(
     scope: Construct, *, settings: EnvironmentSettings, topics: AlarmTopics, alarms: list[RunbookAlarm]
 ) -> cloudwatch.CompositeAlarm:
-    """Raised while any alarm that readers feel is: one page for an incident, not one for each of its signs.
+    """Raised while any alarm is that readers feel, so that an incident pages once.
 
     Args:
-        alarms: all there are; those that readers do not feel are left out.
+        alarms: all alarms. Those that readers do not feel are left out.
     """
     felt = [alarm for alarm in alarms if alarm.urgency is Urgency.FELT]
     composite = cloudwatch.CompositeAlarm(

@@ -12,7 +12,7 @@ from infra.constructs.metrics import evenflow_metric, sudden_drop
 from infra.settings import EnvironmentSettings
 from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
-# A metric stands in the first row with a prefix of its name; the last one takes whatever is left.
+# A metric belongs to the first row with a prefix of its name. The last row takes all others.
 _ROWS = (
     ("Delivery", ("ws.delivery", "ws.messages", "ws.backpressure", "deltas.", "readers.", "clock.")),
     ("Connections", ("ws.",)),
@@ -27,7 +27,7 @@ GRAPH_WIDTH, GRAPH_HEIGHT = 6, 6
 
 
 def catalogue_rows(settings: EnvironmentSettings) -> list[tuple[str, list[cloudwatch.IWidget]]]:
-    """(title of the row, its graphs): every metric once, those with an alarm first."""
+    """The rows of graphs with their titles. Every metric is there once, first those with an alarm."""
     rows: dict[str, list[Metric]] = {title: [] for title, _ in _ROWS}
     for metric in sorted(CATALOGUE, key=lambda metric: metric.alarm is None):
         rows[_row_of(metric)].append(metric)
@@ -45,7 +45,7 @@ def _statistics(metric: Metric) -> tuple[str, ...]:
         case MetricKind.COUNTER:
             return ("Sum",)
         case MetricKind.GAUGE if metric.unit != "ms":
-            return "Sum", "Maximum"  # each task says it once a minute: of all tasks, and of the fullest
+            return "Sum", "Maximum"  # each task publishes once a minute
         case _:
             return "Average", "Maximum"
 
@@ -62,7 +62,7 @@ def _graph(metric: Metric, settings: EnvironmentSettings) -> cloudwatch.GraphWid
         left=[evenflow_metric(metric, settings, statistic, label=statistic) for statistic in statistics],
         left_y_axis=cloudwatch.YAxisProps(label=metric.unit, show_units=False, min=0),
         left_annotations=[] if drop else threshold,
-        # The drop is in percent, whatever the metric is in: it has the axis on the right.
+        # A drop is in percent, so it has an axis of its own on the right.
         right=[sudden_drop(metric, settings)] if drop else [],
         right_annotations=threshold if drop else [],
     )
@@ -79,7 +79,7 @@ def dashboard(
     alarms: Sequence[cloudwatch.IAlarm],
     rows: list[Row],
 ) -> cloudwatch.Dashboard:
-    """`evenflow-<env>`: the state of every alarm on top, then the rows, each under its title."""
+    """The dashboard `evenflow-<env>`: the states of all alarms, then the titled rows."""
     board = cloudwatch.Dashboard(scope, "Dashboard", dashboard_name=settings.prefix, default_interval=Duration.hours(3))
     board.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=_WIDTH, height=6))
     for title, widgets in rows:

@@ -1,4 +1,4 @@
-"""An alarm that says what it means and what to do, and where alarms go."""
+"""Alarms with a runbook, and the topics that they go to."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from infra.settings import EnvironmentSettings
 
 
 class AlarmTopics(Construct):
-    """`pages` wakes somebody, `notices` records every change of every alarm. Encrypted; only this environment's alarms publish.
+    """Where alarms go: `pages` wakes somebody, `notices` records every change of every alarm.
 
-    CloudWatch cannot use AWS's own key of SNS, so the topics have one of ours.
+    Only this environment's alarms may publish. The topics have a key of their own, since CloudWatch
+    can't use SNS's.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
@@ -30,7 +31,7 @@ class AlarmTopics(Construct):
             "Key",
             alias=f"alias/{settings.prefix}-alarms",
             enable_key_rotation=True,
-            removal_policy=RemovalPolicy.DESTROY,  # a message lives in the topic for seconds
+            removal_policy=RemovalPolicy.DESTROY,  # messages stay in a topic for seconds only
         )
         self._key.add_to_resource_policy(self._for_alarms(["kms:Decrypt", "kms:GenerateDataKey*"], "*"))
         self.pages = self._topic("Pages", "pages", settings.alarms.page_email)
@@ -66,22 +67,23 @@ _MISSING = {True: cloudwatch.TreatMissingData.BREACHING, False: cloudwatch.Treat
 
 
 class Urgency(Enum):
-    """Who hears of an alarm besides the record of notices."""
+    """Who is told of an alarm, besides the topic of notices."""
 
-    FELT = auto()  # readers feel it: the one alarm "users are hurting" wakes somebody, however many of these there are
-    PAGE = auto()  # readers do not feel it yet, or we would not see it if they did: wakes somebody itself
-    WORKING_HOURS = auto()  # can wait for the morning: recorded only
+    FELT = auto()  # readers feel it: it wakes somebody through the one alarm "users are hurting"
+    PAGE = auto()  # readers don't feel it yet, or we couldn't see it: it wakes somebody itself
+    WORKING_HOURS = auto()  # it can wait for the morning: it is only recorded
 
 
 class RunbookAlarm(cloudwatch.Alarm):
     """An alarm on one series, named `evenflow-<env>-<name>`, with a runbook in docs/runbooks/.
 
     Args:
-        name: of what is watched; also the runbook's, unless `runbook` names another.
-        meaning: what is measured, and what the alarm's words are: `p95 > 100 ms`.
-        threshold, below: the alarm is raised above the threshold or, with `below`, under it.
-        datapoints, periods: so many of so many periods.
-        silence, silence_is_bad: what a period without data means, and whether it counts as crossing the threshold.
+        name: what is watched. It is also the runbook's name, unless `runbook` is given.
+        meaning: what is measured, and when the alarm is raised: `p95 > 100 ms`.
+        threshold, below: it is raised above the threshold, or under it with `below`.
+        datapoints, periods: how many of how many periods must cross the threshold.
+        silence: what a period without data means.
+        silence_is_bad: whether a period without data counts as crossing the threshold.
     """
 
     def __init__(
@@ -118,8 +120,9 @@ class RunbookAlarm(cloudwatch.Alarm):
             evaluation_periods=periods,
             treat_missing_data=_MISSING[silence_is_bad],
         )
-        # Percentiles of few values count as they are. With `ignore` an alarm would stay as it is while there are fewer than 200
-        # values (of a p95): never raised in a small environment, and once raised not over while traffic is thin.
+        # Percentiles of few values count as they are. With `ignore` an alarm would keep its state
+        # while there are fewer than 200 values (for a p95): in a small environment it would never
+        # be raised.
         self.urgency = urgency
         for topic in (topics.notices, topics.pages) if urgency is Urgency.PAGE else (topics.notices,):
             self.add_alarm_action(actions.SnsAction(topic))

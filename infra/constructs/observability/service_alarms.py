@@ -1,4 +1,4 @@
-"""The few alarms on what the catalogue's own do not see: parts of AWS that are missing or refuse."""
+"""Alarms on what the catalogue's metrics don't show: parts of AWS that are missing or refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARE_OF_LIMIT = 0.8
 
 
 class ServiceAlarms(Construct):
-    """The queue, dead letters, the load balancer, the tasks and workers, the functions and their HTTP API."""
+    """Alarms on queue, dead letters, load balancer, tasks, workers, functions and HTTP API."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ServiceAlarms(Construct):
         )
 
     def _load_balancer_errors(self, load_balancer: elbv2.IApplicationLoadBalancer) -> list[RunbookAlarm]:
-        # Two alarms: a sum has no value in a minute when one of its terms was not published.
+        # Two alarms, since a sum has no value in a minute without one of its terms.
         metrics, limit = load_balancer.metrics, self._settings.handler.server_errors_per_minute
         by_handlers = metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=MINUTE)
         by_itself = metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, period=MINUTE)
@@ -134,7 +134,8 @@ class ServiceAlarms(Construct):
         return [
             self._alarm(
                 "workers.running_tasks",
-                # Each running task gives one value a minute. Their number itself is in Container Insights only, which cost.
+                # Each running task gives one value a minute. Only Container Insights, which costs,
+                # has their number.
                 metric=cloudwatch.Metric(
                     namespace="AWS/ECS",
                     metric_name="CPUUtilization",
@@ -188,7 +189,7 @@ class ServiceAlarms(Construct):
         )
         return [
             *throttled,
-            # Polls wait on purpose; how late they are is fallback.poll_latency_ms.
+            # Polls wait on purpose. fallback.poll_latency_ms says how late they are.
             self._alarm(
                 "session_init.duration_ms",
                 # Not a percentile: a p99 of fewer than a hundred calls a minute is the longest one anyway.

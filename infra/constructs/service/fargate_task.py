@@ -1,4 +1,4 @@
-"""A task with one container of our image: nobody, a read-only file system, no capabilities."""
+"""A task with one container of our image: no root, a read-only file system, no capabilities."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
-from infra.settings import EnvironmentSettings, HandlerServiceSettings, WorkerServiceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
 
 _ROOT = Path(__file__).resolve().parents[3]
 
 
 def handler_image(scope: Construct, construct_id: str) -> ecr_assets.DockerImageAsset:
-    """The image of fargate_handler/Dockerfile; .dockerignore says what it may contain."""
+    """The image of fargate_handler/Dockerfile. .dockerignore says what may be in it."""
     return ecr_assets.DockerImageAsset(
         scope,
         construct_id,
@@ -74,10 +75,10 @@ def add_container(
     command: Sequence[str] | None = None,
     system_controls: Mapping[str, str] | None = None,
 ) -> ecs.ContainerDefinition:
-    """The container.
+    """Add the task's container.
 
     Args:
-        alive: the command that says by its exit status whether the process is alive.
+        alive: a command whose exit status says whether the process is alive.
         command: the image's arguments.
     """
     return task.add_container(
@@ -88,7 +89,7 @@ def add_container(
         logging=ecs.LogDrivers.aws_logs(
             stream_prefix="task",
             log_group=log_group(scope, "Logs", f"/evenflow/{settings.name}/{role}", settings),
-            # A handler that waits for its log would make every stream stutter.
+            # If a handler waited for its log, every stream would stutter.
             mode=ecs.AwsLogDriverMode.NON_BLOCKING,
             max_buffer_size=Size.mebibytes(16),
         ),

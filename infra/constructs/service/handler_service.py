@@ -1,4 +1,4 @@
-"""The ECS service of handlers: replaced without cutting anyone off, scaled by load."""
+"""The ECS service of handlers: its deployments cut nobody off, and it is scaled by load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
 
 
 class HandlerCluster(Construct):
-    """The cluster; its name and its service's are known before, because the task role names them."""
+    """The cluster. Its name and its service's are fixed in advance, for the task's role."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
         super().__init__(scope, construct_id)
@@ -41,7 +41,7 @@ class HandlerCluster(Construct):
 
 
 class HandlerService(Construct):
-    """Rolling deployments that go back by themselves when tasks don't start or readers get errors."""
+    """The service. A deployment is rolled back if tasks don't start or readers get errors."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class HandlerService(Construct):
             service_name=cluster.service_name,
             cluster=cluster.cluster,
             task_definition=task,
-            # No desired count: a deployment would set it back, under the feet of those whom the autoscaling made room for.
+            # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=False,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
             security_groups=[security_group],
@@ -91,7 +91,7 @@ class HandlerService(Construct):
     def _rollback_alarm(
         self, settings: EnvironmentSettings, load_balancer: elbv2.ApplicationLoadBalancer
     ) -> cloudwatch.Alarm:
-        # It stands here and not with the other alarms, because the service names it.
+        # It is here and not with the other alarms, because the service refers to it.
         errors = load_balancer.metrics.http_code_target(
             elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=Duration.minutes(1), statistic=cloudwatch.Stats.SUM
         )
@@ -109,7 +109,7 @@ class HandlerService(Construct):
 
 
 class HandlerScaling(Construct):
-    """Holds connections and CPU per task, and adds several tasks at once when connections come in a surge."""
+    """Scales by connections and CPU per task, and adds several tasks at once in a surge."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, service: ecs.FargateService
@@ -117,10 +117,10 @@ class HandlerScaling(Construct):
         super().__init__(scope, construct_id)
         handler = settings.handler
         connections = evenflow_metric(ACTIVE_CONNECTIONS, settings, Statistic.AVERAGE)
-        # A task that leaves takes minutes for it and its readers move: out soon, in late.
+        # A task needs minutes to leave, and its readers move: scale out soon and in late.
         out, back = Duration.seconds(60), Duration.minutes(10)
-        # A new task counts only when it has started (up to 60 s) and published its first minute: sooner, the same surge would
-        # be answered twice.
+        # A new task counts only after it has started (up to 60 s) and published a minute. Any
+        # sooner, the same surge would add tasks twice.
         surge = Duration.minutes(3)
         count = service.auto_scale_task_count(min_capacity=handler.tasks_min, max_capacity=handler.tasks_max)
         count.scale_to_track_custom_metric(

@@ -1,4 +1,4 @@
-"""One handler task: its size, its container, its limits in the kernel, and what it may do."""
+"""The handler's task: its size, container, kernel limits and role."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def handler_task_role(
     key: kms.IKey | None,
     model_access: ModelAccess,
 ) -> iam.Role:
-    """The role: its tables and large requests, its dead letters, its secrets, its metrics, its own status and service, its
-    model; nothing else.
+    """The handler's role, with permission for nothing but what it needs.
+
+    That is its tables, large requests, dead letters, secrets, metrics, its own task's state, and
+    its model.
     """
     role = iam.Role(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     allow_use_of(key, role, "sqs", "s3")
@@ -58,10 +60,10 @@ def handler_task_role(
         ),
         iam.PolicyStatement(
             actions=["cloudwatch:PutMetricData"],
-            resources=["*"],  # the service knows no finer one
+            resources=["*"],  # the service has no finer ones
             conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
         ),
-        # The ECS agent sets a task's protection in the name of its role.
+        # The ECS agent sets a task's protection with the task's role.
         iam.PolicyStatement(actions=list(_OWN_TASK), resources=[tasks]),
         iam.PolicyStatement(actions=["ecs:DescribeServices"], resources=[service]),
         *model_access.statements,
@@ -80,8 +82,9 @@ def handler_task_role(
 
 
 CONTAINER_NAME = "handler"
-# Any answer means that the process is alive. 503 says full or draining: a container restarted for that would cut everyone off.
-# Without site packages and http.client it costs half the CPU (21 ms), which the event loop needs.
+# Any answer means that the process is alive. 503 means full or draining: a restart for that would
+# cut everyone off. Without site packages and http.client it takes half the CPU (21 ms), which the
+# event loop needs.
 _ALIVE = (
     "import socket; "
     f"s = socket.create_connection(('127.0.0.1', {HTTP_PORT}), 4); "
@@ -145,15 +148,15 @@ def handler_task(
 def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
     return {
         "AWS_REGION": settings.region.name,
-        # The SDK's other addresses of DynamoDB (one per account) are not known to be in the gateway endpoint's prefix list,
-        # and tasks have no other way out.
+        # The SDK may use another address of DynamoDB for each account. It is not known whether the
+        # gateway endpoint's prefix list has these, and tasks have no other way out.
         "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
-        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the load balancer and other tasks
+        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - the security group says who reaches it
         "EVENFLOW_HTTP_PORT": str(HTTP_PORT),
         "EVENFLOW_WS_HOST": "0.0.0.0",  # noqa: S104
         "EVENFLOW_WS_PORT": str(WEBSOCKET_PORT),
         "EVENFLOW_STORE": "dynamodb",
-        "EVENFLOW_COOKIE_SECURE": "true",  # the browser speaks to CloudFront, and only by HTTPS
+        "EVENFLOW_COOKIE_SECURE": "true",  # browsers reach CloudFront only by HTTPS
         "EVENFLOW_METRICS": "cloudwatch",
         "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
     }

@@ -1,4 +1,4 @@
-"""The internal load balancer: which path goes to which port of the handlers, and who stays with whom."""
+"""The internal load balancer: which path goes to which port of the handlers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 
 
 class LoadBalancer(Construct):
-    """Reached by CloudFront alone. A path that is nobody's is answered 404 here; /metrics and /health are nobody's."""
+    """The load balancer, which only CloudFront reaches. Other paths, such as /metrics, get a 404."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LoadBalancer(Construct):
             port=port,
             protocol=elbv2.ApplicationProtocol.HTTP,
             target_type=elbv2.TargetType.IP,
-            # Open sockets count as requests, so a new one goes to the task that has fewest.
+            # Open sockets count as requests, so a new one goes to the task with the fewest.
             load_balancing_algorithm_type=elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS,
             stickiness_cookie_name=STICKY_COOKIE,
             stickiness_cookie_duration=Duration.seconds(STICKY_SECONDS),
@@ -69,9 +69,10 @@ class LoadBalancer(Construct):
                 timeout=Duration.seconds(5),
                 healthy_threshold_count=2,
                 unhealthy_threshold_count=3,
-                # ECS kills a task that its load balancer calls unhealthy (containers-roadmap #480, #1670), so a full or a leaving
-                # one must not be. The handler tells this checker apart by its User-Agent and answers it 200 while it lives; 503
-                # can't be accepted here: an application load balancer takes codes from 200 to 499.
+                # ECS kills a task that its load balancer finds unhealthy (containers-roadmap #480,
+                # #1670), so a full or a leaving one must not be. The handler knows this checker by
+                # its User-Agent, and answers it with 200. 503 can't be accepted here: an
+                # application load balancer takes codes from 200 to 499.
                 healthy_http_codes="200",
             ),
         )
@@ -88,7 +89,8 @@ class LoadBalancer(Construct):
                 message_body='{"error":{"type":"not_found_error","code":"path_not_found","message":"there is nothing here"}}',
             ),
         )
-        # The first rule goes first: a pattern of the second, /v1/*, matches a path of it too.
+        # The first rule is tried first: a pattern of the second, /v1/*, matches one of its paths,
+        # too.
         for priority, name, origin, group in (
             (10, "WebSocket", Origin.WEBSOCKET, self.websocket_target_group),
             (20, "Http", Origin.HANDLER, self.http_target_group),

@@ -14,21 +14,22 @@ from infra.constructs.network.security_groups import WORKER_PORT, SecurityGroups
 from infra.constructs.retention import log_group
 from infra.constructs.service.fargate_task import add_container, fargate_task
 from infra.constructs.variables import limit_variables
-from infra.settings import EnvironmentSettings, WorkerServiceSettings
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import WorkerServiceSettings
 
 PORT_NAME = "inference"
 _ALIAS = "workers"
 
 
 class ServiceConnect(Construct):
-    """The namespace, and what the services of both sides say."""
+    """The namespace through which handlers reach workers, and both services' part in it."""
 
     address = f"{_ALIAS}:{WORKER_PORT}"
-    """Where a handler finds workers."""
+    """The address of the workers for handlers."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
         super().__init__(scope, construct_id)
-        # Without DNS: the proxies are told by ECS.
+        # Without DNS: ECS tells the proxies.
         self._namespace = servicediscovery.HttpNamespace(
             self, "Namespace", name=settings.prefix, description="Handlers find workers here"
         )
@@ -36,11 +37,11 @@ class ServiceConnect(Construct):
 
     @property
     def of_handlers(self) -> ecs.ServiceConnectProps:
-        """They call."""
+        """The settings of the handlers' service, which calls."""
         return ecs.ServiceConnectProps(namespace=self._namespace.namespace_arn, log_driver=self._log_driver("handler"))
 
     def of_workers(self, workers: WorkerServiceSettings) -> ecs.ServiceConnectProps:
-        """They are called."""
+        """The settings of the workers' service, which is called."""
         return ecs.ServiceConnectProps(
             namespace=self._namespace.namespace_arn,
             log_driver=self._log_driver("worker"),
@@ -49,7 +50,8 @@ class ServiceConnect(Construct):
                     port_mapping_name=PORT_NAME,
                     dns_name=_ALIAS,
                     port=WORKER_PORT,
-                    # An answer is one request, and has deadlines of its own; the default would cut it off after 15 s.
+                    # An answer is one request, with its own deadlines. By default it would be cut
+                    # off after 15 s.
                     per_request_timeout=Duration.seconds(0),
                     idle_timeout=Duration.seconds(workers.idle_timeout_seconds),
                 )
@@ -68,7 +70,7 @@ def worker_task(
     workers: WorkerServiceSettings,
     model_access: ModelAccess,
 ) -> ecs.FargateTaskDefinition:
-    """The task definition. Its role may call the model, and nothing else."""
+    """The workers' task. Its role may call the model, and nothing else."""
     task_role = iam.Role(scope, "TaskRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     for statement in model_access.statements:
         task_role.add_to_policy(statement)
@@ -81,7 +83,7 @@ def worker_task(
         size=workers,
         variables={
             "AWS_REGION": settings.region.name,
-            "EVENFLOW_WORKER_HOST": "0.0.0.0",  # noqa: S104 - inside the task; its security group admits the handlers
+            "EVENFLOW_WORKER_HOST": "0.0.0.0",  # noqa: S104 - only handlers reach it
             "EVENFLOW_WORKER_PORT": str(WORKER_PORT),
             **limit_variables(settings.limits, "drain_seconds"),
             **model_access.variables,
@@ -96,12 +98,12 @@ def worker_task(
 
 
 def worker_service_name(settings: EnvironmentSettings) -> str:
-    """The service, as its metrics call it."""
+    """The service's name, which is also in its metrics."""
     return f"{settings.prefix}-worker"
 
 
 class Workers(Construct):
-    """No load balancer: handlers come through Service Connect."""
+    """The service of workers, without a load balancer: handlers use Service Connect."""
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class Workers(Construct):
         super().__init__(scope, construct_id)
         self.service_connect = ServiceConnect(self, "Connect", settings=settings)
         self.model_access = model_access.behind(self.service_connect.address)
-        """The handlers'."""
+        """The handlers' access to the model: through the workers."""
         security_group = worker_security_group(
             self, "SecurityGroup", vpc=cluster.vpc, security_groups=security_groups, region=settings.region
         )
@@ -127,7 +129,7 @@ class Workers(Construct):
             service_name=worker_service_name(settings),
             cluster=cluster,
             task_definition=worker_task(self, "Task", settings=settings, workers=workers, model_access=model_access),
-            # No desired count: see the handlers' service.
+            # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=False,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
             security_groups=[security_group],
@@ -141,13 +143,15 @@ class Workers(Construct):
             enable_ecs_managed_tags=True,
             propagate_tags=ecs.PropagatedTagSource.SERVICE,
         )
-        # Its rules too: without the one of the endpoints no image is found, and the deployment fails.
+        # With its rules: without the one for the endpoints no image is found, and the deployment
+        # fails.
         self.service.node.add_dependency(security_group)
         self._scale(workers)
 
     def _scale(self, workers: WorkerServiceSettings) -> None:
         count = self.service.auto_scale_task_count(min_capacity=workers.tasks_min, max_capacity=workers.tasks_max)
-        # A worker that leaves takes minutes for it, and handlers begin what it can't finish anew: out soon, in late.
+        # A worker needs minutes to leave, and handlers begin anew what it can't finish: scale out
+        # soon and in late.
         count.scale_on_cpu_utilization(
             "Cpu",
             target_utilization_percent=workers.cpu_percent,

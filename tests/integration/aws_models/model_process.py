@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import time
@@ -10,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import aiohttp
 
 from tests.integration.aws_models.signature import Credentials
 from tests.integration.server_process import ROOT, free_port
@@ -30,24 +27,12 @@ class ModelProcess:
         """Variables that point any SDK at it."""
         return Credentials().environment(self.url)
 
-    async def until(self, seconds: float = 30.0, **wanted: int) -> None:
-        """Wait until it sees so many `open` calls, `connections` or `hung_up` answers."""
-        give_up_at = time.monotonic() + seconds
-        while (state := await self._state()) | wanted != state:
-            assert time.monotonic() < give_up_at, f"the model's server sees {state}, not {wanted}, after {seconds} s"
-            await asyncio.sleep(0.02)
-
-    async def _state(self) -> dict[str, int]:
-        async with aiohttp.ClientSession() as http, http.get(f"{self.url}/state") as answer:
-            state: dict[str, int] = await answer.json()
-            return state
-
 
 @contextmanager
-def model_process(log: Path, together: int = 0) -> Iterator[ModelProcess]:
-    """Run one whose first answers begin when `together` calls are open; what it prints goes to `log`."""
+def model_process(log: Path) -> Iterator[ModelProcess]:
+    """Run one; what it prints goes to `log`."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.integration.aws_models", "--port", str(port), "--together", str(together)]
+    command = [sys.executable, "-m", "tests.integration.aws_models", "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
     try:

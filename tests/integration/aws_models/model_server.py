@@ -71,7 +71,6 @@ class ModelServer:
             [
                 web.post("/model/{name}/converse-stream", self._bedrock),
                 web.post("/endpoints/{name}/invocations-response-stream", self._sagemaker),
-                web.get("/state", self._state),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
@@ -87,12 +86,6 @@ class ModelServer:
             await self._runner.cleanup()
 
     # -- what is called ------------------------------------------------------------------------------------------
-
-    async def _state(self, _request: web.Request) -> web.Response:
-        """For those who run this as a process of its own: calls and connections that are open (this one not counted)."""
-        return web.json_response(
-            {"open": self.open, "connections": self.connections - 1, "hung_up": len(self.hung_up_at)}
-        )
 
     async def _bedrock(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

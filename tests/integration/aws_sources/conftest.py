@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +12,16 @@ from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenS
 from stream_core.log.conversation import Turn
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.messages import Usage
-from tests.integration.aws_models.model_process import ModelProcess
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.services import SERVICES, Service
+from tests.integration.local_server import sdk_reads_once
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 TEXTS = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
 WHOLE = "".join(TEXTS)
 FINISH = ModelFinish("stop", Usage(prompt_tokens=11, completion_tokens=42))
-STREAMS = 300
+# More than the pools have by default: the SDK's 10, aiohttp's 100.
+STREAMS = 120
 
 Opened = Callable[[Service], TokenSource]
 
@@ -35,6 +36,13 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
+@pytest.fixture(autouse=True)
+def one_reading() -> Iterator[None]:
+    """Each source is a session of the SDK."""
+    with sdk_reads_once():
+        yield
+
+
 @pytest.fixture
 async def model(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
     """The model server, in this loop: what it does is the test's."""
@@ -43,7 +51,7 @@ async def model(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
         yield serving
 
 
-def point_at(server: ModelServer | ModelProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def point_at(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the SDK call this one."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
@@ -92,6 +100,11 @@ async def nothing_is_left(source: TokenSource, model: ModelServer) -> None:
     """No call is being answered, and without its idle connections the source holds none."""
     await model.until_open(0)
     await source.close()
+    await nobody_is_connected(model)
+
+
+async def nobody_is_connected(model: ModelServer) -> None:
+    """Wait until the last connection has ended."""
     for _ in range(2_000):
         if not model.connections:
             return

@@ -1,4 +1,4 @@
-"""Workers in the test's own loop, with a model that does what the test says; and worker processes."""
+"""Workers in the test's own loop, with a model that does what the test says or with the demo model; and processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from fargate_handler.inference.service import InferenceService
 from fargate_handler.inference.worker_source import GrpcWorkers
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.policy.limits import Limits
-from tests.integration.grpc_workers.worker_process import WorkerProcess
+from tests.integration.grpc_workers.line import Line
+from tests.integration.grpc_workers.workers import WorkerInLoop, WorkerProcess
 
-Workers = Callable[..., WorkerProcess]
-"""Starts a worker process; keyword `drain_seconds=1` is the variable `EVENFLOW_DRAIN_SECONDS=1`."""
+Workers = Callable[..., Awaitable[WorkerInLoop]]
+"""Starts a worker with the demo model in this loop: `await workers(drain_seconds=1)` is EVENFLOW_DRAIN_SECONDS=1."""
+
+WorkerProcesses = Callable[..., WorkerProcess]
+"""Likewise, as a process: `worker_processes(drain_seconds=1)`."""
+
+Lines = Callable[[str], Awaitable[Line]]
+"""Lays a line to the worker at an address."""
 
 Opened = Callable[..., GrpcWorkers]
 """Opens a source at these workers (their addresses); keyword arguments are limits."""
@@ -71,14 +78,33 @@ async def opened() -> AsyncIterator[Opened]:
         await source.close()
 
 
+def _variables(settings: dict[str, object]) -> dict[str, str]:
+    return {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
+
+
 @pytest.fixture
-def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+async def workers() -> AsyncIterator[Workers]:
+    """Start workers with the demo model, and end them."""
+    started: list[WorkerInLoop] = []
+
+    async def start(**settings: object) -> WorkerInLoop:
+        worker = WorkerInLoop(_variables(settings))
+        started.append(worker)
+        await worker.start()
+        return worker
+
+    yield start
+    for worker in started:
+        await worker.stop()
+
+
+@pytest.fixture
+def worker_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcesses]:
     """Start worker processes for one test."""
     started: list[WorkerProcess] = []
 
     def start(**settings: object) -> WorkerProcess:
-        variables = {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
-        worker = WorkerProcess(tmp_path_factory.mktemp("worker") / "worker.log", variables)
+        worker = WorkerProcess(tmp_path_factory.mktemp("worker") / "worker.log", _variables(settings))
         started.append(worker)
         return worker.wait_until_serving()
 
@@ -90,3 +116,19 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
         except AssertionError as failure:
             failures.append(str(failure))
     assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+async def lines() -> AsyncIterator[Lines]:
+    """Lay lines, and cut them at the end."""
+    laid: list[Line] = []
+
+    async def lay(to: str) -> Line:
+        line = Line(to)
+        laid.append(line)
+        await line.start()
+        return line
+
+    yield lay
+    for line in laid:
+        line.cut()

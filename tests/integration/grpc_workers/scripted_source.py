@@ -67,7 +67,7 @@ async def goes_on(_: ModelRequest, sink: TokenSink) -> ModelFinish:
     while True:
         if not sink.paused:
             sink.push("word ")
-        await asyncio.sleep(0 if not sink.paused else 0.005)
+        await asyncio.sleep(0 if not sink.paused else 0.02)
 
 
 def fails(error: Exception, *tokens: str) -> Behaviour:

@@ -16,8 +16,8 @@ from stream_core.log.conversation import Turn
 from stream_core.protocol.errors import UpstreamFailed
 from tests.integration.answer import Answer
 from tests.integration.chat_client import demo, open_session
-from tests.integration.conftest import ServeProcess
-from tests.integration.grpc_workers.conftest import Opened, Serving, Workers
+from tests.integration.conftest import Serve
+from tests.integration.grpc_workers.conftest import Lines, Opened, Serving, Workers
 from tests.integration.grpc_workers.one_address import OneAddress
 from tests.integration.grpc_workers.scripted_source import ScriptedSource, is_silent, says
 from tests.integration.server_process import free_port
@@ -88,24 +88,24 @@ async def test_a_full_worker_costs_no_attempt(serving: Serving, opened: Opened, 
     await asyncio.gather(directly, return_exceptions=True)
 
 
-async def test_readers_of_a_killed_worker_get_their_answers_and_a_cancel_goes_all_the_way(
-    serve_process: ServeProcess, workers: Workers, behind: Behind, http: aiohttp.ClientSession
+async def test_readers_of_a_lost_worker_get_their_answers_and_a_cancel_goes_all_the_way(
+    serve: Serve, workers: Workers, lines: Lines, behind: Behind, http: aiohttp.ClientSession
 ) -> None:
-    lost, kept = workers(), workers()
-    server = serve_process(model="grpc", workers=await behind(lost.address, kept.address), fallback_text="")
+    line, kept = await lines((await workers()).address), await workers()
+    server = await serve(model="grpc", workers=await behind(line.address, kept.address), fallback_text="")
     begun = asyncio.Barrier(11)
 
     async def ask(seed: int) -> Answer:
         session = await open_session(http, server.http_url)
         async with session.connect() as connection:
-            start = await connection.message("m1", None, demo(tokens=60, gap_ms=30, seed=seed))
+            start = await connection.message("m1", None, demo(tokens=60, gap_ms=20, seed=seed))
             await connection.reach(start["response_id"], 2)
             await begun.wait()
             return await connection.whole(start["response_id"])
 
     asked = [asyncio.ensure_future(ask(seed)) for seed in range(10)]
     await begun.wait()
-    lost.kill()
+    line.cut()
     answers = await asyncio.gather(*asked)
     assert [answer.text for answer in answers] == ["".join(demo_tokens(seed, 60)) for seed in range(10)]
     assert 1 <= sum(len(answer.restarts) for answer in answers) <= 9, "only those of the lost worker began again"

@@ -1,39 +1,48 @@
-"""What ECS runs in a worker's container, to learn whether it lives."""
+"""The probe that ECS runs in a worker's container, to learn whether it lives."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+import asyncio
 
-from tests.integration.grpc_workers.conftest import Workers
-from tests.integration.server_process import ROOT, clean_environment, free_port
+import pytest
 
-
-def _probe(port: int) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "fargate_handler.inference.worker"],
-        cwd=ROOT,
-        env=clean_environment({"EVENFLOW_WORKER_PORT": str(port)}),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    return done.returncode, done.stderr
+from fargate_handler.inference import worker as probe
+from tests.integration.grpc_workers.conftest import Lines, Workers
+from tests.integration.server_process import free_port
 
 
-def test_a_worker_that_answers_is_alive_and_one_that_hangs_is_not(workers: Workers) -> None:
-    worker = workers()
-    assert _probe(worker.port) == (0, "")
-    worker.process.send_signal(signal.SIGSTOP)
-    status, said = _probe(worker.port)
+class Probe:
+    """Runs it, beside the loop that the worker is in."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._patch, self._capsys = patch, capsys
+
+    async def __call__(self, address: str) -> tuple[int, str]:
+        """Its exit status, and what it says."""
+        self._patch.setenv("EVENFLOW_WORKER_PORT", address.rpartition(":")[2])
+        self._capsys.readouterr()
+        return await asyncio.to_thread(probe.main), self._capsys.readouterr().err
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Probe:
+    monkeypatch.setattr(probe, "_SECONDS", 0.5)
+    return Probe(monkeypatch, capsys)
+
+
+async def test_a_worker_that_answers_is_alive_and_one_that_hangs_is_not(
+    probed: Probe, workers: Workers, lines: Lines
+) -> None:
+    line = await lines((await workers()).address)
+    assert await probed(line.address) == (0, "")
+    line.fall_silent()
+    status, said = await probed(line.address)
     assert (status, "DEADLINE_EXCEEDED" in said) == (1, True)
-    worker.process.send_signal(signal.SIGCONT)
-    assert _probe(worker.port) == (0, "")
+    line.carry_on()
+    assert await probed(line.address) == (0, "")
 
 
-def test_where_nobody_listens_nothing_is_alive() -> None:
-    port = free_port()
-    status, said = _probe(port)
-    assert (status, f"127.0.0.1:{port} doesn't answer: UNAVAILABLE" in said) == (1, True)
+async def test_where_nobody_listens_nothing_is_alive(probed: Probe) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    status, said = await probed(address)
+    assert (status, f"{address} doesn't answer: UNAVAILABLE" in said) == (1, True)

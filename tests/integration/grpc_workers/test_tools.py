@@ -15,7 +15,7 @@ from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelR
 from stream_core.log.conversation import ToolCall, Turn
 from stream_core.protocol.errors import ModelRefused
 from tests.integration.chat_client import demo
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve
 from tests.integration.grpc_workers.conftest import Opened, Serving, Workers
 from tests.integration.grpc_workers.scripted_source import FINISH, ScriptedSource, says
 from tests.integration.openai.completions import Completions
@@ -70,10 +70,9 @@ async def test_a_worker_that_knows_no_tools_is_not_asked(serving: Serving, opene
 
 
 async def test_a_client_calls_tools_through_a_worker(
-    workers: Workers, serve_process: ServeProcess, http: aiohttp.ClientSession
+    workers: Workers, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    worker = workers()
-    completions = Completions(http, serve_process(model="grpc", workers=worker.address))
+    completions = Completions(http, await serve(model="grpc", workers=(await workers()).address))
     text = demo(tokens=5, gap_ms=2, seed=5, calls=2)
     streamed = await completions.stream(text, model="grpc", tools=TOOLS)
     assert (streamed.text, streamed.finish_reason) == ("".join(demo_tokens(5, 5)), "tool_calls")

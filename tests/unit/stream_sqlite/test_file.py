@@ -74,7 +74,7 @@ def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path) -> N
     SQLiteStores(path, lambda: NOW).close()
     change(path, "PRAGMA user_version=99")
     before = path.read_bytes()
-    with pytest.raises(FileUnusable, match=r"it has version 99 of the tables.* move the file away"):
+    with pytest.raises(FileUnusable, match=r"its tables have version 99.* move the file away"):
         SQLiteStores(path, lambda: NOW)
     assert path.read_bytes() == before
 

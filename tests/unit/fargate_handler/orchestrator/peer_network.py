@@ -10,7 +10,6 @@ from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, Restart, resume_point
 from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.limits import Limits
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.messages import ResponseDelta
@@ -59,7 +58,7 @@ class PeerNetwork:
         if point.restarted is not None:
             waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
         cursor = Cursor(stream.log, point.next_index, most=0)
-        with reading(stream, Limits()) as reader:
+        with reading(stream) as reader:
             self._open[reader] = response.address
             try:
                 while response.address not in self._unreachable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from stream_core.log.response_log import LogEntry
 from stream_core.log.response_stream import ResponseStream
@@ -36,16 +37,10 @@ class Node:
         self.responses = ScriptedResponseStore(self.memory)
         self.sessions = ScriptedSessionStore(MemorySessionStore(self.memory))
         self.lost: list[ResponseStream] = []
-        self.recorder = ResponseRecorder(
-            responses=self.responses,
-            sessions=self.sessions,
-            clock=self.clock.delivery,
-            limits=self.limits,
-            metrics=self.metrics,
-            monotonic=self.clock.monotonic,
-            wall_time=self.wall_time,
-            on_lost=self.lost.append,
+        context = NodeContext(
+            self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.wall_time
         )
+        self.recorder = ResponseRecorder(context, self.responses, self.sessions, on_lost=self.lost.append)
 
     def wall_time(self) -> float:
         return EPOCH + self.clock.now

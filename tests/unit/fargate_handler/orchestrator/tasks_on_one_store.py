@@ -10,7 +10,9 @@ import pytest
 from fargate_handler.adapters import Stores
 from fargate_handler.membership import Membership
 from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.token_sources.port import TokenSource
@@ -85,7 +87,8 @@ class Task:
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
         self.membership = Membership(
-            stores=Stores(
+            NodeContext(limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.clock.monotonic),
+            Stores(
                 sessions=self.sessions,
                 responses=self.responses,
                 leases=self.responses,
@@ -93,17 +96,10 @@ class Task:
                 large_texts=shared.large_texts,
                 outlives_process=True,
             ),
+            ServedModel(source or self.source, AgentRequests(), fallback_text),
             name=name,
             address=self.address,
             peers=shared.peers,
-            source=source or self.source,
-            requests=AgentRequests(),
-            fallback_text=fallback_text,
-            clock=self.clock.delivery,
-            limits=limits,
-            metrics=self.metrics,
-            monotonic=self.clock.monotonic,
-            wall_time=self.clock.monotonic,
         )
         self.orchestrator = self.membership.orchestrator
         self.workload = self.membership.workload

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.following import Diverged, Following
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from stream_core.log.peer_log import PeerResponse
 from stream_core.log.response_log import LogEntry, ResponseState, Restart
 from stream_core.log.response_stream import ResponseStream
@@ -62,25 +64,16 @@ class Node:
     async def follow(self) -> asyncio.Task[None]:
         head = await self.memory.head("r", self.wall_time())
         assert head is not None
+        context = NodeContext(
+            Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time
+        )
+        keeper = LeaseKeeper(context, self.store, name="b", address=None, on_lost=lambda: None)
+        leases = LeaseView(self.store, self.clock.monotonic)
         self.following = Following(
-            stream=self.stream,
-            head=head,
-            store=self.store,
-            keeper=LeaseKeeper(
-                store=self.store,
-                name="b",
-                address=None,
-                clock=self.clock.delivery,
-                limits=Limits(),
-                monotonic=self.clock.monotonic,
-                wall_time=self.wall_time,
-                on_lost=lambda: None,
-            ),
-            leases=LeaseView(self.store, self.clock.monotonic),
-            peers=self.peer,
-            limits=Limits(),
-            monotonic=self.clock.monotonic,
-            wall_time=self.wall_time,
+            context,
+            OtherTasks(self.store, keeper, leases, self.peer),
+            self.stream,
+            head,
             pause=lambda: Limits().store_interval_ms / 1000,
             take_over=self._take_over,
         )

@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import LeaseKeeper
 from stream_core.policy.limits import Limits
 from stream_core.ports.memory_store import MemoryResponseStore
@@ -26,13 +28,12 @@ class Node:
         self.lost: list[str] = []
         """The names that it had when it lost a lease, after it lost it."""
         self.keeper = LeaseKeeper(
-            store=self.store,
+            NodeContext(
+                limits or Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time
+            ),
+            self.store,
             name="a",
             address=ADDRESS,
-            clock=self.clock.delivery,
-            limits=limits or Limits(),
-            monotonic=self.clock.monotonic,
-            wall_time=self.wall_time,
             on_lost=lambda: self.lost.append(self.keeper.owner),
         )
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.metrics import Metrics
+from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import LeaseKeeper
 from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
@@ -36,30 +37,14 @@ class Node:
         memory = MemoryResponseStore()
         self.responses = ScriptedResponseStore(memory)
         self.sessions = ScriptedSessionStore(MemorySessionStore(memory))
-        self.recorder = ResponseRecorder(
-            responses=self.responses,
-            sessions=self.sessions,
-            clock=self.clock.delivery,
-            limits=self.limits,
-            metrics=self.metrics,
-            monotonic=self.clock.monotonic,
-            wall_time=self.clock.monotonic,
-            on_lost=lambda _: None,
+        context = NodeContext(
+            self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.clock.monotonic
         )
+        self.recorder = ResponseRecorder(context, self.responses, self.sessions, on_lost=lambda _: None)
         self.keeper = LeaseKeeper(
-            store=self.responses,
-            name="a",
-            address=None,
-            clock=self.clock.delivery,
-            limits=self.limits,
-            monotonic=self.clock.monotonic,
-            wall_time=self.clock.monotonic,
-            on_lost=self.recorder.lose_everything,
+            context, self.responses, name="a", address=None, on_lost=self.recorder.lose_everything
         )
-        refused = self.metrics.counter(catalogue.STORE_REFUSED)
-        self.ledger = MessageLedger(
-            self.sessions, self.recorder, self.keeper, self.clock.monotonic, refused, KeptTexts()
-        )
+        self.ledger = MessageLedger(context, self.sessions, self.recorder, self.keeper, KeptTexts())
 
     def stream(self, message_id: str = "m1") -> ResponseStream:
         return ResponseStream(

@@ -240,3 +240,24 @@ async def test_many_responses_are_written_less_often_and_their_first_delta_and_e
     await settle()
     assert not node.recorder.busy
     assert await node.stored("r0") == streams[0].log.entries
+
+
+async def test_many_responses_take_turns_within_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_recorder, "_RESPONSES_AT_ONCE", 5)
+    node = await started(Limits(store_interval_ms=400))
+    streams = [await node.begin(f"r{number}") for number in range(20)]
+    for stream in streams:
+        stream.push("first")
+    turns = []
+    for _ in range(3):
+        await node.time(0.4)
+        for stream in streams:
+            stream.push("x" * 50)
+        node.responses.requests.clear()
+        written = 0
+        for _ in range(60):
+            await node.time(0.01)
+            turns.append(sum(map(len, node.responses.requests)) - written)
+            written += turns[-1]
+        assert written == 20
+    assert max(turns) <= 10

@@ -383,11 +383,13 @@ async def test_a_lease_with_something_left_to_take_over_is_not_forgotten() -> No
     _, b, response_id = await lost(tokens="a")
     b.shared.memory._leases["a"] = TaskLease("a", b.clock.now - 1_000.0, lost=True)
     # There is room when it begins to look, and none any more when it has found something.
-    room = [True]
-    b.succession._has_room = lambda: bool(room and room.pop())
+    b.responses.network.hold("unfinished")
+    await b.clock.pass_time(SWEEP)
+    b.workload.draining = True
+    b.responses.network.release()
     await b.clock.pass_time(SWEEP)
     assert b.responses.network.calls["unfinished"] == 1
     assert (await b.shared.head(response_id)).owner == "a"
-    b.succession._has_room = lambda: True
+    b.workload.draining = False
     await b.clock.pass_time(SWEEP)
     assert (await b.shared.head(response_id)).owner == "b"

@@ -1,0 +1,110 @@
+"""Where an environment's tokens come from: the demo model, Bedrock, or a SageMaker endpoint."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from infra.stack_settings import Settings
+
+
+class BedrockSettings(Settings):
+    """A cross-region inference profile of Bedrock, its foundation model, and its regions.
+
+    `aws bedrock get-inference-profile` lists the regions. A `global.` profile is not supported: it
+    would need a wider policy.
+    """
+
+    inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
+    foundation_model: str = "anthropic.claude-haiku-4-5-20251001-v1:0"
+    regions: tuple[str, ...] = Field(("us-east-1", "us-east-2", "us-west-2"), min_length=1)
+
+    @model_validator(mode="after")
+    def _profile_is_of_the_model(self) -> Self:
+        geography, _, model = self.inference_profile.partition(".")
+        if geography == "global" or model != self.foundation_model:
+            raise ValueError(f"inference_profile must be <geography>.{self.foundation_model}, and not a global one")
+        return self
+
+
+class SageMakerSettings(Settings):
+    """A GPU endpoint with vLLM in AWS's LMI container.
+
+    Args:
+        model: an S3 prefix `s3://bucket/prefix/`, with which the container has no network. Or a
+            Hugging Face id of public weights, which every new instance downloads: for trials.
+        image: the tag of the LMI container in AWS's repository djl-inference. 0.38.0-lmi29.0.0 has
+            vLLM 0.28.0.
+        host_image: SageMaker's image of the host. An LMI container for CUDA 13 needs driver 580,
+            which this one has.
+        tensor_parallel: how many GPUs share the model. `max`: all of the instance.
+        concurrent_sequences: how many streams vLLM decodes at once on an instance. Others wait.
+        prefix_routing_bytes: requests with the same first bytes go to the same instance, which has
+            their prefix in its cache. 0: to the instance with the fewest requests.
+        speculative_tokens: how many tokens are guessed ahead per step, from n-grams of the prompt.
+            0: none.
+        requests_per_instance: the concurrent streams per instance that autoscaling aims at.
+        start_seconds: how long the download of the model may take, and then its loading.
+    """
+
+    instance_type: str = "ml.g6e.xlarge"
+    instances_min: int = Field(1, ge=1)
+    instances_max: int = Field(2, ge=1)
+    model: str = "Qwen/Qwen3-8B"
+    image: str = "0.38.0-lmi29.0.0-cu130"
+    host_image: str = "al2023-ami-sagemaker-inference-gpu-4-1"
+    tensor_parallel: int | Literal["max"] = "max"
+    context_tokens: int = Field(16_384, ge=512)
+    concurrent_sequences: int = Field(96, ge=1)
+    prefix_caching: bool = True
+    prefix_routing_bytes: int = Field(0, ge=0, le=65_536)
+    speculative_tokens: int = Field(0, ge=0, le=16)
+    requests_per_instance: int = Field(64, ge=1)
+    start_seconds: int = Field(1_800, ge=60, le=3_600)
+
+    @property
+    def model_bucket_and_prefix(self) -> tuple[str, str] | None:
+        """Where the weights are in S3. None: they come from Hugging Face."""
+        if not self.model.startswith("s3://"):
+            return None
+        bucket, _, prefix = self.model.removeprefix("s3://").partition("/")
+        return bucket, prefix
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.instances_max < self.instances_min:
+            raise ValueError(f"instances_max must not be below instances_min ({self.instances_min})")
+        if self.requests_per_instance > self.concurrent_sequences:
+            raise ValueError(
+                f"requests_per_instance must be at most {self.concurrent_sequences}, else streams wait in vLLM"
+            )
+        if 0 < self.prefix_routing_bytes < 1_024:
+            raise ValueError("prefix_routing_bytes must be 0 or at least 1024, SageMaker's minimum")
+        if self.model.startswith("s3://") and not (
+            all(self.model_bucket_and_prefix or ()) and self.model.endswith("/")
+        ):
+            raise ValueError("model must be s3://bucket/prefix/ with the slash at its end, or a Hugging Face id")
+        return self
+
+
+class InferenceSettings(Settings):
+    """Where tokens come from.
+
+    Args:
+        models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models. Empty: the
+            foundation model's name, or `default`.
+    """
+
+    kind: Literal["demo", "bedrock", "sagemaker"]
+    bedrock: BedrockSettings = BedrockSettings()
+    sagemaker: SageMakerSettings = SageMakerSettings()
+    models: str = ""
+
+    @property
+    def public_models(self) -> str:
+        """The value of EVENFLOW_MODELS. It has no ARN and no internal name."""
+        if self.models or self.kind == "demo":
+            return self.models
+        own = self.bedrock.foundation_model if self.kind == "bedrock" else "default"
+        return f"{own}="

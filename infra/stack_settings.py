@@ -1,0 +1,236 @@
+"""What the stacks of an environment are told: sizes, thresholds and switches. Frozen."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+
+Percent = Annotated[int, Ge(1), Le(100)]
+
+
+class Settings(BaseModel):
+    """Settings that cannot be changed once they are made, and that refuse a name they do not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RegionSettings(Settings):
+    """What differs between regions and can't be looked up without credentials.
+
+    (`aws ec2 describe-managed-prefix-lists`, `aws ec2 describe-availability-zones`)
+
+    Args:
+        zone_ids: the availability zones to use, best first. Their ids are the same in every
+            account, the letters of their names are not. CloudFront's VPC origins are not in every
+            zone: in us-east-1 not in use1-az3.
+        cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
+        s3, dynamodb: the prefix lists of the gateway endpoints.
+    """
+
+    name: str
+    zone_ids: tuple[str, ...]
+    cloudfront: str
+    s3: str
+    dynamodb: str
+
+
+US_EAST_1 = RegionSettings(
+    name="us-east-1",
+    zone_ids=("use1-az1", "use1-az2", "use1-az4"),
+    cloudfront="pl-3b927c52",
+    s3="pl-63a5400a",
+    dynamodb="pl-02cd2c6b",
+)
+
+
+class NetworkSettings(Settings):
+    """The VPC.
+
+    Args:
+        zones: the number of availability zones, the first ones of RegionSettings.zone_ids.
+        endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
+            hour.
+    """
+
+    cidr: str
+    zones: int = Field(ge=2, le=3)
+    endpoint_zones: int = Field(ge=1, le=3)
+    flow_logs: bool
+
+
+class DataSettings(Settings):
+    """Tables and secrets.
+
+    Args:
+        keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
+        customer_key: encrypt with a key of the account instead of AWS's.
+        signing_key_rotation_days: a key signs for one such period, and verifies for three.
+    """
+
+    keep: bool
+    customer_key: bool
+    point_in_time_recovery: bool
+    signing_key_rotation_days: int = Field(30, ge=1, le=365)
+
+
+class HandlerServiceSettings(Settings):
+    """The ECS service and its load balancer.
+
+    CPU is in Fargate's units, 1,024 for a core. A handler uses one core at most.
+
+    Args:
+        connections_per_task: the average that autoscaling aims at.
+        surge_connections: (average above that, tasks added at once), rising.
+        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
+            ones, rounded down. The more, the more tasks hand their readers over at once.
+        deregistration_delay_seconds: how long a leaving task may finish its answers before its
+            sockets are cut.
+        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
+        server_errors_per_minute: how many 5xx answers of the targets roll a deployment back.
+            Refusals by full tasks count, so it should grow with the number of tasks.
+    """
+
+    cpu: Literal[256, 512, 1024, 2048]
+    memory_mib: int
+    tasks_min: int = Field(ge=1)
+    tasks_max: int
+    connections_per_task: int = Field(ge=1)
+    cpu_percent: Percent = 60
+    surge_connections: tuple[tuple[int, int], ...]
+    open_files: int = Field(65_535, ge=65_535, le=1_048_576)
+    idle_timeout_seconds: int = Field(120, ge=1, le=4_000)
+    health_check_seconds: int = Field(10, ge=5, le=300)
+    deregistration_delay_seconds: int = Field(120, ge=0, le=3_600)
+    deployment_percent: int = Field(ge=101, le=200)
+    stop_timeout_seconds: int = Field(120, ge=2, le=120)
+    server_errors_per_minute: int = Field(10, ge=1)
+    container_insights: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tasks_max < self.tasks_min:
+            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
+        if ACTIVE_CONNECTIONS.alarm and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2:
+            # A task that fails must leave its connections room at the others.
+            raise ValueError(f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}")
+        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
+            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
+        return self
+
+
+class WorkerServiceSettings(Settings):
+    """The ECS service of workers. Where there is one, the workers call the model, not the handlers.
+
+    Handlers reach them through Service Connect. Its proxy runs in each task of both services, and
+    takes CPU and memory of the task: begin with 256 units and 64 MiB for it, and measure.
+
+    Args:
+        cpu_percent: the average that autoscaling aims at.
+        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
+            ones, rounded down.
+        idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
+            a reader's longest pause.
+        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
+    """
+
+    cpu: Literal[256, 512, 1024, 2048] = 1024
+    memory_mib: int = 2_048
+    tasks_min: int = Field(2, ge=1)
+    tasks_max: int = 10
+    cpu_percent: Percent = 60
+    deployment_percent: int = Field(200, ge=101, le=200)
+    idle_timeout_seconds: int = Field(600, ge=1)
+    stop_timeout_seconds: int = Field(120, ge=2, le=120)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tasks_max < self.tasks_min:
+            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
+        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
+            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
+        return self
+
+
+class ReservedConcurrency(Settings):
+    """How many of each function may run at once. The account reserves them for it alone."""
+
+    session_init: int = Field(ge=1)
+    poll_response: int = Field(ge=1)
+    rotate_signing_keys: int = Field(1, ge=1)
+
+    @property
+    def total(self) -> int:
+        """How much of the account's quota is reserved."""
+        return self.session_init + self.poll_response + self.rotate_signing_keys
+
+
+class FunctionSettings(Settings):
+    """The Lambda functions and their HTTP API.
+
+    Args:
+        reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
+            quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
+            needs.
+        throttle_rate, throttle_burst: requests a second, over all clients.
+        session_rate, session_burst: how many of them session_init answers, so that a flood of these
+            leaves polls alone.
+    """
+
+    memory_mib: int = Field(512, ge=128, le=10_240)
+    reserved_concurrency: ReservedConcurrency | None
+    session_init_timeout_seconds: int = Field(10, ge=1, le=29)
+    poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
+    throttle_rate: int = Field(ge=1)
+    throttle_burst: int = Field(ge=1)
+    session_rate: int = Field(ge=1)
+    session_burst: int = Field(ge=1)
+
+
+class EdgeSettings(Settings):
+    """The CloudFront distribution.
+
+    Args:
+        domain_name, certificate_arn: an address of your own and its ACM certificate in
+            us-east-1, or neither.
+        web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
+        read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
+            stream's heartbeat.
+    """
+
+    price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
+    domain_name: str | None = None
+    certificate_arn: str | None = None
+    web_acl_arn: str | None = None
+    read_timeout_seconds: int = Field(60, ge=30, le=120)
+
+    @model_validator(mode="after")
+    def _domain_has_certificate(self) -> Self:
+        if (self.domain_name is None) != (self.certificate_arn is None):
+            raise ValueError("domain_name and certificate_arn must be set together")
+        return self
+
+
+class AlarmSettings(Settings):
+    """Who is told of alarms, and where it says what to do.
+
+    Args:
+        page_email: who is woken when readers are hurting, or soon will be. None: nobody.
+        notice_email: who is told every change of every alarm. None: nobody.
+        runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
+            slash at its end.
+        quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
+            of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
+            before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
+            from Poisson arrivals).
+    """
+
+    page_email: str | None = None
+    notice_email: str | None = None
+    runbook_base_url: str = Field(
+        "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
+    )
+    quiet_frames_per_second: int = Field(1_000, ge=1)
