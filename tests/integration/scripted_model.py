@@ -100,7 +100,11 @@ class ScriptedModel:
 
 @asynccontextmanager
 async def scripted_model(wait: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncIterator[ScriptedModel]:
-    """Serve one on a free port. `wait`: for the gaps between its pieces, such as `serve.time_passes`."""
+    """Serve one on a free port.
+
+    Args:
+        wait: for the gaps between pieces; `serve.time_passes` turns a handler's time instead.
+    """
     model = ScriptedModel(wait)
     app = web.Application(client_max_size=2**26)
     app.add_routes([web.post("/v1/chat/completions", model.answer)])

@@ -230,7 +230,8 @@ async def test_a_flood_costs_no_memory(opened: OpenSession, serve: Serve, model:
             answer = await _ask(opened, server)
             assert checked_error(answer.end or {})["code"] == "upstream_failed", what
             _, peak = tracemalloc.get_traced_memory()
-            # A line and an event may be 1 MB, and take a few times as much while they are taken apart; the floods have 50.
+            # A line and an event may be 1 MB, and take a few times as much while they are taken
+            # apart; the floods have 50 MB.
             assert peak - before < 16 * _MEGABYTE, what
     finally:
         tracemalloc.stop()

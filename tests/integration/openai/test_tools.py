@@ -87,8 +87,8 @@ async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(completions: Com
 
 async def test_from_each_id_of_an_answer_the_rest_is_the_same(completions: Completions, serve: Serve) -> None:
     text = demo(tokens=3, gap_ms=15, seed=5, calls=2)
-    answered = completions.stream(text, tools=TOOLS, Idempotency_Key="each")
-    whole, _ = await asyncio.gather(answered, serve.time_passes(1))
+    asked = completions.stream(text, tools=TOOLS, Idempotency_Key="each")
+    whole = await serve.time_passes_until(asked)
     assert len([one for one in whole.chunks if "tool_calls" in one["choices"][0]["delta"]]) > 1, "as they come"
     assert len(whole.ids) > 2
     for place, event_id in enumerate(whole.ids):

@@ -1,4 +1,5 @@
-// Asks with the stock client what is posted to it, and answers with what came. It prints its port, and ends with its input.
+// Asks with the stock client what is posted to it, and answers with what came.
+// It prints its port, and ends with its standard input.
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import OpenAI from "openai";
@@ -75,6 +76,8 @@ async function ask({ baseURL, apiKey, action, body, options }) {
   }
 }
 
-const server = createServer(async (request, response) => response.end(JSON.stringify(await ask(await json(request)))));
+const server = createServer(async (request, response) => {
+  response.end(JSON.stringify(await ask(await json(request))));
+});
 server.listen(0, "127.0.0.1", () => console.log(server.address().port));
 process.stdin.on("end", () => process.exit()).resume();
