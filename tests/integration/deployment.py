@@ -83,7 +83,7 @@ class Deployment(Tables):
 
 
 # Long, so that a busy machine loses none; what a test waits for is turned, not slept.
-_LEASE_SECONDS = 60
+_LEASE_SECONDS = 20
 
 
 async def _lease_runs_out(serve: LocalServers) -> None:

@@ -77,7 +77,7 @@ class DynamoDBEmulator:
         self._injections: list[Injection] = []
         self._held: list[HeldRequest] = []
         self._transactions: dict[str, bytes] = {}
-        self._runner = web.AppRunner(self.application, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(self.application, access_log=None, shutdown_timeout=0.1)
         self._site: web.TCPSite | None = None
 
     @property

@@ -49,7 +49,7 @@ async def monitoring_server() -> AsyncIterator[MonitoringServer]:
     server = MonitoringServer()
     app = web.Application()
     app.router.add_post("/", server.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -16,7 +16,7 @@ from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 
-_PIECES = 30
+_PIECES = 20
 # So long that a busy machine's late delivery doesn't join two of them, which is nobody's slowness.
 _GAP_SECONDS = 0.15
 # A few of them fill the buffers of a client that doesn't read.

@@ -32,13 +32,13 @@ async def test_deactivation_begins_the_drain_and_the_later_signal_does_not_hurry
     server = await serve(agent.environment, drain_seconds=20)
     session = await opened(server)
     async with session.connect() as reading, session.connect() as idle:
-        start = await reading.message("m1", None, demo(tokens=300, gap_ms=5, seed=2))
+        start = await reading.message("m1", None, demo(tokens=200, gap_ms=5, seed=2))
         agent.last_status = "DEACTIVATING"
         assert (await idle.next_of("reconnect"))["after_ms"] >= 0
         assert await idle.closed() == 1001
         server.leave()
         answer = await reading.whole(start["response_id"])
-        assert answer.text == "".join(demo_tokens(2, 300))
+        assert answer.text == "".join(demo_tokens(2, 200))
         assert await reading.closed() == 1001
     await server.ended()
 

@@ -84,18 +84,18 @@ async def test_what_the_socket_gives_the_function_gives_too(deployment: AwsDeplo
     session = await opened(server)
     function = deployment.poll_function()
     async with session.connect() as connection:
-        start = await connection.message("m1", None, demo(tokens=120, gap_ms=25, seed=3))
+        start = await connection.message("m1", None, demo(tokens=60, gap_ms=25, seed=3))
         poller = Poller(function, session, start["response_id"])
         polled = asyncio.create_task(poller.whole())
         answer = await connection.whole(start["response_id"])
         socket_ended = time.monotonic()
         body = await polled
         assert time.monotonic() - socket_ended < 3.0  # its last poll would linger for 4 s
-    whole = "".join(demo_tokens(3, 120))
+    whole = "".join(demo_tokens(3, 60))
     assert answer.text == poller.text == body["full_text"] == whole
     assert poller.polls < 5
     assert (body["status"], body["metadata"]["finish_reason"]) == ("completed", "stop")
-    assert body["metadata"]["usage"]["completion_tokens"] == 120
+    assert body["metadata"]["usage"]["completion_tokens"] == 60
     assert body["metadata"]["message_id"] == "m1"
     status, again = await poller.poll(from_index=5)
     assert (status, again["full_text"]) == (200, whole)
@@ -105,7 +105,7 @@ async def test_what_the_socket_gives_the_function_gives_too(deployment: AwsDeplo
 
 
 async def test_errors_and_refusals_through_the_function(deployment: AwsDeployment, opened: OpenSession) -> None:
-    server = await deployment.handler(fallback_text="", response_ttl_seconds=2)
+    server = await deployment.handler(fallback_text="", response_ttl_seconds=1)
     session, stranger = await opened(server), await opened(server)
     function = deployment.poll_function()
     posted = (await session.post("m1", None, demo(refuse=1))).json
@@ -114,7 +114,7 @@ async def test_errors_and_refusals_through_the_function(deployment: AwsDeploymen
     assert (body["status"], body["metadata"]["error"]["code"]) == ("error", "model_refused")
     assert (await Poller(function, stranger, posted["response_id"]).poll())[0] == 404
     assert (await Poller(function, session, "rsp_nope").poll())[0] == 404
-    await asyncio.sleep(3)
+    await asyncio.sleep(1.5)
     status, gone = await poller.poll(from_index=0)
     assert (status, gone["error"]["code"]) == (410, "response_expired")
     answer = await asyncio.to_thread(function.call, "GET", f"/chat/message/{posted['response_id']}")
@@ -124,10 +124,10 @@ async def test_errors_and_refusals_through_the_function(deployment: AwsDeploymen
 async def test_polls_keep_a_response_alive_that_nobody_reads_here(
     deployment: AwsDeployment, opened: OpenSession
 ) -> None:
-    server = await deployment.handler(grace_seconds=1.5)
+    server = await deployment.handler(grace_seconds=1)
     session = await opened(server)
     function = deployment.poll_function()
-    text = demo(tokens=160, gap_ms=20, seed=4)  # 3.2 s
+    text = demo(tokens=100, gap_ms=20, seed=4)  # 2 s
     read = (await session.post("m1", None, text)).json["response_id"]
     other = await opened(server)
     unread = (await other.post("m1", None, text)).json["response_id"]
@@ -136,10 +136,10 @@ async def test_polls_keep_a_response_alive_that_nobody_reads_here(
     status = ""
     while status not in ("completed", "cancelled", "error"):
         assert time.monotonic() < deadline
-        _, body = await poller.poll(timeout_ms=400)
+        _, body = await poller.poll(timeout_ms=300)
         poller.next_index = body["metadata"]["next_index"]
         status = body["status"]
-    assert (status, body["full_text"]) == ("completed", "".join(demo_tokens(4, 160)))
+    assert (status, body["full_text"]) == ("completed", "".join(demo_tokens(4, 100)))
     _, body = await Poller(function, other, unread).poll()
     assert body["status"] == "cancelled"
 
@@ -169,9 +169,9 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
     deployment: AwsDeployment, dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     server = await deployment.handler(grace_seconds=60)
-    readers = 6
+    readers = 4
     sessions = [await opened(server) for _ in range(readers)]
-    gap_ms, tokens = 20, 300  # 6 s
+    gap_ms, tokens = 20, 150  # 3 s
 
     async def over_websocket(session: ChatSession, seed: int) -> tuple[str, str, float]:
         async with session.connect() as connection:
@@ -189,12 +189,12 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
         Poller(deployment.poll_function(), session, await started[seed]) for seed, session in enumerate(sessions)
     ]
     polls = [asyncio.create_task(poller.whole(retry=True)) for poller in pollers]
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.2)
     throttling = dynamodb.inject(Fault.THROTTLED, *_RESPONSE_CALLS, share=0.3)
-    await asyncio.sleep(2)
+    await asyncio.sleep(1)
     dynamodb.withdraw(throttling)
     await dynamodb.refuse_connections()
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(0.8)
     await dynamodb.accept_connections()
     for got, wanted, _ in await asyncio.gather(*sockets):
         assert got == wanted
@@ -214,14 +214,14 @@ async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answer
     server = await deployment.handler()
     session = await opened(server)
     async with session.connect() as connection:
-        start = await connection.message("m1", None, demo(tokens=60, gap_ms=50, seed=8))
+        start = await connection.message("m1", None, demo(tokens=50, gap_ms=30, seed=8))
         throttling = dynamodb.inject(Fault.THROTTLED)
         await connection.send("chat.message", **chat_message("m2", "m1", "hi"))
         refused = await connection.next_of("error", "throttle", "system.busy")
         assert refused["error"]["code"] == "store_unavailable"
         assert refused["error"]["retry_after_ms"] > 0
         answer = await connection.whole(start["response_id"])
-        assert answer.text == "".join(demo_tokens(8, 60))
+        assert answer.text == "".join(demo_tokens(8, 50))
         dynamodb.withdraw(throttling)
         assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1, seed=9))).text == "".join(demo_tokens(9, 3))
     assert (await server.metrics())["evenflow_store_refused_total"] >= 1

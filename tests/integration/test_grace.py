@@ -71,23 +71,23 @@ async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, se
         response_id = (await connection.message("m1", None, text))["response_id"]
         await connection.reach(response_id, 1)
     for _ in range(4):
-        await asyncio.sleep(0.7)
+        await serve.time_passes(0.7)
         async with session.connect() as connection:
             await connection.resume(response_id, -1)
             await connection.reach(response_id, 2)
     async with session.connect() as connection:
         answer = await connection.resume(response_id, -1)
-        await connection.whole(response_id)
+        await serve.time_passes_until(connection.whole(response_id))
     assert answer.text == "".join(demo_tokens(42, 150))
     assert answer.finish_reason == "stop"
 
 
-async def test_polls_are_readers(opened: OpenSession, server: LocalServer) -> None:
+async def test_polls_are_readers(opened: OpenSession, serve: Serve, server: LocalServer) -> None:
     session = await opened(server)
     response_id = (await session.post("m1", None, demo(first_token_ms=1200, tokens=100, gap_ms=10, seed=43))).json[
         "response_id"
     ]
-    last, text, polls = await session.poll_whole(response_id)
+    last, text, polls = await serve.time_passes_until(session.poll_whole(response_id))
     assert last["status"] == "completed"
     assert text == "".join(demo_tokens(43, 100))
     assert polls < 5
@@ -95,7 +95,7 @@ async def test_polls_are_readers(opened: OpenSession, server: LocalServer) -> No
 
 @pytest.mark.parametrize("how", ["poll", "events"])
 async def test_a_request_that_is_given_up_is_no_reader_any_more(
-    opened: OpenSession, server: LocalServer, how: str
+    opened: OpenSession, serve: Serve, server: LocalServer, how: str
 ) -> None:
     """The model is silent, so nothing is written that would show that the client has gone."""
     session = await opened(server)
@@ -109,7 +109,7 @@ async def test_a_request_that_is_given_up_is_no_reader_any_more(
                 await stream.content.read()
 
     reading = asyncio.create_task(read())
-    await asyncio.sleep(1)
+    await serve.time_passes(1)
     assert await server.metric("generations_running") == 1
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

@@ -23,7 +23,7 @@ async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: LocalD
         assert (await connection.reach(response_id, 6)).last == 6
         assert await connection.silent_for(0.3) == []
         await connection.send("credit", response_id=response_id, n=1000)
-        spoken = await connection.whole(response_id)
+        spoken = await deployment.serve.time_passes_until(connection.whole(response_id))
     assert spoken.text == "".join(demo_tokens(41, 80))
 
 
@@ -41,7 +41,7 @@ async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
     await asyncio.sleep(told["after_ms"] / 1000)
     async with realtime(session.at(there)) as connection:
         await connection.resume(response_id, held, epoch=held.epoch, credit=10_000)
-        spoken = await connection.whole(response_id)
+        spoken = await deployment.serve.time_passes_until(connection.whole(response_id))
     assert spoken.text == "".join(demo_tokens(42, 120))
     assert not [frame for frame in spoken.restarts if frame["index"] == -1], "nobody begins again after a deployment"
     await here.ended()
@@ -63,5 +63,5 @@ async def test_credit_outlives_the_task_that_answered(deployment: LocalDeploymen
         came = await connection.silent_for(0.5)
         assert "token" not in [frame["type"] for frame in came]
         await connection.send("credit", response_id=response_id, n=10_000)
-        spoken = await connection.whole(response_id, seconds=30)
+        spoken = await deployment.serve.time_passes_until(connection.whole(response_id, seconds=30))
     assert spoken.text == "".join(demo_tokens(43, 150))

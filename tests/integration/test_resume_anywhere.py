@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from functools import partial
 
 import pytest
@@ -26,6 +27,9 @@ from tests.integration.transports import (
     over_polls,
     over_websocket,
 )
+
+_CHANGES = 25
+_READERS = 100
 
 
 @pytest.fixture
@@ -56,34 +60,40 @@ async def _ask(session: ChatSession, text: str) -> str:
 
 
 @pytest.mark.parametrize("place", ["owner", "other task"])
-@pytest.mark.parametrize("name", AT_HANDLERS)
 async def test_come_back_while_it_is_generated_and_after_its_end(
-    name: str, place: str, tasks: list[LocalServer], opened: OpenSession
+    place: str, tasks: list[LocalServer], opened: OpenSession
 ) -> None:
-    await _come_back(AT_HANDLERS[name], tasks[0], tasks[0 if place == "owner" else 1], opened)
+    await _come_back(AT_HANDLERS.values(), tasks[0], tasks[0 if place == "owner" else 1], opened)
 
 
 async def test_come_back_by_the_function(
     tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
-    await _come_back(function, tasks_on_tables[0], tasks_on_tables[1], opened)
+    await _come_back([function], tasks_on_tables[0], tasks_on_tables[1], opened)
 
 
-async def _come_back(transport: Transport, owner: LocalServer, task: LocalServer, opened: OpenSession) -> None:
+async def _come_back(
+    transports: Iterable[Transport], owner: LocalServer, task: LocalServer, opened: OpenSession
+) -> None:
     session = await opened(owner)
-    response_id = await _ask(session, demo(tokens=100, gap_ms=20, seed=11))
-    early, late = Answer(), Answer()
-    await asyncio.gather(transport(session, response_id, early, 5), over_websocket(V1, session, response_id, late, 2))
-    assert early.end is late.end is None
+    response_id = await _ask(session, demo(tokens=80, gap_ms=20, seed=11))
     there = session.at(task)
-    await transport(there, response_id, early, None)
-    await owner.until_metric("store_backlog_bytes", 0)
-    await transport(there, response_id, late, None)
-    all_of_it = Answer()
-    await transport(there, response_id, all_of_it, None)
-    for answer in (early, late, all_of_it):
-        assert answer.text == "".join(demo_tokens(11, 100))
-        assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])
+
+    async def with_this(transport: Transport) -> None:
+        early, late = Answer(), Answer()
+        first = transport(session, response_id, early, 5)
+        await asyncio.gather(first, over_websocket(V1, session, response_id, late, 2))
+        assert early.end is late.end is None
+        await transport(there, response_id, early, None)
+        await owner.until_metric("store_backlog_bytes", 0)
+        await transport(there, response_id, late, None)
+        all_of_it = Answer()
+        await transport(there, response_id, all_of_it, None)
+        for answer in (early, late, all_of_it):
+            assert answer.text == "".join(demo_tokens(11, 80))
+            assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])
+
+    await asyncio.gather(*map(with_this, transports))
 
 
 async def test_who_has_everything_is_told_not_to_come_again(tasks: list[LocalServer], opened: OpenSession) -> None:
@@ -97,14 +107,14 @@ async def test_who_has_everything_is_told_not_to_come_again(tasks: list[LocalSer
 
 
 async def test_after_its_time_it_is_gone_everywhere(aws_deployment: AwsDeployment, opened: OpenSession) -> None:
-    owner, other, third = await aws_deployment.handlers(3, response_ttl_seconds=2)
+    owner, other, third = await aws_deployment.handlers(3, response_ttl_seconds=1)
     session = await opened(owner)
     response_id = await _ask(session, demo(tokens=5, gap_ms=1, seed=14))
     function: Transport = partial(over_function, aws_deployment.poll_function())
     # The other task has a copy in its memory, the third one never had.
     await over_polls(session.at(other), response_id, Answer(), None)
-    await aws_deployment.serve.time_passes(5)
-    await asyncio.sleep(2)  # the function has its own time
+    await aws_deployment.serve.time_passes(4)
+    await asyncio.sleep(1.2)  # the function has its own time
     for task, code, status in (
         (owner, "response_expired", 410),
         (other, "response_expired", 410),
@@ -126,7 +136,7 @@ async def test_several_tabs_at_different_tasks(
     tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
     session = await opened(tasks_on_tables[0])
-    response_id = await _ask(session, demo(tokens=150, gap_ms=15, seed=15))
+    response_id = await _ask(session, demo(tokens=100, gap_ms=15, seed=15))
 
     async def tab(transport: Transport, task: LocalServer, late_by: float) -> str:
         await asyncio.sleep(late_by)
@@ -136,20 +146,20 @@ async def test_several_tabs_at_different_tasks(
         return answer.text
 
     every = [(transport, task) for transport in AT_HANDLERS.values() for task in tasks_on_tables]
-    tabs = [tab(transport, task, place * 0.1) for place, (transport, task) in enumerate(every)]
+    tabs = [tab(transport, task, place * 0.08) for place, (transport, task) in enumerate(every)]
     texts = await asyncio.gather(*tabs, tab(function, tasks_on_tables[0], 0.5))
-    assert set(texts) == {"".join(demo_tokens(15, 150))}
+    assert set(texts) == {"".join(demo_tokens(15, 100))}
 
 
-async def test_fifty_changes_of_transport_and_task_in_one_answer(
+async def test_changes_of_transport_and_task_in_one_answer(
     tasks_on_tables: list[LocalServer], opened: OpenSession, function: Transport
 ) -> None:
     dice = random.Random(16)
     session = await opened(tasks_on_tables[0])
-    # Longer than the fifty changes can take; it is cancelled when they are over.
+    # Longer than the changes can take; it is cancelled when they are over.
     response_id = await _ask(session, demo(tokens=5_000, gap_ms=10, seed=16))
     answer = Answer()
-    for _ in range(50):
+    for _ in range(_CHANGES):
         transport = dice.choice([*AT_HANDLERS.values(), function])
         await transport(session.at(dice.choice(tasks_on_tables)), response_id, answer, answer.last + dice.randint(1, 3))
         assert answer.end is None
@@ -172,7 +182,7 @@ async def test_a_message_again_at_another_task_is_the_same_response(
     owner, other = tasks[:2]
     before = [await task.metric("tokens_generated_total") for task in (owner, other)]
     session = await opened(owner)
-    text = demo(tokens=100, gap_ms=20, seed=17)
+    text = demo(tokens=100, gap_ms=10, seed=17)
     response_id = await _ask(session, text)
     there = session.at(other)
     again = await there.post("m1", None, text)
@@ -225,7 +235,7 @@ async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
     tasks: list[LocalServer], deployment: LocalDeployment, opened: OpenSession
 ) -> None:
     session = await opened(await deployment.handler(peer_url=_nowhere()))
-    response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=20))
+    response_id = await _ask(session, demo(tokens=80, gap_ms=20, seed=20))
     there = session.at(tasks[0])
     assert await _said(there, response_id) == {"store"}
     cancelled = await there.call("POST", f"/chat/message/{response_id}/cancel")
@@ -239,7 +249,7 @@ async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
         )
     )
     for answer in answers:
-        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(20, 150)), "stop")
+        assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(20, 80)), "stop")
 
 
 def _nowhere() -> str:
@@ -259,18 +269,18 @@ async def _said(session: ChatSession, response_id: str) -> set[str]:
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-async def test_two_hundred_readers_cost_the_store_what_one_does(
+async def test_many_readers_cost_the_store_what_one_does(
     reachable: bool,
     aws_deployment: AwsDeployment,
     emulated_dynamodb: DynamoDBEmulator,
     opened: OpenSession,
 ) -> None:
     owner = await aws_deployment.handler(**({} if reachable else {"peer_url": _nowhere()}))
-    other = await aws_deployment.handler(readers_per_response=300)
+    other = await aws_deployment.handler(readers_per_response=_READERS)
 
     async def reads(readers: int, seed: int) -> int:
         session = await opened(owner)
-        response_id = await _ask(session, demo(tokens=150, gap_ms=20, seed=seed))
+        response_id = await _ask(session, demo(tokens=80, gap_ms=20, seed=seed))
         answers = [Answer() for _ in range(readers)]
         before = emulated_dynamodb.requests.copy()
         followed = asyncio.create_task(other.until_metric("responses_followed", 1, 20))
@@ -278,9 +288,9 @@ async def test_two_hundred_readers_cost_the_store_what_one_does(
         await asyncio.gather(*(over_events(there, response_id, answer, None) for answer in answers))
         after = emulated_dynamodb.requests.copy()
         await followed
-        assert {answer.text for answer in answers} == {"".join(demo_tokens(seed, 150))}
+        assert {answer.text for answer in answers} == {"".join(demo_tokens(seed, 80))}
         return sum((after - before)[operation] for operation in ("Query", "GetItem"))
 
-    one, many = await reads(1, 21), await reads(200, 22)
+    one, many = await reads(1, 21), await reads(_READERS, 22)
     # The time that it takes decides how often the store is read, and what every task looks for twice a second.
     assert many < 3 * one + 20

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 
 import pytest
-from aiobotocore.session import get_session
+from aiobotocore.session import AioSession, get_session
 from aiohttp import web
 from botocore.exceptions import ClientError
 
@@ -23,9 +23,15 @@ async def agent() -> AsyncIterator[EcsAgent]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def sdk() -> AioSession:
+    """It reads its descriptions of ECS once."""
+    return get_session()
+
+
 @pytest.fixture
-async def task(agent: EcsAgent) -> AsyncIterator[EcsTask]:
-    async with get_session().create_client(
+async def task(sdk: AioSession, agent: EcsAgent) -> AsyncIterator[EcsTask]:
+    async with sdk.create_client(
         "ecs",
         config=CLIENT_CONFIG,
         endpoint_url=agent.url,

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from aiobotocore.session import get_session
 
 from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_aws.redriving import Outcome, Redriven, Redriving
 from stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
 from stream_core.ports.response_store import Chunk, ResponseHead
 from tests.integration.answer import Answer
-from tests.integration.aws_emulator import AwsEmulator
+from tests.integration.aws_emulator import SIGNED_BY, AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import AwsDeployment, Deployment, LocalDeployment
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.local_server import LocalServer
-from tests.integration.server_process import ROOT, STATE_SECONDS, free_port
+from tests.integration.server_process import STATE_SECONDS, free_port
 from tests.integration.transports import (
     AT_HANDLERS,
     WITHOUT_EPOCHS,
@@ -76,19 +77,19 @@ async def _taken_over(deployment: AwsDeployment, tasks: Sequence[LocalServer]) -
             await asyncio.sleep(0.01)
 
 
-# -- killed --------------------------------------------------------------------------------------------------------
+# -- lost ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_killed_owner_is_missed_by_nobody(
-    aws_deployment: AwsDeployment, behind_the_line: Deployment, slow_line: DynamoDBEmulator, opened: OpenSession
+async def test_a_lost_owner_is_missed_by_nobody(
+    aws_deployment: AwsDeployment, slow_line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
-    owner = await behind_the_line.handler()
+    owner = await replace(aws_deployment, environment=aws_deployment.environment | slow_line.environment).handler()
     others = await aws_deployment.handlers(2)
     session = await opened(owner)
     first, second = (session.at(task) for task in others)
     function: Transport = partial(over_function, aws_deployment.poll_function())
-    whole = "".join(demo_tokens(31, 500))
-    response_id = await _ask(session, demo(tokens=500, gap_ms=40, seed=31))
+    whole = "".join(demo_tokens(31, 150))
+    response_id = await _ask(session, demo(tokens=150, gap_ms=30, seed=31))
 
     async def stays(transport: Transport, there: ChatSession) -> Answer:
         answer = Answer()
@@ -107,7 +108,7 @@ async def test_a_killed_owner_is_missed_by_nobody(
     await last_write.reached.wait()
     # What comes from now on is not on record when the owner is lost.
     await over_websocket(V1, session, response_id, ahead, ahead.last + 10)
-    owner.kill()
+    await owner.vanish()
     await _taken_over(aws_deployment, others)
     last_write.released.set()
     reading.append(asyncio.create_task(read_whole(over_events, [second], response_id, ahead)))
@@ -207,10 +208,10 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
 ) -> None:
     settings = {"model": "openai", "model_url": model.url}
     # Written seldom, so that the late write covers much of what the next owner writes.
-    owner = await behind_the_line.handler(store_interval_ms=800, **settings)
+    owner = await behind_the_line.handler(store_interval_ms=600, **settings)
     first, second = await aws_deployment.handlers(2, **settings)
     session = await opened(owner)
-    response_id = await _ask(session, words(100, 60))
+    response_id = await _ask(session, words(_WORDS, 40))
     function: Transport = partial(over_function, aws_deployment.poll_function())
     at_owner = [
         asyncio.create_task(read_whole(transport, [session] * 3 + [session.at(first)], response_id))
@@ -238,7 +239,7 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
         for task in (owner, first, second):
             answers.append(Answer())
             await transport(session.at(task), response_id, answers[-1], None)
-    right = "".join(word_of(2, 2, number) for number in range(100))
+    right = "".join(word_of(2, 2, number) for number in range(_WORDS))
     for answer in answers:
         assert (answer.text, answer.finish_reason) == (right, "stop")
     assert model.calls_for(response_id) == ["1:1", "2:2"]
@@ -283,11 +284,10 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     aws_deployment: AwsDeployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
 ) -> None:
     sqs = emulated_aws.client("sqs")
-    name = f"{aws_deployment.tables.responses}-dead-letters"
-    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
+    queue = sqs.create_queue(QueueName=f"{aws_deployment.tables.responses}-dead-letters")["QueueUrl"]
     task = await aws_deployment.handler(dead_letters_queue=queue)
     session = await opened(task)
-    text = demo(tokens=2_000, gap_ms=40, seed=33)
+    text = demo(tokens=400, gap_ms=50, seed=33)
     response_id = await _ask(session, text)
     function: Transport = partial(over_function, aws_deployment.poll_function())
     polling = asyncio.create_task(read_whole(function, [session], response_id))
@@ -310,7 +310,7 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
         assert answer.end is not None
         assert checked_error(answer.end)["code"] == "attempts_exhausted"
         assert answer.text
-        assert "".join(demo_tokens(33, 2_000)).startswith(answer.text)
+        assert "".join(demo_tokens(33, 400)).startswith(answer.text)
     assert await task.metric("lease_dead_letters_total") == 1
     assert await task.metric("lease_take_overs_total") == 0
     again = await there.post("m1", None, text)
@@ -318,30 +318,27 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessages"])
     assert attributes["Attributes"]["ApproximateNumberOfMessages"] == "1"
 
-    printed = await asyncio.to_thread(_redrive, aws_deployment, name)
-    assert "letters: 1" in printed
+    (letter,) = await _redriven(aws_deployment, queue)
+    assert letter.outcome is Outcome.REDRIVEN
     redriven = await there.post("m1", None, text)
     assert redriven.status == 202
     assert redriven.json["response_id"] != response_id
     redriven_id = redriven.json["response_id"]
     reading = asyncio.create_task(read_whole(AT_HANDLERS["websocket"], [there], redriven_id))
     await over_websocket(V1, there, redriven_id, Answer(), 5)
-    await aws_deployment.serve.time_passes(80)
+    await aws_deployment.serve.time_passes(20)
     answer = await reading
-    assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(33, 2_000)), "stop")
+    assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(33, 400)), "stop")
 
 
-def _redrive(deployment: AwsDeployment, queue: str) -> str:
-    """`make redrive`; returns what it prints."""
-    tables = deployment.tables
-    options = ["--env", "test", "--ledger", tables.ledger, "--responses", tables.responses, "--queue", queue]
-    done = subprocess.run(
-        [sys.executable, "-m", "stream_aws.redrive", *options],
-        cwd=ROOT,
-        env={**deployment.environment},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    return done.stdout
+async def _redriven(deployment: AwsDeployment, queue: str) -> list[Redriven]:
+    """What `make redrive` does with these letters."""
+    sdk, where = get_session(), deployment.environment
+    async with (
+        sdk.create_client("dynamodb", endpoint_url=where["AWS_ENDPOINT_URL_DYNAMODB"], **SIGNED_BY) as dynamodb,
+        sdk.create_client("sqs", endpoint_url=where["AWS_ENDPOINT_URL"], **SIGNED_BY) as sqs,
+    ):
+        tables = deployment.tables
+        names = {"ledger": tables.ledger, "responses": tables.responses}
+        redriving = Redriving(dynamodb, sqs, queue_url=queue, wall_time=deployment.serve.time.wall, **names)
+        return [redriven async for redriven in redriving.redrive(100)]
