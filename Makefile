@@ -12,6 +12,8 @@ CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || comman
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 WORKERS ?= $(shell expr $(CORES) + 1)
 E2E_WORKERS ?= $(shell expr $(CORES) \* 2)
+# What is compiled once needn't be compiled by each process: to rewrite the assertions of the tests takes 8 s.
+unexport PYTHONDONTWRITEBYTECODE
 SIDE_BY_SIDE = -n $(1) --dist worksteal
 
 LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade
@@ -83,8 +85,9 @@ chaos-short: .venv/.dev web/dist/index.html
 crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
 	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))
 
-soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: a long answer, and two real engines behind Evenflow (the first time it compiles one)
+soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: long searches, a long answer, two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --hypothesis-profile=long -m hypothesis tests/unit tests/integration/stores
 
 mutations: .venv/.dev web/dist/index.html ## make 40 faults, one after the other: the tests must find each (FAULTS=)
 	$(PY) -m tests.mutations $(FAULTS)

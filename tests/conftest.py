@@ -4,6 +4,21 @@ from __future__ import annotations
 
 import gc
 
+from hypothesis import HealthCheck, settings
+
+# A search of the suite looks at the same few examples in each run; `make soak` looks at more, and others each time.
+settings.register_profile(
+    "short",
+    max_examples=30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("long", settings.get_profile("short"), max_examples=500, derandomize=False)
+settings.load_profile("short")
+
 
 def pytest_collection_finish() -> None:
     """Look for reference cycles among what the tests make, not among all that was loaded: handlers whose clock is turned

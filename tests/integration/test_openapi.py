@@ -1,17 +1,20 @@
-"""The OpenAPI document against the running server: schemathesis calls every operation with what is allowed and what isn't."""
+"""The OpenAPI document against the running server: schemathesis calls every operation with what is allowed and what isn't.
+
+To load schemathesis and to think of its calls takes seconds, so only the process that makes them does.
+"""
 
 from __future__ import annotations
 
 import json
 import urllib.request
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from http.cookiejar import DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
-from schemathesis.checks import not_a_server_error
-from schemathesis.config import SchemathesisConfig
-from schemathesis.core.failures import FailureGroup
+import requests
+from hypothesis import settings
 
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.policy.limits import Limits
@@ -20,20 +23,34 @@ from tests.integration.conftest import ServeProcess
 from tests.integration.openai.tools import TOOLS
 from tests.integration.server_process import ServerProcess
 
-_CONFIG = {
-    "seed": 1,
-    "generation": {
-        "max-examples": 40,
-        "deterministic": True,
-        "database": "none",
-        "no-shrink": True,
-        "with-security-parameters": False,  # every call below has its token
-    },
-    # What the schemas allow may contradict what there is: an index behind the end, an owner that there never was.
-    "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", 400, 401, 404, 409, 410, 426]}},
-}
-# What the server serves: test_api_documents compares the two.
-schema = schemathesis.openapi.from_dict(openapi_document(Limits()), config=SchemathesisConfig.from_dict(_CONFIG))
+if TYPE_CHECKING:
+    import schemathesis
+
+_DOCUMENT = openapi_document(Limits())
+_OPERATIONS = [(method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods]
+_ABOUT_A_RESPONSE = [(method, path) for method, path in _OPERATIONS if "response_id" in path]
+
+
+@pytest.fixture(scope="module")
+def api() -> schemathesis.BaseSchema:
+    """What the server serves: test_api_documents compares the two."""
+    from schemathesis.config import SchemathesisConfig
+    from schemathesis.openapi import from_dict
+
+    config = {
+        "seed": 1,
+        "generation": {
+            # Beside what the schemas' bounds and examples make it call.
+            "max-examples": settings().max_examples // 4,
+            "deterministic": True,
+            "database": "none",
+            "no-shrink": True,
+            "with-security-parameters": False,  # every call below has its token
+        },
+        # What the schemas allow may contradict what there is: an index behind the end, an owner that there never was.
+        "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", 400, 401, 404, 409, 410, 426]}},
+    }
+    return from_dict(_DOCUMENT, config=SchemathesisConfig.from_dict(config))
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def server(serve_module: ServeProcess) -> ServerProcess:
-    """One whose limits no test reaches."""
+    """One whose limits no test reaches. In this process its dice would be hypothesis' dice."""
     return serve_module(messages_per_second=1000, messages_in_flight_per_session=200, response_ttl_seconds=600)
 
 
@@ -73,49 +90,108 @@ def _post(url: str, body: object, headers: dict[str, str]) -> dict[str, Any]:
         return told
 
 
-@schema.parametrize()
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    """Its connection serves all calls; no cookie comes with the next one."""
+    with requests.Session() as session:
+        session.trust_env = False
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        yield session
+
+
+def _make_calls(operation: schemathesis.APIOperation[Any, Any, Any, Any], call: Callable[..., None]) -> None:
+    """Each call that schemathesis thinks of for this operation, as its plugin of pytest makes them."""
+    from schemathesis.checks import load_all_checks
+    from schemathesis.generation.feedback import FeedbackSources
+    from schemathesis.pytest._test_builder import build_operation_test
+
+    load_all_checks()
+    build_operation_test(
+        config=operation.schema.config,
+        operation=operation,
+        test_func=call,
+        given_kwargs={},
+        feedback=FeedbackSources(),
+    )()
+
+
+@pytest.mark.parametrize(("method", "path"), _OPERATIONS)
 def test_every_call_answers_as_the_document_says(
-    case: schemathesis.Case[Any], server: ServerProcess, reader: Reader
+    api: schemathesis.BaseSchema,
+    server: ServerProcess,
+    reader: Reader,
+    session: requests.Session,
+    method: str,
+    path: str,
 ) -> None:
-    case.call_and_validate(server.http_url, headers=reader.headers, timeout=20)
+    def call(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(server.http_url, session=session, headers=reader.headers, timeout=20)
+
+    _make_calls(api[path][method], call)
 
 
-@schema.include(path_regex="response_id").parametrize()
+@pytest.mark.parametrize(("method", "path"), _ABOUT_A_RESPONSE)
 def test_calls_about_a_response_that_there_is(
-    case: schemathesis.Case[Any], server: ServerProcess, reader: Reader
+    api: schemathesis.BaseSchema,
+    server: ServerProcess,
+    reader: Reader,
+    session: requests.Session,
+    method: str,
+    path: str,
 ) -> None:
-    case.path_parameters = {"response_id": reader.response_id}
-    case.call_and_validate(server.http_url, headers=reader.headers, timeout=20)
+    def call(case: schemathesis.Case[Any]) -> None:
+        case.path_parameters = {"response_id": reader.response_id}
+        case.call_and_validate(server.http_url, session=session, headers=reader.headers, timeout=20)
+
+    _make_calls(api[path][method], call)
 
 
 _ASKED = {"model": "demo", "messages": [{"role": "user", "content": demo(tokens=20, gap_ms=1)}]}
 
 
+Complete = Callable[[dict[str, Any]], "schemathesis.Response"]
+
+
+@pytest.fixture
+def complete(api: schemathesis.BaseSchema, server: ServerProcess) -> Complete:
+    """Ask for a completion; the answer is as described."""
+    from schemathesis.checks import not_a_server_error
+
+    def complete(body: dict[str, Any]) -> schemathesis.Response:
+        return _completion(api, body).call_and_validate(
+            server.http_url, timeout=20, excluded_checks=[not_a_server_error]
+        )
+
+    return complete
+
+
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}])
-def test_a_completion_is_as_described(more: dict[str, Any], server: ServerProcess) -> None:
-    answer = _complete(server, _ASKED | more)
+def test_a_completion_is_as_described(more: dict[str, Any], complete: Complete) -> None:
+    answer = complete(_ASKED | more)
     assert answer.status_code == 200
     assert answer.headers["content-type"][0].startswith("text/event-stream" if more else "application/json")
 
 
 @pytest.mark.parametrize("more", [{}, {"stream": True}])
-def test_a_completion_with_calls_is_as_described(more: dict[str, Any], server: ServerProcess) -> None:
+def test_a_completion_with_calls_is_as_described(more: dict[str, Any], complete: Complete) -> None:
     called = [{"role": "user", "content": demo(tokens=2, gap_ms=1, calls=2)}]
-    answer = _complete(server, {"model": "demo", "messages": called, "tools": TOOLS} | more)
+    answer = complete({"model": "demo", "messages": called, "tools": TOOLS} | more)
     assert answer.status_code == 200
     assert answer.content.count(b'"call_1_') == 2
 
 
 @pytest.mark.parametrize(("fail_after", "status"), [(0, 502), (10, 200)])
-def test_a_stream_that_fails_is_as_described(fail_after: int, status: int, server: ServerProcess) -> None:
+def test_a_stream_that_fails_is_as_described(fail_after: int, status: int, complete: Complete) -> None:
     text = demo(tokens=20, gap_ms=1, fail_after=fail_after, fail_attempts=9)
-    answer = _complete(server, {"model": "demo", "messages": [{"role": "user", "content": text}], "stream": True})
+    answer = complete({"model": "demo", "messages": [{"role": "user", "content": text}], "stream": True})
     assert answer.status_code == status
     assert b'"code":"upstream_failed"' in answer.content
 
 
-def test_a_chunk_that_is_not_as_described_is_found(server: ServerProcess) -> None:
-    case = _completion(_ASKED | {"stream": True})
+def test_a_chunk_that_is_not_as_described_is_found(api: schemathesis.BaseSchema, server: ServerProcess) -> None:
+    from schemathesis.core.failures import FailureGroup
+
+    case = _completion(api, _ASKED | {"stream": True})
     answer = case.call(server.http_url, timeout=20)
     answer.content = answer.content.replace(b'"finish_reason":"stop"', b'"finish_reason":"tired"')
     assert b"tired" in answer.content
@@ -123,9 +199,5 @@ def test_a_chunk_that_is_not_as_described_is_found(server: ServerProcess) -> Non
         case.validate_response(answer)
 
 
-def _complete(server: ServerProcess, body: dict[str, Any]) -> schemathesis.Response:
-    return _completion(body).call_and_validate(server.http_url, timeout=20, excluded_checks=[not_a_server_error])
-
-
-def _completion(body: dict[str, Any]) -> schemathesis.Case[Any]:
-    return schema["/v1/chat/completions"]["POST"].Case(body=body, media_type="application/json")
+def _completion(api: schemathesis.BaseSchema, body: dict[str, Any]) -> schemathesis.Case[Any]:
+    return api["/v1/chat/completions"]["POST"].Case(body=body, media_type="application/json")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiobotocore.session import AioSession
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from stream_aws.dynamodb import Client
@@ -26,14 +26,12 @@ from tests.response_model.machine import ResponseMachine
 from tests.response_model.system import BEGAN_AT
 
 _PLAYS = settings(
-    max_examples=40,
+    max_examples=settings().max_examples // 4,
     stateful_step_count=50,
-    derandomize=True,
     phases=[Phase.generate],  # what fails is not made shorter, which would take minutes
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
 )
+
+pytestmark = pytest.mark.hypothesis
 
 
 class InDynamoDB:
@@ -107,7 +105,7 @@ def test_a_file_answers_like_memory_whatever_happens(
         def implement(self) -> Sequence[Implementation]:
             return implement_in_files()
 
-    run_state_machine_as_test(BothStores, settings=settings(_PLAYS, max_examples=15))
+    run_state_machine_as_test(BothStores, settings=_PLAYS)
 
 
 def test_dynamodb_answers_like_memory_whatever_happens(implement: Callable[[], Sequence[Implementation]]) -> None:

@@ -75,7 +75,7 @@ def as_log(entries: Sequence[str]) -> list[LogEntry]:
     ),
     st.integers(0, 3),
 )
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)
 def test_polling_at_any_time_gives_exactly_the_logs_text(
     entries: list[str], cuts: list[tuple[int, float]], timing: list[tuple[float, float]], doubled: int
 ) -> None:
@@ -285,7 +285,6 @@ class Play:
     interleaved=st.lists(st.booleans(), max_size=40),
     head_first=st.booleans(),
 )
-@settings(max_examples=200)
 def test_owners_that_are_lost_with_what_is_not_on_record(
     tells_epoch: bool,
     events: list[tuple[object, ...]],

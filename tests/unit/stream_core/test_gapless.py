@@ -94,7 +94,7 @@ class Story:
 @example([Write(1, 0, 2), Write(1, 3, 4), Claim(), Start(), Write(1, 2, 3), Write(2, 2, 3)], 0, None)
 @example([Write(1, 0, 1), Write(1, 1, 2), Claim(), Start(), Write(2, 0, 3)], 0, None)
 @example([Write(1, 0, 3), Claim(), Claim(), Write(1, 3, 5), Start(), Write(1, 0, 8), Write(3, 3, 6)], 2, None)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 def test_a_reader_gets_what_counts_without_a_gap(steps: list[Step], from_index: int, shuffler: object) -> None:
     story = Story()
     for step in steps:
@@ -109,7 +109,7 @@ def test_a_reader_gets_what_counts_without_a_gap(steps: list[Step], from_index: 
 
 
 @given(STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 def test_what_was_read_once_is_never_read_otherwise(steps: list[Step]) -> None:
     story = Story()
     longest: list[LogEntry] = []
@@ -123,7 +123,6 @@ def test_what_was_read_once_is_never_read_otherwise(steps: list[Step]) -> None:
 
 
 @given(STEPS, st.integers(0, LENGTH))
-@settings(max_examples=200, deadline=None)
 def test_reading_on_gives_what_reading_at_once_gives(steps: list[Step], cut: int) -> None:
     story = Story()
     for step in steps:
@@ -135,7 +134,6 @@ def test_reading_on_gives_what_reading_at_once_gives(steps: list[Step], cut: int
 
 @given(STEPS)
 @example([Claim(), Start(), Write(1, 0, 2), Write(2, 0, 1)])
-@settings(max_examples=200, deadline=None)
 def test_when_it_began_is_told_by_a_chunk_that_counts(steps: list[Step]) -> None:
     story = Story()
     for step in steps:

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.log.response_log import IllegalTransition, LogClosed, ResponseState, Restart
@@ -220,7 +220,6 @@ class Play:
 
 
 @given(STEPS, st.sampled_from(["complete", "fail", "cancel"]), st.integers(1, 5))
-@settings(max_examples=200)
 def test_nothing_is_lost_or_given_twice_whatever_comes_between(
     steps: list[tuple[str, int]], end: str, batch_tokens: int
 ) -> None:
@@ -249,7 +248,6 @@ def test_nothing_is_lost_or_given_twice_whatever_comes_between(
     ),
     st.sampled_from([50, 70, 120]),
 )
-@settings(max_examples=200)
 def test_deliveries_of_text_are_never_closer_than_the_interval(steps: list[tuple[str, int]], window_ms: int) -> None:
     clock = HandTurnedClock(window_ms, 200)
     stream = new_stream(clock)

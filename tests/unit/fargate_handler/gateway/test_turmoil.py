@@ -203,7 +203,7 @@ def _one_in(chance: Random, times: int) -> Callable[[], bool]:
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=12, max_size=30), st.booleans())
 @pytest.mark.timeout(300)  # it takes seconds, but what fails is made shorter, which takes minutes
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 4)
 async def test_whatever_befalls_the_tasks_every_answer_is_whole_and_every_reader_has_all_of_it(
     actions: list[tuple[str, int]], continues: bool
 ) -> None:

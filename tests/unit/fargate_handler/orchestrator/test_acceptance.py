@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fargate_handler.orchestrator.orchestrator import Submission
@@ -305,7 +305,6 @@ class Traffic:
 
 
 @given(ACTIONS)
-@settings(max_examples=100)
 async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_on_record_once_and_ends(
     actions: list[tuple[str, int, int]],
 ) -> None:

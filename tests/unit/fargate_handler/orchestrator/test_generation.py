@@ -610,7 +610,7 @@ async def _play(bench: Bench, step: str) -> None:
     ),
     fallback_text=st.sampled_from(["", "Please ask again."]),
 )
-@settings(max_examples=500)
+@settings(max_examples=4 * settings().max_examples)
 async def test_whenever_it_is_stopped_the_model_is_closed_once_and_the_end_told_once(
     moment: int, loop_steps: int, how: str, again: str, source: ControlledSource, fallback_text: str
 ) -> None:

@@ -153,7 +153,7 @@ async def test_abandoned_in_the_pause_before_a_retry_there_is_none(monkeypatch: 
     on_cancel=st.sampled_from([None, BROKEN, RuntimeError("while closing"), ModelFinish("stop", None)]),
     close_steps=st.integers(0, 3),
 )
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_told(
     moment: int, loop_steps: int, then: str, on_cancel: Exception | ModelFinish | None, close_steps: int
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fargate_handler.orchestrator.orchestrator import Submission
@@ -451,7 +451,6 @@ class Traffic:
 
 
 @given(ACTIONS, st.integers(1, 3), st.integers(0, 4), st.integers(1, 5))
-@settings(max_examples=150)
 async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_left_over(
     actions: list[tuple[str, int]], at_once: int, depth: int, per_tenant: int
 ) -> None:

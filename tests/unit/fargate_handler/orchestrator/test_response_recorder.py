@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.log.response_log import ResponseState
@@ -398,7 +398,6 @@ class Weather:
 
 
 @given(ACTIONS)
-@settings(max_examples=120)
 async def test_whatever_happens_the_store_has_a_prefix_of_each_log_and_in_the_end_all_of_it(
     actions: list[tuple[str, int]],
 ) -> None:
