@@ -12,7 +12,7 @@ import pytest
 
 from infra.environments import ENVIRONMENTS, environment
 from infra.settings import EnvironmentSettings
-from tests.infrastructure.synthesis import Synthesis, synthesize_settings
+from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`."""
@@ -23,7 +23,7 @@ _WORKERS = "-workers"
 @pytest.fixture(scope="session")
 def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     """Synthesizes an environment, or gives what it was synthesized to before."""
-    return cache(lambda name: synthesize_settings(_settings(name), tmp_path_factory.mktemp(name)))
+    return cache(lambda name: synthesize(_settings(name), tmp_path_factory.mktemp(name)))
 
 
 def _settings(name: str) -> EnvironmentSettings:

@@ -10,7 +10,6 @@ from typing import Any
 import aws_cdk as cdk
 
 from infra.application import build_application
-from infra.environments import environment
 from infra.settings import EnvironmentSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,17 +50,8 @@ class Synthesis:
         return report
 
 
-def synthesize(name: str, folder: Path) -> Synthesis:
-    """Synthesize an environment as `cdk synth -c env=<name>` does, without its command line.
-
-    Raises:
-        RuntimeError: cdk-nag found something that is not acknowledged.
-    """
-    return synthesize_settings(environment(name), folder)
-
-
-def synthesize_settings(settings: EnvironmentSettings, folder: Path) -> Synthesis:
-    """Synthesize settings that need not be an environment's.
+def synthesize(settings: EnvironmentSettings, folder: Path) -> Synthesis:
+    """Synthesize as `cdk synth` does, without its command line.
 
     Raises:
         RuntimeError: cdk-nag found something that is not acknowledged.

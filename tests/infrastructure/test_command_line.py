@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from infra import announce
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 _INFRA = ROOT / "infra"
@@ -26,32 +30,44 @@ def test_the_lock_names_no_download_address() -> None:
     assert '"resolved"' not in (_INFRA / "package-lock.json").read_text("utf-8")
 
 
-def _run(*arguments: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": os.environ["HOME"], **environment}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+def _run_app(variables: pytest.MonkeyPatch, output: pytest.CaptureFixture[str], name: str) -> str:
+    """What it says when it refuses to synthesize."""
+    variables.setenv("ENV", name)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "app.py"), run_name="__main__")
+    assert ended.value.code == 1
+    return output.readouterr().err
 
 
-def test_the_app_names_the_environments_when_none_is_given() -> None:
-    done = _run("app.py")
-    assert done.returncode == 1
-    assert "there is no environment ''; choose one of dev, staging, prod" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_app_names_the_environments_when_none_is_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _run_app(monkeypatch, capsys, "")
+    assert said.startswith("there is no environment ''; choose one of dev, staging, prod")
 
 
-def test_the_app_takes_the_environment_from_the_variable_too() -> None:
-    assert "there is no environment 'qa'" in _run("app.py", ENV="qa").stderr
+def test_the_app_takes_the_environment_from_the_variable_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "there is no environment 'qa'" in _run_app(monkeypatch, capsys, "qa")
 
 
 def test_the_announcement_needs_a_synthesis(tmp_path: Path) -> None:
-    done = _run("-m", "infra.announce", "dev", folder=tmp_path)
+    command = [sys.executable, "-m", "infra.announce", "dev"]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "cdk.out has no evenflow-dev: `make synth ENV=dev` writes it\n"
 
 
-def test_the_announcement_reads_what_was_synthesized_last(dev: Synthesis, tmp_path: Path) -> None:
+def test_the_announcement_reads_what_was_synthesized_last(
+    dev: Synthesis,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "cdk.out").symlink_to(dev.folder)
-    done = _run("-m", "infra.announce", "dev", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Environment dev in us-east-1: 6 stacks\n")
-    assert _run("-m", "infra.announce", "prod", folder=tmp_path).returncode == 1
+    monkeypatch.chdir(tmp_path)
+    assert announce.main(["dev"]) == 0
+    assert capsys.readouterr().out.startswith("Environment dev in us-east-1: 6 stacks\n")
+    assert announce.main(["prod"]) == 1
