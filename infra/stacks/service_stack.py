@@ -116,39 +116,3 @@ def _workers(
         security_groups=security_groups,
         model_access=model_access,
     )
-
-
-def _handler_task(
-    stack: ServiceStack,
-    settings: EnvironmentSettings,
-    cluster: HandlerCluster,
-    data: DataStack,
-    model_access: ModelAccess,
-    *,
-    with_workers: bool,
-) -> ecs.FargateTaskDefinition:
-    task_role = handler_task_role(
-        stack,
-        # Another one with workers: those that run without them call the model until the last
-        # of them is replaced.
-        "TaskRoleWithWorkers" if with_workers else "TaskRole",
-        cluster_name=cluster.name,
-        service_name=cluster.service_name,
-        tables=data.tables,
-        dead_letters=data.dead_letters,
-        requests=data.requests_arn,
-        secrets=data.secrets,
-        key=data.key,
-        model_access=model_access,
-    )
-    return handler_task(
-        stack,
-        "Task",
-        settings=settings,
-        task_role=task_role,
-        tables=data.tables,
-        dead_letters=data.dead_letters,
-        requests=data.requests,
-        secrets=data.secrets,
-        model_access=model_access,
-    )

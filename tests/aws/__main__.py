@@ -53,7 +53,7 @@ def _run(folder: Path, port: int, model: str) -> None:
     with ExitStack() as stack:
         variables = {}
         if model != "demo":
-            variables = stack.enter_context(model_process(folder / "model.log", together=1)).environment
+            variables = stack.enter_context(model_process(folder / "model.log")).environment
             variables |= {"EVENFLOW_MODEL": model, "EVENFLOW_MODEL_NAME": _MODEL_NAMES[model]}
         system = stack.enter_context(running_system(folder, port, variables, lambda text: print(text, flush=True)))
         print(_what_is_where(system), flush=True)

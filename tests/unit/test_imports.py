@@ -61,7 +61,7 @@ def files_of(place: str) -> dict[str, ast.AST]:
 
 
 def imports_of(place: str) -> dict[str, list[str]]:
-    """By path."""
+    """The modules that each file below `place` imports, by its path."""
     return {
         path: list(imported(tree, str(Path(path).parent).replace("/", "."))) for path, tree in files_of(place).items()
     }
