@@ -14,8 +14,8 @@ from stream_core.policy.limits import Limits
 class NodeContext:
     """One node's limits, metrics, delivery clock, and what tells the time.
 
-    `monotonic` is in seconds, for all that is measured here; `wall_time` in seconds since the epoch,
-    for what other tasks read.
+    `monotonic` is in seconds, for all that is measured here; `wall_time` in seconds since the
+    epoch, for what other tasks read.
     """
 
     limits: Limits

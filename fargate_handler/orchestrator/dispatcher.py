@@ -25,8 +25,8 @@ from stream_core.protocol.errors import NotFound, RateLimited
 class ServedModel:
     """What answers on this node.
 
-    `requests`: what agents add to a message. `fallback_text`: the answer when the model cannot; empty
-    for an error instead.
+    `requests`: what agents add to a message. `fallback_text`: the answer when the model cannot;
+    empty for an error instead.
     """
 
     source: TokenSource

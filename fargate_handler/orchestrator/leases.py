@@ -171,8 +171,8 @@ class LeaseView:
 class OtherTasks:
     """The other tasks, as this one sees them.
 
-    `responses`: what is on record, theirs and this one's. `keeper` keeps this task's own lease, `leases`
-    looks at theirs. `peers`: the others, where they can be reached.
+    `responses`: what is on record, theirs and this one's. `keeper` keeps this task's own lease,
+    `leases` looks at theirs. `peers`: the others, where they can be reached.
     """
 
     responses: ResponseStore

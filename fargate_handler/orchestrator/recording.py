@@ -61,7 +61,7 @@ class Recording:
         """What to write next, on its way from now on: all that is new, up to the size of a chunk.
 
         Args:
-            began_at: when the first delta came, in seconds since the epoch. What was said first stands.
+            began_at: when the first delta came, in seconds since the epoch; said once, it stands.
         """
         if self._began_at is not None:
             began_at = self._began_at

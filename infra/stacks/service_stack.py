@@ -37,7 +37,7 @@ class ServiceStack(cdk.Stack):
         workers = _workers(self, settings, cluster, security_groups, model_access)
         if workers is not None:
             model_access = workers.model_access
-        # Another role with workers: those that run without them call the model until the last of them is replaced.
+        # Another role with workers: tasks without them call the model until the last is replaced.
         role_id = "TaskRole" if workers is None else "TaskRoleWithWorkers"
         task = _handler_task(self, role_id, settings, cluster, data, model_access)
         self.load_balancer = LoadBalancer(
