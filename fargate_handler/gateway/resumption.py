@@ -20,8 +20,8 @@ PATIENCE_SECONDS = 20.0
 class Progress(NamedTuple):
     """What a reader says that it has of a response; by default nothing yet.
 
-    `after`: the last index, -1 for none. `epoch`: the newest of the response's owners that it was told
-    of, None where it doesn't say. `param`: what the request calls `after`.
+    `after`: the last index, -1 for none. `epoch`: the newest of the response's owners that it was
+    told of, None where it doesn't say. `param`: what the request calls `after`.
     """
 
     after: int = EVERYTHING
