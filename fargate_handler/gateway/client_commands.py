@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
 from fargate_handler.gateway.client_readers import ClientReaders, start_frame
-from fargate_handler.gateway.resumption import Resumption, resume
+from fargate_handler.gateway.resumption import Progress, Resumption, resume
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.delivery.paced_cursor import Pace
 from stream_core.log.response_log import ResumePoint, resume_point
@@ -135,9 +135,8 @@ def _resume(client: CommandingClient, message: ResponseResume, now: float) -> No
 async def _find_and_resume(
     client: CommandingClient, message: ResponseResume, now: float, *, keeps_pace: bool = False
 ) -> None:
-    found = await resume(
-        client.context, message.response_id, client.channel, message.after, message.epoch, param="after"
-    )
+    progress = Progress(message.after, message.epoch, "after")
+    found = await resume(client.context, message.response_id, client.channel, progress)
     if not client.session.over:
         earlier = client.readers.get(found.stream.response_id)
         asked = earlier.pace if keeps_pace and earlier is not None else Pace(credit=message.credit)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import VIA_HEADER
-from fargate_handler.gateway.resumption import WakingReader, reading
+from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, UpstreamTimeout
@@ -126,7 +126,8 @@ class EventStream:
             elif not reader.left_behind:
                 await self._wait(reader)
             elif self._goes_on:
-                point = await reader.go_on(self._context, encoder.after, encoder.epoch, LAST_EVENT_ID)
+                progress = Progress(encoder.after, encoder.epoch, LAST_EVENT_ID)
+                point = await reader.go_on(self._context, progress)
                 encoder.go_on(reader.stream, point)
             else:
                 return

@@ -13,6 +13,7 @@ from fargate_handler.gateway.http_answers import (
     number_of_query,
     requested_resumption,
 )
+from fargate_handler.gateway.resumption import Progress
 from stream_core.encoders.frames import EventEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.policy.channel import Channel
@@ -31,8 +32,9 @@ class EventsEndpoint:
         """The events after the last one that the client has."""
         context, last = self._context, _last_event(request)
         joined = number_of_query(request, "joined", 1) > 0
+        progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await requested_resumption(
-            request, context, last.last_index, last.epoch, LAST_EVENT_ID, channel=_reader(request, context)
+            request, context, progress, channel=_reader(request, context)
         )
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
             # It has everything. A 204 tells an EventSource not to come again.

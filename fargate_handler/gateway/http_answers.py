@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Resumption, resume
+from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resumption, resume
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionClaims
@@ -140,9 +140,7 @@ async def requested_stream(request: web.Request, context: GatewayContext) -> Res
 async def requested_resumption(
     request: web.Request,
     context: GatewayContext,
-    after: int,
-    epoch: int | None,
-    param: str,
+    progress: Progress,
     patience: float = PATIENCE_SECONDS,
     *,
     channel: Channel | None = None,
@@ -157,4 +155,4 @@ async def requested_resumption(
         EvenflowError: as for `requested_stream`.
     """
     channel = channel or authenticated(request, context)
-    return await resume(context, request.match_info["response_id"], channel, after, epoch, param, patience)
+    return await resume(context, request.match_info["response_id"], channel, progress, patience)

@@ -18,7 +18,7 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
-from fargate_handler.gateway.resumption import reading
+from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
@@ -58,15 +58,13 @@ class MessageEndpoint:
         """The text from `from_index` on. Waits as the rules of the long poll say."""
         limits, metrics = self._context.limits, self._context.metrics
         timeout_ms = min(number_of_query(request, "timeout_ms", DEFAULT_TIMEOUT_MS), limits.poll_timeout_max_ms)
-        asked_for, epoch = number_of_query(request, "from_index", 0), epoch_of_query(request)
-        stream, point = await requested_resumption(
-            request, self._context, asked_for - 1, epoch, "from_index", timeout_ms / 1000
-        )
+        from_index = number_of_query(request, "from_index", 0)
+        progress = Progress(from_index - 1, epoch_of_query(request), "from_index")
+        stream, point = await requested_resumption(request, self._context, progress, timeout_ms / 1000)
         stream.polls += 1
         ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
-        from_index = point.next_index
-        self._context.measures.delivered.value += stream.log.next_index - from_index
+        self._context.measures.delivered.value += stream.log.next_index - point.next_index
         metrics.distribution(catalogue.POLL_LATENCY).record((self._context.monotonic() - ready_at) * 1000)
         if stream.log.closed:
             metrics.distribution(catalogue.POLL_COUNT).record(stream.polls)

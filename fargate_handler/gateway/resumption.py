@@ -17,6 +17,20 @@ PATIENCE_SECONDS = 20.0
 """Longer than a lease, so that by then another task is the owner."""
 
 
+class Progress(NamedTuple):
+    """What a reader has of a response, as it says. By default nothing yet.
+
+    Attributes:
+        after: the last index, -1 for none.
+        epoch: the newest epoch that it was told of. None if it doesn't say.
+        param: the name of `after` in the request.
+    """
+
+    after: int = EVERYTHING
+    epoch: int | None = None
+    param: str = ""
+
+
 class Resumption(NamedTuple):
     """A response, and where its reader resumes."""
 
@@ -63,19 +77,14 @@ class WakingReader:
         self._news.clear()
         return True
 
-    async def go_on(
-        self, context: ClientContext, after: int = EVERYTHING, epoch: int | None = None, param: str = ""
-    ) -> ResumePoint:
+    async def go_on(self, context: ClientContext, progress: Progress) -> ResumePoint:
         """Read another copy of the response from now on. Returns where to resume in it.
-
-        Args:
-            after, epoch, param: as for `resume`. By default the reader has nothing yet.
 
         Raises:
             EvenflowError: as for `resume`, or the copy has as many readers as allowed.
         """
         self.detach()
-        stream, point = await resume(context, self.stream.response_id, self.stream.channel, after, epoch, param)
+        stream, point = await resume(context, self.stream.response_id, self.stream.channel, progress)
         self.stream = stream
         self.attach()
         return point
@@ -114,17 +123,12 @@ async def resume(
     context: ClientContext,
     response_id: str,
     channel: Channel,
-    after: int,
-    epoch: int | None,
-    param: str,
+    progress: Progress,
     patience: float = PATIENCE_SECONDS,
 ) -> Resumption:
     """Find a response, and the place after what the client has.
 
     Args:
-        after: the last index that the client has, -1 for none.
-        epoch: the newest epoch that it was told of. None if it doesn't say.
-        param: the name of `after` in the request.
         patience: how many seconds to wait if the client has more than this task knows. Until then
             the owner, or the next one, may tell it.
 
@@ -134,10 +138,11 @@ async def resume(
         InvalidRequest: the client says that it has what the response hasn't.
         Overloaded: where the client resumes isn't known yet.
     """
+    _, epoch, param = progress
     give_up_at = context.monotonic() + patience
     while True:
         stream = await context.orchestrator.find(response_id, channel)
-        point = await _point(context, stream, after, epoch, give_up_at)
+        point = await _point(context, stream, progress, give_up_at)
         if point is not None:
             return Resumption(stream, point)
         if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
@@ -174,9 +179,10 @@ async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int
 
 
 async def _point(
-    context: ClientContext, stream: ResponseStream, after: int, epoch: int | None, give_up_at: float
+    context: ClientContext, stream: ResponseStream, progress: Progress, give_up_at: float
 ) -> ResumePoint | None:
     """Where the reader resumes, once this copy tells. None if it ends, or doesn't tell in time."""
+    after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":
         return point

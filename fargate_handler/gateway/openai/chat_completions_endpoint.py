@@ -18,7 +18,7 @@ from fargate_handler.gateway.openai.submission import (
     submit_request,
 )
 from fargate_handler.gateway.openai.whole_completion import WholeCompletion
-from fargate_handler.gateway.resumption import resume
+from fargate_handler.gateway.resumption import Progress, resume
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
@@ -80,9 +80,8 @@ class ChatCompletionsEndpoint:
         )
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:
-            stream, point = await resume(
-                context, stream.response_id, stream.channel, last.last_index, last.epoch, LAST_EVENT_ID
-            )
+            progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
+            stream, point = await resume(context, stream.response_id, stream.channel, progress)
             if point.restarted is not None:
                 raise _replaced()
             encoder = ChunkEncoder(objects, stream, point, context.limits.frame_characters)

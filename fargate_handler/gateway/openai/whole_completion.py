@@ -8,7 +8,7 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_stream import Deadline
 from fargate_handler.gateway.http_answers import VIA_HEADER, json_answer
-from fargate_handler.gateway.resumption import WakingReader, reading
+from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.completion_chunks import check_completed
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.log.response_stream import ResponseStream
@@ -85,7 +85,7 @@ class WholeCompletion:
 
     async def _wait(self, reader: WakingReader) -> None:
         if reader.left_behind:
-            await reader.go_on(self._context)
+            await reader.go_on(self._context, Progress())
             return
         await reader.wait(min(self._deadline.left, self._beat_at - self._context.monotonic()))
         self._deadline.check()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fargate_handler.gateway.resumption import Resumption, resume
+from fargate_handler.gateway.resumption import Progress, Resumption, resume
 from stream_core.log.response_log import Restart, ResumePoint
 from stream_core.policy.channel import Channel
 from stream_core.protocol.errors import EvenflowError
@@ -24,7 +24,7 @@ def resuming(
     patience: float = 20.0,
 ) -> asyncio.Task[Resumption]:
     context = here.gateway(task).context
-    return asyncio.create_task(resume(context, here.response_id, channel, after, epoch, "after", patience))
+    return asyncio.create_task(resume(context, here.response_id, channel, Progress(after, epoch, "after"), patience))
 
 
 def refusal(work: asyncio.Task[Resumption]) -> tuple[int, str]:
