@@ -25,7 +25,7 @@ from stream_core.protocol.errors import Overloaded
 _logger = logging.getLogger(__name__)
 
 # A session that doesn't exist, for a try of the store.
-_NOBODY = Channel("evenflow", "start", "nobody")
+_NO_SESSION = Channel("evenflow", "start", "nobody")
 _LEAVE_STEP_SECONDS = 0.05
 
 
@@ -96,8 +96,8 @@ class Membership:
         sessions = self._stores.sessions
         try:
             await self.keeper.start()
-            await sessions.load(_NOBODY, self._context.wall_time())
-            await sessions.answered(_NOBODY, "nothing", None)
+            await sessions.load(_NO_SESSION, self._context.wall_time())
+            await sessions.answered(_NO_SESSION, "nothing", None)
         except StoreUnavailable as error:
             raise ConfigurationError(f"{self._stores.unreachable} ({error})") from error
         except Exception as error:

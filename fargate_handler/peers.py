@@ -22,7 +22,7 @@ _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
-_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
+_ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
 
 
 class _CancelAnswer(BaseModel):
@@ -111,7 +111,7 @@ def own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
         return str(settings.peer_url).rstrip("/")
     if of_task is not None:
         return of_task
-    if settings.http_host in _ANYWHERE:
+    if settings.http_host in _ALL_ADDRESSES:
         return None
     host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
     return f"http://{host}:{settings.http_port}"

@@ -133,7 +133,7 @@ def _body(event: Event) -> bytes:
     return str(text).encode("utf-8", "surrogatepass")
 
 
-_VIEWERS_HOST = "x-evenflow-host"
+_VIEWER_HOST = "x-evenflow-host"
 _SCHEME = "x-forwarded-proto"
 
 
@@ -151,6 +151,6 @@ def public_address(request: HttpApiRequest) -> PublicAddress:
     direct caller of the HTTP API could set that header. It would only mislead itself, since answers
     are never cached. The scheme is that of the call: in AWS always https.
     """
-    host = request.headers.get(_VIEWERS_HOST) or request.domain
+    host = request.headers.get(_VIEWER_HOST) or request.domain
     secure = "" if request.headers.get(_SCHEME) == "http" else "s"
     return PublicAddress(f"ws{secure}://{host}/ws", f"http{secure}://{host}")

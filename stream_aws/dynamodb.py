@@ -27,7 +27,7 @@ _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 # No attempt begins later than this, so that a call ends before a lease that it is about.
 _LAST_ATTEMPT_SECONDS = 5.0
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         "InternalServerError",
         "LimitExceededException",
@@ -62,7 +62,7 @@ def client_config(connections: int) -> AioConfig:
 def passes(error: Exception) -> bool:
     """Whether the failure may pass: throttling, or a fault of the service or the network."""
     if isinstance(error, ClientError):
-        return error_code(error) in _PASSING or _conflicted(error) or _of_the_service(error)
+        return error_code(error) in _TRANSIENT or _conflicted(error) or _is_server_error(error)
     return isinstance(error, UNREACHABLE)
 
 
@@ -132,7 +132,7 @@ async def transact(client: Client, actions: list[dict[str, Any]], on_retry: Call
     await repeated(lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token), on_retry)
 
 
-def _of_the_service(error: ClientError) -> bool:
+def _is_server_error(error: ClientError) -> bool:
     status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status >= 500
 

@@ -80,7 +80,7 @@ _MINUTES_KEPT = 15
 # For the last minute of a leaving task: what drain and store leave of the 120 s that Fargate gives.
 _CLOSE_SECONDS = 3.0
 # The request itself is wrong, so a retry would fail too.
-_REFUSED_FOR_GOOD = ("InvalidParameter", "Missing", "Validation", "Serialization")
+_PERMANENT = ("InvalidParameter", "Missing", "Validation", "Serialization")
 
 
 class Publisher(Protocol):
@@ -150,7 +150,7 @@ class MetricPublication:
             try:
                 await self._publisher.publish(minute.points, minute.began)
             except Exception as error:  # nothing that fails here may stop the answers
-                if _is_refused_for_good(error):
+                if _is_permanent(error):
                     _logger.error("CloudWatch refused the metrics of %s, they are dropped: %s", minute, error)
                     continue
                 self._unsent.appendleft(minute)
@@ -168,8 +168,8 @@ class MetricPublication:
             _logger.error("the metrics of %s are dropped: CloudWatch has taken none for %d min", dropped, _MINUTES_KEPT)
 
 
-def _is_refused_for_good(error: Exception) -> bool:
-    return isinstance(error, ClientError) and error.response["Error"]["Code"].startswith(_REFUSED_FOR_GOOD)
+def _is_permanent(error: Exception) -> bool:
+    return isinstance(error, ClientError) and error.response["Error"]["Code"].startswith(_PERMANENT)
 
 
 def _log_kept(minute: _Minute, kept: int, error: Exception) -> None:

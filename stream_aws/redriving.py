@@ -76,7 +76,7 @@ class Redriving:
             StoreUnavailable, ClientError, BotoCoreError: AWS refuses or can't be reached. What was
                 yielded is done; the others stay in the queue.
         """
-        store = DynamoDBResponseStore(self._dynamodb, self._responses, _no_matter)
+        store = DynamoDBResponseStore(self._dynamodb, self._responses, _ignore_retry)
         async for messages in self._received(limit):
             owner = f"redrive-{secrets.token_hex(4)}"
             await store.renew(owner, self._wall_time() + _SECONDS)
@@ -142,7 +142,7 @@ class Redriving:
             {"Put": {"TableName": self._responses, "Item": head_item(head)}},
         ]
         try:
-            await transact(self._dynamodb, actions, _no_matter)
+            await transact(self._dynamodb, actions, _ignore_retry)
         except ClientError as error:
             if not condition_failed(error):
                 raise
@@ -172,7 +172,7 @@ class Redriving:
         if letter is None:
             return Redriven(Outcome.UNREADABLE, None)
         request = {"TableName": self._ledger, "Key": _ledger_key(letter), "ConsistentRead": True}
-        answer = await repeated(lambda: self._dynamodb.get_item(**request), _no_matter)
+        answer = await repeated(lambda: self._dynamodb.get_item(**request), _ignore_retry)
         entry, now = answer.get("Item"), self._wall_time()
         if alive(entry, now) and entry["response_id"] == text(letter.response_id):
             return Redriven(Outcome.WOULD_BE_REDRIVEN, letter)
@@ -197,5 +197,5 @@ def _ledger_key(letter: DeadLetter) -> Item:
     return {"channel": text(letter.channel), "message_id": text(letter.message_id)}
 
 
-def _no_matter() -> None:
+def _ignore_retry() -> None:
     """Ignore a retry."""

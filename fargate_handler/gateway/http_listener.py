@@ -37,8 +37,8 @@ _LOOPBACK = ("127.0.0.1", "::1")
 _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
 # Headers of browsers and load balancers, which call for somebody else.
-_FROM_ELSEWHERE = ("Origin", "X-Forwarded-For", "Via")
-_UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
+_FORWARDED = ("Origin", "X-Forwarded-For", "Via")
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 
 class HttpListener:
@@ -153,7 +153,7 @@ class HttpListener:
 
     async def _drain(self, request: web.Request) -> web.Response:
         """Leave, as after SIGTERM. Only this machine may ask for it."""
-        if request.remote not in _LOOPBACK or any(header in request.headers for header in _FROM_ELSEWHERE):
+        if request.remote not in _LOOPBACK or any(header in request.headers for header in _FORWARDED):
             raise path_not_found(request.path)
         self._leave()
         return json_answer({"status": "draining"}, 202)
@@ -183,7 +183,7 @@ class HttpListener:
         asset = self._assets.get(request.match_info["name"])
         if asset is None:
             raise NotFound(f"there is no {request.path[:200]}", code="path_not_found")
-        return web.FileResponse(asset, headers={"Cache-Control": "public, max-age=3600", **_UNSNIFFED})
+        return web.FileResponse(asset, headers={"Cache-Control": "public, max-age=3600", **_NO_SNIFFING})
 
     async def _module(self, request: web.Request) -> web.StreamResponse:
         module = self._page / request.path.removeprefix("/")
@@ -192,7 +192,7 @@ class HttpListener:
         # Their names stay when their content changes, so browsers ask each time whether it has
         # (ETag).
         anybody = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"}
-        return web.FileResponse(module, headers=anybody | _UNSNIFFED)
+        return web.FileResponse(module, headers=anybody | _NO_SNIFFING)
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"
@@ -201,7 +201,7 @@ class HttpListener:
         websockets = self._context.ws_url or f"ws://{request.url.host}:{self._context.ws_port}"
         headers = {
             "Content-Security-Policy": page_policy(websockets),
-            **_UNSNIFFED,
+            **_NO_SNIFFING,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",
         }

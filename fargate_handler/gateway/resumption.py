@@ -18,10 +18,12 @@ PATIENCE_SECONDS = 20.0
 
 
 class Progress(NamedTuple):
-    """What a reader says that it has of a response; by default nothing yet.
+    """What a reader has of a response, as it says. By default nothing yet.
 
-    `after`: the last index, -1 for none. `epoch`: the newest of the response's owners that it was
-    told of, None where it doesn't say. `param`: what the request calls `after`.
+    Attributes:
+        after: the last index, -1 for none.
+        epoch: the newest epoch that it was told of. None if it doesn't say.
+        param: the name of `after` in the request.
     """
 
     after: int = EVERYTHING

@@ -34,7 +34,7 @@ _THROTTLED = frozenset(
     ["ThrottlingException", "ThrottledException", "TooManyRequestsException", "ServiceQuotaExceededException"]
 )
 # These come with 401, 403 or 404, or with 400.
-_NOT_FOR_US = frozenset(
+_REJECTED = frozenset(
     [
         "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature",
         "InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "OptInRequired",
@@ -54,7 +54,7 @@ _UNAVAILABLE = frozenset(["ServiceUnavailableException", "ModelNotReadyException
 # By OpenAI's name, by which clients know to shorten the conversation.
 _TOO_LONG = re.compile(r"too long|context (length|window)|maximum context", re.IGNORECASE)
 # An ARN, or an account's number. Clients must not see them.
-_TELLING = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
+_PRIVATE = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
 # The connection failed, or something other than AWS answered.
 _BROKEN = (HTTPClientError, NotConnected, aiohttp.ClientError, OSError, ResponseParserError, UnicodeDecodeError)
 
@@ -96,7 +96,7 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
         status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
     if (busy := _busy(name, status)) is not None:
         return busy
-    if status in (401, 403, 404) or name in _NOT_FOR_US:
+    if status in (401, 403, 404) or name in _REJECTED:
         return _rejected(service, f"{name}: {message}", check, operator)
     if name == "ValidationException":
         # A message about tools is for whoever sent the tools.
@@ -129,7 +129,7 @@ def _busy(name: str, status: object) -> UpstreamAnswered | None:
 
 def _refused(message: str) -> ModelRefused:
     return ModelRefused(
-        f"the model refused the message: {_TELLING.sub('…', message)[:_MOST_MESSAGE]}",
+        f"the model refused the message: {_PRIVATE.sub('…', message)[:_MOST_MESSAGE]}",
         code="context_length_exceeded" if _TOO_LONG.search(message) else "model_refused",
         status=400,
         type=InvalidRequest.type,

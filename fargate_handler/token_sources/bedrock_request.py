@@ -19,7 +19,7 @@ from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
 # What an assistant did other than by calls of functions. Its answer depends on it.
-_UNTOLD = ("audio", "function_call", "tool_calls")
+_UNSUPPORTED_FIELDS = ("audio", "function_call", "tool_calls")
 
 
 def check_turn(turn: Turn, where: str) -> None:
@@ -33,7 +33,7 @@ def check_turn(turn: Turn, where: str) -> None:
     """
     if turn.role == "function":
         raise _refusal("the role function is not supported by models on Amazon Bedrock", f"{where}role")
-    for name in _UNTOLD:
+    for name in _UNSUPPORTED_FIELDS:
         if name in turn.extra:
             raise _refusal(f"{where}{name} is not supported by models on Amazon Bedrock", f"{where}{name}")
     for place, part in enumerate(turn.parts):

@@ -46,7 +46,7 @@ class StoredResponses:
         Raises:
             Gone: it ended too long ago.
         """
-        with _in_shape():
+        with _failures_as_overloaded():
             answer = self._client.get_item(**requests.get_head(self._table, response_id))
         return _unexpired(response_id, answer.get("Item"), now)
 
@@ -59,7 +59,7 @@ class StoredResponses:
         items: list[Item] = []
         request = requests.query_from(self._table, response_id, from_index)
         while True:
-            with _in_shape():
+            with _failures_as_overloaded():
                 answer = self._client.query(**request)
             items += answer["Items"]
             if "LastEvaluatedKey" not in answer:
@@ -71,7 +71,7 @@ class StoredResponses:
 
     def _counted(self, response_id: str) -> Item | None:
         try:
-            with _in_shape():
+            with _failures_as_overloaded():
                 answer = self._client.update_item(**requests.note_read(self._table, response_id))
         except self._client.exceptions.ConditionalCheckFailedException:
             return None
@@ -89,7 +89,7 @@ def _unexpired(response_id: str, item: Item | None, now: float) -> ResponseHead:
 
 
 @contextmanager
-def _in_shape() -> Iterator[None]:
+def _failures_as_overloaded() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:

@@ -11,7 +11,7 @@ from pydantic_core.core_schema import WithDefaultSchema
 
 from stream_core.policy.limits import Limits
 
-_THEIRS = (
+_CLIENT_LIMITS = (
     "message_bytes",
     "messages_per_second",
     "messages_in_flight_per_session",
@@ -41,7 +41,7 @@ def client_limits(limits: Limits) -> dict[str, Any]:
     """The value of each limit that clients meet, and what happens when it is reached."""
     return {
         name: {"value": getattr(limits, name), "when_reached": Limits.model_fields[name].description}
-        for name in _THEIRS
+        for name in _CLIENT_LIMITS
     }
 
 

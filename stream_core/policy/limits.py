@@ -29,7 +29,7 @@ class Limits(BaseModel):
         8_000,
         1,
         1_000_000,
-        "503 node_full with Retry-After: HTTP requests at once, event streams and waiting polls among them",
+        "503 node_full with Retry-After; event streams and waiting polls count, too",
     )
     connections_per_session: int = _limit(8, 1, 1_000, "handshake refused with 429 session_connections")
     sessions_per_node: int = _limit(
@@ -42,7 +42,7 @@ class Limits(BaseModel):
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
-    read_buffer_bytes: int = _limit(131_072, 16_384, 16_777_216, "what the client sends waits in its own machine")
+    read_buffer_bytes: int = _limit(131_072, 16_384, 16_777_216, "what the client sends waits on its own machine")
     frame_characters: int = _limit(16_384, 256, 1_048_576, "a joined frame ends here and the next one follows")
     lag_notice_deltas: int = _limit(64, 1, 100_000, "`lag` frame")
     lag_notice_seconds: float = _limit(10, 0.1, 3_600, "`lag` frame")
@@ -74,16 +74,16 @@ class Limits(BaseModel):
     queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
     generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
     worker_buffer_tokens: int = _limit(
-        256, 1, 100_000, "a worker holds its model: tokens of one answer that its handler has not read yet"
+        256, 1, 100_000, "a worker pauses its model: tokens of one answer that its handler has not read"
     )
     worker_window_bytes: int = _limit(
-        4_096, 1_024, 1_048_576, "HTTP/2 holds a worker's stream: text on its way to a handler that doesn't read"
+        4_096, 1_024, 1_048_576, "HTTP/2 pauses a worker's stream: text for a handler that doesn't read"
     )
     worker_rest_seconds: float = _limit(
-        5, 0.1, 3_600, "a worker that could not be reached is asked again after so long, sooner when there is no other"
+        5, 0.1, 3_600, "a worker that could not be reached is asked again, sooner if there is no other"
     )
     queue_deadline_seconds: float = _limit(
-        60, 0.1, 3_600, "503 queue_timeout: a message accepted so long ago, for which no model was free; send it again"
+        60, 0.1, 3_600, "503 queue_timeout: no model was free for the message; send it again"
     )
     model_first_sign_seconds: float = _limit(
         60, 0.1, 3_600, "no sign of life from the model yet: another attempt, then the error first_token_timeout"
@@ -108,10 +108,8 @@ class Limits(BaseModel):
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
-    pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is held while every reader pauses")
-    credit_window: int = _limit(
-        65_536, 1, 10_000_000, "`error` invalid_field: more entries would be granted at once than may be; nothing was"
-    )
+    pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is paused while every reader pauses")
+    credit_window: int = _limit(65_536, 1, 10_000_000, "`error` invalid_field: nothing is granted")
     pause_seconds: float = _limit(
         300, 0.1, 86_400, "closed with 4008; without another reader the model is cancelled after the grace period"
     )
@@ -119,7 +117,7 @@ class Limits(BaseModel):
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
     sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line; before a whole answer of /v1 a newline")
     owners_per_response: int = _limit(
-        3, 1, 100, "a message whose tasks were all lost goes to the dead letters; its reader hears attempts_exhausted"
+        3, 1, 100, "the message goes to the dead letters; its reader gets attempts_exhausted"
     )
     lease_seconds: float = _limit(10, 10, 600, "another task may take over what a silent one was answering")
     store_interval_ms: int = _limit(
@@ -141,7 +139,7 @@ class Limits(BaseModel):
         110,
         0,
         3_600,
-        "what is still running is left to another task, or the next start; with store=memory it ends with an error",
+        "answers are left to another task, or the next start; with store=memory they end with an error",
     )
 
     def of(self, _tenant: str) -> Limits:

@@ -170,9 +170,9 @@ def is_refusal(error: Mapping[str, Any]) -> bool:
     return error["type"] in (ModelRefused.type, UnsupportedByModel.type) or error.get("status") in _REFUSALS
 
 
-_SENSELESS = frozenset(["insufficient_quota", "model_not_set_up"])
+_PERMANENT = frozenset(["insufficient_quota", "model_not_set_up"])
 
 
 def is_worth_repeating(error: EvenflowError) -> bool:
     """Whether the request may succeed later. If not, a setting or an account must be mended."""
-    return error.code not in _SENSELESS
+    return error.code not in _PERMANENT

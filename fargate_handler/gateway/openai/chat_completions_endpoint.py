@@ -31,7 +31,7 @@ TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
 # OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
 # lasting errors.
-_NOT_AGAIN = {"x-should-retry": "false"}
+_NO_RETRY = {"x-should-retry": "false"}
 
 
 class ChatCompletionsEndpoint:
@@ -60,7 +60,7 @@ class ChatCompletionsEndpoint:
             if is_worth_repeating(error) and not isinstance(error, TimedOut):
                 raise
             answer = error_answer(error)
-            answer.headers.update(_NOT_AGAIN)
+            answer.headers.update(_NO_RETRY)
             return answer
         finally:
             if key is None:
