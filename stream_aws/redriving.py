@@ -20,6 +20,8 @@ from stream_core.ports.dead_letters import DeadLetter
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
+# Who doesn't wait is answered by only some of SQS's servers.
+_WAIT_SECONDS = 1
 """What ReceiveMessage gives at most."""
 # Ten letters take no longer. If this process is lost with them, the queue gives them again and tasks take up what was done.
 _SECONDS = 120
@@ -108,7 +110,7 @@ class Redriving:
                 QueueUrl=self._queue_url,
                 MaxNumberOfMessages=min(limit, _AT_ONCE),
                 VisibilityTimeout=_SECONDS,
-                WaitTimeSeconds=1,  # else SQS asks only some of its servers
+                WaitTimeSeconds=_WAIT_SECONDS,
             )
             messages = answer.get("Messages", [])
             if not messages:
