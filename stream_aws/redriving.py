@@ -21,6 +21,8 @@ from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
 """The most that ReceiveMessage gives."""
+_WAIT_SECONDS = 1
+"""Without waiting, ReceiveMessage asks only some of SQS's servers."""
 # Ten letters take less. If this process is lost, the queue gives them again, and tasks go on with
 # what was done.
 _SECONDS = 120
@@ -110,7 +112,7 @@ class Redriving:
                 QueueUrl=self._queue_url,
                 MaxNumberOfMessages=min(limit, _AT_ONCE),
                 VisibilityTimeout=_SECONDS,
-                WaitTimeSeconds=1,  # otherwise SQS asks only some of its servers
+                WaitTimeSeconds=_WAIT_SECONDS,
             )
             messages = answer.get("Messages", [])
             if not messages:

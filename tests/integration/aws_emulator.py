@@ -41,6 +41,7 @@ class AwsEmulator:
         self.process = process
         # `localhost`, not the address: the CDK's template URL matches the name.
         self.endpoint = f"http://localhost:{port}"
+        self._clients: dict[str, Any] = {}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,8 +49,10 @@ class AwsEmulator:
         return {"AWS_ENDPOINT_URL": self.endpoint, **CREDENTIALS}
 
     def client(self, service: str) -> Any:
-        """A boto3 client of it."""
-        return boto3.client(service, endpoint_url=self.endpoint, **SIGNED_BY)
+        """The boto3 client of it for this service."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service, endpoint_url=self.endpoint, **SIGNED_BY)
+        return self._clients[service]
 
     def create_tables(self, prefix: str) -> TableNames:
         """The three tables, empty, named after `prefix`."""

@@ -13,6 +13,8 @@ from tests.integration.local_server import LocalServer
 
 _LONG = demo(tokens=3000, gap_ms=10, seed=92)
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:

@@ -13,6 +13,8 @@ from tests.integration.realtime_client import REALTIME
 
 _LONG = demo(tokens=3000, gap_ms=10, seed=97)
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:

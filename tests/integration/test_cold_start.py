@@ -109,6 +109,12 @@ def _load(package: Path, code: str) -> _Load:
     return _Load(cpu, frozenset(modules))
 
 
+@pytest.fixture(scope="module")
+def references(package: Path) -> list[_Load]:
+    """The loads of what all need."""
+    return [_load(package, _REFERENCE)]
+
+
 @pytest.fixture
 def function(package: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The code that loads a function, which is in the package now: no function may need another one's files."""
@@ -120,8 +126,9 @@ def function(package: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("function", _FUNCTIONS, indirect=True)
-def test_a_function_loads_no_more_than_what_all_need_and_about_as_quickly(package: Path, function: str) -> None:
-    references = [_load(package, _REFERENCE)]
+def test_a_function_loads_no_more_than_what_all_need_and_about_as_quickly(
+    package: Path, references: list[_Load], function: str
+) -> None:
     loads = [_load(package, function)]
     # Parts of pydantic come with the kinds of fields that a model has.
     ours = {*_SHARED, "functions", "pydantic", *sys.stdlib_module_names}

@@ -15,6 +15,8 @@ from tests.integration.event_stream import read_answer, read_events
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 async def test_every_event_has_its_id_and_the_last_one_says_so(opened: OpenSession) -> None:
     session = await opened()
@@ -100,9 +102,10 @@ async def test_a_wrong_query_is_refused_beside_a_right_header(opened: OpenSessio
     assert (answer.status, answer.error["param"]) == (400, query.partition("=")[0])
 
 
-async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve) -> None:
-    session = await opened(await serve(sse_heartbeat_seconds=0.2))
-    text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
+async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]) -> None:
+    hurry.cancel()
+    session = await opened(await serve(sse_heartbeat_seconds=0.1))
+    text = demo(first_token_ms=350, tokens=2, gap_ms=350, seed=6)
     response_id = (await session.post("m1", None, text)).json["response_id"]
     async with session.events(response_id) as stream:
         kinds = ["comment" if event.comment else event.kind async for event in read_events(stream)]
@@ -128,10 +131,11 @@ def _without_data(body: str) -> list[str]:
 
 
 async def test_a_parser_that_takes_an_empty_line_for_an_event_finds_data_in_each(
-    opened: OpenSession, serve: Serve
+    opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
 ) -> None:
-    session = await opened(await serve(sse_heartbeat_seconds=0.2))
-    text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
+    hurry.cancel()
+    session = await opened(await serve(sse_heartbeat_seconds=0.1))
+    text = demo(first_token_ms=350, tokens=2, gap_ms=350, seed=6)
     response_id = (await session.post("m1", None, text)).json["response_id"]
     async with session.events(response_id) as stream:
         body = (await stream.read()).decode()

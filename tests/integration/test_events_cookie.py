@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from http.cookies import Morsel, SimpleCookie
 from typing import Any
 
@@ -98,7 +97,7 @@ async def test_it_ends_with_the_token_that_asked_for_it(
     cookie = cookies_of(asked)[NAME].value
     path = f"/chat/message/{asked.json['response_id']}/events"
     assert (await ask(http, session, "GET", path, cookie)).status == 200
-    await asyncio.sleep(5.1)
+    await serve.time_passes(5.1)
     answer = await ask(http, session, "GET", path, cookie)
     assert (answer.status, answer.error["code"]) == (401, "token_expired")
 

@@ -17,6 +17,8 @@ from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 
 _FALLBACK = "The model is away."
+
+pytestmark = pytest.mark.usefixtures("hurry")
 _SHORT: dict[str, Any] = {"model_first_sign_seconds": 0.4, "model_silence_seconds": 0.4, "model_deadline_seconds": 3}
 
 
@@ -75,8 +77,9 @@ async def test_a_failure_in_the_middle_is_not_seen_where_the_model_goes_on(
 
 
 @pytest.fixture
-async def forgetful() -> AsyncIterator[ScriptedModel]:
+async def forgetful(hurry: asyncio.Task[None]) -> AsyncIterator[ScriptedModel]:
     """A model server that doesn't go on from the middle of an answer. It gives half of one, and then a whole other one."""
+    hurry.cancel()
     async with scripted_model() as serving:
         half = Reply([chunk("half "), chunk("an "), chunk("answer")], gap=0.4, then="break")
         serving.will(half, Reply([chunk("a "), chunk("whole "), chunk("one"), END], gap=0.1))

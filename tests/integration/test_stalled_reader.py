@@ -9,6 +9,8 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 
+import pytest
+
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
@@ -17,6 +19,8 @@ from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_fram
 from tests.integration.server_process import Server
 
 _GAP_MS = 100
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 async def _stalled(server: Server, session: ChatSession, text: str) -> tuple[RawWebSocket, str]:

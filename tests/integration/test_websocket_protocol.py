@@ -18,6 +18,8 @@ _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
 _LONG = demo(tokens=2000, gap_ms=10, seed=4)
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:
@@ -359,7 +361,10 @@ async def test_continue_without_a_pause_changes_nothing(opened: OpenSession) -> 
 # -- cancel ------------------------------------------------------------------------------------------------------
 
 
-async def test_cancel_stops_the_model_within_200_ms(opened: OpenSession, server: LocalServer) -> None:
+async def test_cancel_stops_the_model_within_200_ms(
+    opened: OpenSession, server: LocalServer, hurry: asyncio.Task[None]
+) -> None:
+    hurry.cancel()
     session = await opened(server)
     told, stopped = [], []
     async with session.connect() as connection:

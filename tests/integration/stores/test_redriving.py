@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from aiobotocore.session import AioSession
 
+from stream_aws.redrive import main
 from stream_aws.redriving import Outcome, Redriven, Redriving
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
 from stream_core.log.response_log import ResponseState
@@ -21,7 +21,7 @@ from stream_core.ports.response_store import Ending, Lease, StoreUnavailable
 from stream_core.ports.session_store import LedgerEntry
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.dynamodb_faults import Fault
-from tests.integration.server_process import ROOT, free_port
+from tests.integration.server_process import free_port
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import LIFETIME, NOW, lease_of, new_channel, new_message, new_name
 
@@ -90,8 +90,10 @@ class DeadLetterOffice:
 
 @pytest.fixture
 async def office(
-    dynamodb_stores: DynamoDBStores, emulated_aws: AwsEmulator, sdk: AioSession
+    dynamodb_stores: DynamoDBStores, emulated_aws: AwsEmulator, sdk: AioSession, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[DeadLetterOffice]:
+    # The emulator is one server, which knows at once that there are no more.
+    monkeypatch.setattr("stream_aws.redriving._WAIT_SECONDS", 0)
     async with sdk.create_client(
         "sqs",
         config=CLIENT_CONFIG,
@@ -223,42 +225,47 @@ async def test_a_queue_that_is_not_there(office: DeadLetterOffice, sdk: AioSessi
             await SqsDeadLetters(sqs, f"{nowhere}/111111111111/letters").send(letter)
 
 
-async def _command(environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "stream_aws.redrive", "--env", "test", *options],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+Command = Callable[..., Awaitable[tuple[int, str, str]]]
+"""`make redrive` with these options: its exit status, and what it printed on either way."""
 
 
-async def test_the_command_says_what_it_did(office: DeadLetterOffice, emulated_aws: AwsEmulator) -> None:
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    async def command(environment: Mapping[str, str], *options: str) -> tuple[int, str, str]:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["redrive", "--env", "test", *options])
+        status = await asyncio.to_thread(main)
+        return (status, *capsys.readouterr())
+
+    return command
+
+
+async def test_the_command_says_what_it_did(
+    office: DeadLetterOffice, emulated_aws: AwsEmulator, command: Command
+) -> None:
     environment = emulated_aws.environment | office.stores.dynamodb.environment
     letter, _, _ = await office.give_up()
     queue = office.queue_url.rpartition("/")[2]
     tables = office.stores.tables
     options = ("--ledger", tables.ledger, "--responses", tables.responses, "--queue", queue)
-    looked = await _command(environment, "--dry-run", *options)
-    assert (looked.returncode, looked.stderr) == (0, "")
-    assert "would be redriven" in looked.stdout
-    done = await _command(environment, *options)
-    assert (done.returncode, done.stderr) == (0, "")
-    heading, row, total = done.stdout.splitlines()
+    status, printed, complained = await command(environment, "--dry-run", *options)
+    assert (status, complained) == (0, "")
+    assert "would be redriven" in printed
+    status, printed, complained = await command(environment, *options)
+    assert (status, complained) == (0, "")
+    heading, row, total = printed.splitlines()
     assert heading.startswith("given up at")
     assert row.startswith("2027-01-15 08:00 UTC")
     assert letter.message_id in row
     assert " redriven " in row
     assert total == "letters: 1"
-    assert (await _command(environment, *options)).stdout == "letters: 0\n"
+    assert await command(environment, *options) == (0, "letters: 0\n", "")
 
 
-async def test_the_command_says_what_is_wrong_in_one_line(emulated_aws: AwsEmulator) -> None:
-    failed = await _command(emulated_aws.environment)
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr.startswith("redrive: ")
-    assert "NonExistentQueue" in failed.stderr
-    assert len(failed.stderr.splitlines()) == 1
+async def test_the_command_says_what_is_wrong_in_one_line(emulated_aws: AwsEmulator, command: Command) -> None:
+    status, printed, complained = await command(emulated_aws.environment)
+    assert (status, printed) == (1, "")
+    assert complained.startswith("redrive: ")
+    assert "NonExistentQueue" in complained
+    assert len(complained.splitlines()) == 1
