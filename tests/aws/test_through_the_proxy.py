@@ -26,7 +26,7 @@ from tests.integration.transports import over_events
 pytestmark = pytest.mark.timeout(400)
 
 _READERS = 5
-_ANSWERS_EACH = 20
+_ANSWERS_EACH = 6
 _LATER_MS = 200.0
 _ROUNDS = 3
 _MOST_POLLS = 4
@@ -63,7 +63,7 @@ async def test_an_answer_polled_from_lambda_is_that_of_the_websocket_and_as_soon
 async def read_by_both_ways(
     system: RunningSystem, http: aiohttp.ClientSession
 ) -> tuple[list[AnswerReadTwice], list[float]]:
-    """A hundred answers of both handlers, each read over WebSocket and by polls; and the emulator's latencies meanwhile."""
+    """Thirty answers of both handlers, each read over WebSocket and by polls; and the emulator's latencies meanwhile."""
 
     async def one_reader(number: int) -> tuple[str, list[AnswerReadTwice]]:
         session = await open_session(http, system.url)
@@ -71,7 +71,7 @@ async def read_by_both_ways(
         async with session.connect() as connection:
             for turn in range(_ANSWERS_EACH):
                 # A real model's timing: 20 to 80 ms a token, bursts and stalls; one to six seconds in all.
-                text = demo(tokens=20 + 10 * (turn % 9), first_token_ms=300, bursty="true", seed=100 * number + turn)
+                text = demo(tokens=20 + 15 * turn, first_token_ms=300, bursty="true", seed=100 * number + turn)
                 previous = f"m{turn - 1}" if turn else None
                 answers.append(await ask_and_read_twice(connection, f"m{turn}", previous, text))
             return _handler_of(connection), answers
