@@ -35,7 +35,7 @@ async def test_streams_at_once(either: Service, model: ModelServer, opened: Open
         asyncio.ensure_future(source.generate(asks(demo(tokens=10, gap_ms=20, seed=seed)), sink))
         for seed, sink in enumerate(sinks)
     ]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         finishes = await asyncio.gather(*calls)
     assert [sink.text for sink in sinks] == ["".join(demo_tokens(seed, 10)) for seed in range(STREAMS)]
     assert finishes == [ModelFinish("stop", Usage(prompt_tokens=4, completion_tokens=10))] * STREAMS

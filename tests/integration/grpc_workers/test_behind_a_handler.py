@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import aiohttp
 import pytest
@@ -36,7 +37,7 @@ def opened_over_http(http: aiohttp.ClientSession) -> OpenSession:
     return opened
 
 
-async def _in_front_of(serve: Serve, addresses: Iterable[str], **settings: object) -> LocalServer:
+async def _in_front_of(serve: Serve, addresses: Iterable[str], **settings: Any) -> LocalServer:
     return await serve(**{"model": "grpc", "workers": ",".join(addresses), "fallback_text": "", **settings})
 
 

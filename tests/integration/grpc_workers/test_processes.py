@@ -75,6 +75,7 @@ async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
         answers += [await connection.whole(start["response_id"]) for start in starts]
     assert [answer.text for answer in answers] == [_text(9, 3), *(_text(number, 100) for number in range(4))]
     assert not any(answer.restarts for answer in answers)
+    assert (await staying.describe()).tokens_taken == 2 * 100 + 3, "it went on with nothing of the other's"
     assert await asyncio.to_thread(leaving.process.wait, 10) == 0, "it does not wait for the rest of its time"
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from abc import ABC
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -25,7 +24,7 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 
 
-class DemoWorker(ABC):
+class DemoWorker:
     """A worker that tells what it does. Its port is a free one where `variables` name none."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
