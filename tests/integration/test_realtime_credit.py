@@ -232,7 +232,7 @@ async def test_one_that_floods_and_never_reads_costs_no_memory(
     server = serve_process(messages_per_second=100_000)  # so that every grant is acted upon
     session = await opened(server)
     grown = []
-    for message, previous in pairwise((None, "m1", "m2")):
+    for message, previous in pairwise((None, "m1", "m2", "m3")):
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
             assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
             text = demo(tokens=20_000, gap_ms=0.1, seed=33)
