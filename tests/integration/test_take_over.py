@@ -211,7 +211,7 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
     owner = await behind_the_line.handler(store_interval_ms=600, **settings)
     first, second = await aws_deployment.handlers(2, **settings)
     session = await opened(owner)
-    response_id = await _ask(session, words(_WORDS, 40))
+    response_id = await _ask(session, words(80, 50))
     function: Transport = partial(over_function, aws_deployment.poll_function())
     at_owner = [
         asyncio.create_task(read_whole(transport, [session] * 3 + [session.at(first)], response_id))
@@ -223,7 +223,7 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
         for task in (first, second)
     ]
     elsewhere.append(asyncio.create_task(read_whole(function, [session], response_id)))
-    await over_websocket(V1, session, response_id, Answer(), 10)
+    await over_websocket(V1, session, response_id, Answer(), 3)
     late_write = slow_line.hold("BatchWriteItem", response_id)
     await late_write.reached.wait()
     with owner.suspended():
@@ -239,7 +239,7 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
         for task in (owner, first, second):
             answers.append(Answer())
             await transport(session.at(task), response_id, answers[-1], None)
-    right = "".join(word_of(2, 2, number) for number in range(_WORDS))
+    right = "".join(word_of(2, 2, number) for number in range(80))
     for answer in answers:
         assert (answer.text, answer.finish_reason) == (right, "stop")
     assert model.calls_for(response_id) == ["1:1", "2:2"]
