@@ -83,7 +83,8 @@ async def _taken_over(deployment: AwsDeployment, tasks: Sequence[LocalServer]) -
 async def test_a_lost_owner_is_missed_by_nobody(
     aws_deployment: AwsDeployment, slow_line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
-    owner = await replace(aws_deployment, environment=aws_deployment.environment | slow_line.environment).handler()
+    by_the_line = {**aws_deployment.environment, **slow_line.environment}
+    owner = await replace(aws_deployment, environment=by_the_line).handler()
     others = await aws_deployment.handlers(2)
     session = await opened(owner)
     first, second = (session.at(task) for task in others)
