@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -41,6 +42,18 @@ class CountingModel:
     url: str = ""
     calls: Counter[str] = field(default_factory=Counter)
     prefixes: dict[str, str] = field(default_factory=dict)
+    _allowed: float = math.inf
+    _allowed_more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def allow(self, words: float) -> None:
+        """From now on a response's first owner is told so many words at most, until more are allowed."""
+        self._allowed = words
+        self._allowed_more.set()
+
+    async def _may_say(self, epoch: int, number: int) -> None:
+        while epoch == 1 and number >= self._allowed:
+            self._allowed_more.clear()
+            await self._allowed_more.wait()
 
     def calls_for(self, response_id: str) -> list[str]:
         """The calls for one response, as `epoch:attempt`, in the order in which they came."""
@@ -59,6 +72,7 @@ class CountingModel:
         with suppress(ConnectionError):  # whoever asked may have been killed
             await response.prepare(request)
             for number in range(len(words_of(prefix)), int(asked["words"])):
+                await self._may_say(int(epoch), number)
                 await response.write(chunk(word_of(int(epoch), int(attempt), number)))
                 await asyncio.sleep(float(asked["gap_ms"]) / 1000)
             await response.write(END)

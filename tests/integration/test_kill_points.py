@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from tests.integration.answer import Answer
-from tests.integration.chat_client import chat_message, open_session
+from tests.integration.chat_client import ChatSession, chat_message, open_session
 from tests.integration.conftest import Serve
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import AwsDeployment, Deployment
@@ -28,8 +28,6 @@ _WORDS = 20
 _ACCEPTING_SECONDS = (-0.01, 0.08)
 # The victims die one after the other.
 _BETWEEN_KILLS = 0.5
-# For the sessions, which are opened first.
-_BEFORE_THE_FIRST = 1.0
 
 
 @dataclass
@@ -42,24 +40,23 @@ class Asked:
 
 
 class Client:
-    """One message of one session, sent to a task that will be killed `age` seconds later.
+    """One message of one session, sent to a task shortly before it is killed.
 
     Args:
+        session: at that task.
         kill_at: when that is, on the monotonic clock.
         gap_ms: between two words of its answer.
     """
 
     def __init__(
         self,
-        http: aiohttp.ClientSession,
-        victim: ServerProcess,
+        session: ChatSession,
         survivors: Sequence[LocalServer],
         kill_at: float,
         gap_ms: float,
         dice: random.Random,
     ) -> None:
-        self._http = http
-        self._victim = victim
+        self._session = session
         self._survivors = dice.sample(survivors, len(survivors))
         self._text = words(_WORDS, gap_ms)
         answer_seconds = _answer_seconds(gap_ms)
@@ -70,7 +67,7 @@ class Client:
 
     async def run(self) -> Asked:
         """Send it and read the answer, wherever it comes from."""
-        session = await open_session(self._http, self._victim.http_url)
+        session = self._session
         await asyncio.sleep(self._send_at - time.monotonic())
         body = chat_message("m1", None, self._text)
         elsewhere = [session.at(survivor) for survivor in self._survivors]
@@ -128,12 +125,13 @@ async def kill_points(
             await surviving.handler(model="openai", model_url=model.url, model_continues=continues)
             for continues in (True, False)
         ]
-        first_kill = time.monotonic() + _answer_seconds(gap_ms) + _BEFORE_THE_FIRST
+        sessions = [[await open_session(http, victim.http_url) for _ in range(messages_each)] for victim in killed]
+        first_kill = time.monotonic() + _answer_seconds(gap_ms)
         kills = [first_kill + place * _BETWEEN_KILLS for place in range(victims)]
         clients = [
-            Client(http, victim, survivors, kill_at, gap_ms, dice)
-            for victim, kill_at in zip(killed, kills, strict=True)
-            for _ in range(messages_each)
+            Client(session, survivors, kill_at, gap_ms, dice)
+            for at_victim, kill_at in zip(sessions, kills, strict=True)
+            for session in at_victim
         ]
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(client.run()) for client in clients]
@@ -163,4 +161,4 @@ async def kill_points(
 async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
     process_deployment: Deployment, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    await kill_points(1, 30, 50.0, process_deployment, serve, http)
+    await kill_points(1, 30, 100.0, process_deployment, serve, http)
