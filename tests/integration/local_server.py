@@ -42,7 +42,7 @@ _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 
 @contextmanager
 def sdk_reads_once() -> Iterator[None]:
-    """Within, sessions of the AWS SDK share what they read: each some megabytes of JSON, and the names of 400 folders."""
+    """Within, sessions of the AWS SDK share what they read: megabytes of JSON, and 400 folders."""
     with (
         patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)),
         patch.object(Loader, "list_available_services", lambda _, type_name: _listed_once(type_name)),

@@ -218,7 +218,8 @@ async def test_many_answers_leave_nothing_behind(opened: OpenSession, server: Lo
     await asyncio.gather(*map(ask, questions))
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
-    # Those of the 20 answers that ended by themselves may wait for the next one; both sides see the same ones.
+    # Those of the 20 answers that ended by themselves may wait for the next one; both sides see
+    # the same ones.
     assert _connections_to(model.url) == model.connections <= 20
 
 

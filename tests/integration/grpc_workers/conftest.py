@@ -1,4 +1,4 @@
-"""Workers in the test's own loop, with a model that does what the test says or with the demo model; and processes."""
+"""Workers in the test's own loop, with a scripted model or the demo model; and worker processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tests.integration.grpc_workers.line import Line
 from tests.integration.grpc_workers.workers import WorkerInLoop, WorkerProcess
 
 Workers = Callable[..., Awaitable[WorkerInLoop]]
-"""Starts a worker with the demo model in this loop: `await workers(drain_seconds=1)` is EVENFLOW_DRAIN_SECONDS=1."""
+"""Starts a worker with the demo model in this loop.
+
+Keyword `drain_seconds=1` is the variable `EVENFLOW_DRAIN_SECONDS=1`.
+"""
 
 WorkerProcesses = Callable[..., WorkerProcess]
 """Likewise, as a process: `worker_processes(drain_seconds=1)`."""

@@ -1,4 +1,4 @@
-"""Workers behind a handler: what a client sees over its WebSocket, and what the workers do meanwhile."""
+"""Workers behind a handler: what its clients see, and what the workers do meanwhile."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _text(seed: int, tokens: int) -> str:
 
 
 async def _begin(connection: Connection, answers: int, **directives: object) -> list[Frame]:
-    """Ask so many questions at once, with seeds from 0; returns their starts when each answer has begun."""
+    """Ask so many questions, with seeds from 0; returns their starts when all have begun."""
     starts, previous = [], None
     for number in range(answers):
         question = demo(seed=number, **directives)
@@ -206,7 +206,8 @@ async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
         await asyncio.sleep(0.3)
         after = await worker.describe()
         assert after.tokens_taken == before, "the model stands still"
-        # What came in one turn of the demo model's clock is on top, fifty tokens, and more when the turn came late.
+        # What came in one turn of the demo model's clock is on top: fifty tokens, or more when the
+        # turn came late.
         assert 100 <= after.tokens_waiting < 1_000
         assert after.tokens_taken < 2_000
         await connection.send("response.continue", response_id=response_id)

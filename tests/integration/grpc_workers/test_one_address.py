@@ -98,7 +98,7 @@ async def test_readers_of_a_lost_worker_get_their_answers_and_a_cancel_goes_all_
     async def ask(seed: int) -> Answer:
         session = await open_session(http, server.http_url)
         async with session.connect() as connection:
-            start = await connection.message("m1", None, demo(tokens=60, gap_ms=20, seed=seed))
+            start = await connection.message("m1", None, demo(tokens=60, gap_ms=30, seed=seed))
             await connection.reach(start["response_id"], 2)
             await begun.wait()
             return await connection.whole(start["response_id"])

@@ -36,7 +36,7 @@ async def test_a_worker_killed_in_the_middle_is_replaced(
     async def ask(seed: int) -> Answer:
         session = await open_session(http, server.http_url)
         async with session.connect() as connection:
-            start = await connection.message("m1", None, demo(tokens=60, gap_ms=20, seed=seed))
+            start = await connection.message("m1", None, demo(tokens=80, gap_ms=30, seed=seed))
             await connection.reach(start["response_id"], 2)
             await begun.wait()
             return await connection.whole(start["response_id"])
@@ -46,7 +46,7 @@ async def test_a_worker_killed_in_the_middle_is_replaced(
     assert (await lost.describe()).streams == 10
     lost.kill()
     answers = await asyncio.gather(*asked)
-    assert [answer.text for answer in answers] == [_text(seed, 60) for seed in range(20)]
+    assert [answer.text for answer in answers] == [_text(seed, 80) for seed in range(20)]
     assert [answer.restarts for answer in answers] == [[]] * len(answers), "the other worker went on with the text"
     session = await open_session(http, server.http_url)
     async with session.connect() as connection:

@@ -1,4 +1,4 @@
-"""Workers with the demo model, as `--role worker` starts them: in the test's own loop, or as a process."""
+"""Workers with the demo model, as `--role worker` starts them: in the test's loop, or a process."""
 
 from __future__ import annotations
 
