@@ -51,9 +51,15 @@ class Membership:
         self._stores = stores
         self._context = context
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
-        self.recorder = ResponseRecorder(context, stores.responses, stores.sessions, on_lost=self.workload.lose)
+        self.recorder = ResponseRecorder(
+            context, stores.responses, stores.sessions, on_lost=self.workload.lose
+        )
         self.keeper = LeaseKeeper(
-            context, stores.leases, name=name, address=address, on_lost=self.recorder.lose_everything
+            context,
+            stores.leases,
+            name=name,
+            address=address,
+            on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(stores.responses, context.monotonic)
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
@@ -112,7 +118,8 @@ class Membership:
         else:
             self.workload.generations.interrupt_all(
                 Overloaded(
-                    "the node left before the answer was finished; what was delivered is kept, ask again",
+                    "the node left before the answer was finished; what was delivered is kept, "
+                    "ask again",
                     code="draining",
                 )
             )

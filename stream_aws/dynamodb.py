@@ -98,13 +98,17 @@ async def repeated(call: Callable[[], Awaitable[T]], on_retry: Callable[[], None
             if not passes(error):
                 raise
             if longest_pause is None or asyncio.get_running_loop().time() > last_at:
-                raise StoreUnavailable(f"DynamoDB failed or did not answer ({type(error).__name__})") from error
+                raise StoreUnavailable(
+                    f"DynamoDB failed or did not answer ({type(error).__name__})"
+                ) from error
         on_retry()
         await asyncio.sleep(random.uniform(0, longest_pause))
     raise AssertionError
 
 
-async def query_all(client: Client, request: dict[str, Any], on_retry: Callable[[], None]) -> list[dict[str, Any]]:
+async def query_all(
+    client: Client, request: dict[str, Any], on_retry: Callable[[], None]
+) -> list[dict[str, Any]]:
     """All items of a Query, from all of its pages.
 
     Raises:
@@ -120,7 +124,9 @@ async def query_all(client: Client, request: dict[str, Any], on_retry: Callable[
         page["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
-async def transact(client: Client, actions: list[dict[str, Any]], on_retry: Callable[[], None]) -> None:
+async def transact(
+    client: Client, actions: list[dict[str, Any]], on_retry: Callable[[], None]
+) -> None:
     """Make all of these writes, or none.
 
     Raises:
@@ -129,7 +135,10 @@ async def transact(client: Client, actions: list[dict[str, Any]], on_retry: Call
     """
     # The token makes a retry harmless: for ten minutes DynamoDB knows what it has done.
     token = secrets.token_hex(16)
-    await repeated(lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token), on_retry)
+    await repeated(
+        lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token),
+        on_retry,
+    )
 
 
 def _is_server_error(error: ClientError) -> bool:
@@ -139,4 +148,8 @@ def _is_server_error(error: ClientError) -> bool:
 
 def _conflicted(error: ClientError) -> bool:
     reasons = set(cancellation_reasons(error)) - {"None"}
-    return bool(reasons) and reasons <= {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+    return bool(reasons) and reasons <= {
+        "TransactionConflict",
+        "ThrottlingError",
+        "ProvisionedThroughputExceeded",
+    }

@@ -62,7 +62,14 @@ class Redriving:
     """
 
     def __init__(
-        self, dynamodb: Client, sqs: Any, *, ledger: str, responses: str, queue_url: str, wall_time: Callable[[], float]
+        self,
+        dynamodb: Client,
+        sqs: Any,
+        *,
+        ledger: str,
+        responses: str,
+        queue_url: str,
+        wall_time: Callable[[], float],
     ) -> None:
         self._dynamodb = dynamodb
         self._sqs = sqs
@@ -103,7 +110,9 @@ class Redriving:
         finally:
             for message in taken:
                 await self._sqs.change_message_visibility(
-                    QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                    QueueUrl=self._queue_url,
+                    ReceiptHandle=message["ReceiptHandle"],
+                    VisibilityTimeout=0,
                 )
 
     async def _received(self, limit: int) -> AsyncIterator[list[Item]]:
@@ -125,7 +134,9 @@ class Redriving:
         if letter is None:
             return Redriven(Outcome.UNREADABLE, None)
         redriven = await self._begin_anew(letter, owner)
-        await self._sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"])
+        await self._sqs.delete_message(
+            QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
+        )
         return redriven
 
     async def _begin_anew(self, letter: DeadLetter, owner: str) -> Redriven:
@@ -156,7 +167,9 @@ class Redriving:
         return {
             "TableName": self._ledger,
             "Key": _ledger_key(letter),
-            "UpdateExpression": "SET response_id = :new, #owner = :owner, ended = :false REMOVE answer",
+            "UpdateExpression": (
+                "SET response_id = :new, #owner = :owner, ended = :false REMOVE answer"
+            ),
             "ConditionExpression": "response_id = :old AND #expires > :now",
             "ExpressionAttributeNames": {"#owner": "owner", "#expires": TTL_ATTRIBUTE},
             "ExpressionAttributeValues": {

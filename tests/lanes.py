@@ -46,11 +46,16 @@ class Lanes:
         self._say(f"{name} …")
         with log.open("wb") as output:
             done = subprocess.run(
-                ["make", "--no-print-directory", name], stdout=output, stderr=subprocess.STDOUT, check=False
+                ["make", "--no-print-directory", name],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
             )
         ended = Ended(name, time.monotonic() - began, done.returncode == 0)
         printed = "" if ended.passed else f":\n{log.read_text('utf-8', 'replace')}"
-        self._say(f"{name} {'passed' if ended.passed else 'FAILED'} after {ended.seconds:.0f} s{printed}")
+        self._say(
+            f"{name} {'passed' if ended.passed else 'FAILED'} after {ended.seconds:.0f} s{printed}"
+        )
         return ended
 
     def _say(self, text: str) -> None:
@@ -63,7 +68,10 @@ def main(arguments: Sequence[str], logs: Path = _LOGS) -> int:
     lanes, ended = Lanes(logs), list[Ended]()
     names, processors = list(arguments), os.cpu_count() or 1
     dashes = names.index("--") if "--" in names else len(names)
-    for group, most in ((names[:dashes], max(1, processors // 2)), (names[dashes + 1 :], processors)):
+    for group, most in (
+        (names[:dashes], max(1, processors // 2)),
+        (names[dashes + 1 :], processors),
+    ):
         with ThreadPoolExecutor(most) as at_once:
             ended += at_once.map(lanes.run, group)
     failed = [lane.name for lane in ended if not lane.passed]

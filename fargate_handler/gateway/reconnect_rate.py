@@ -34,7 +34,8 @@ class ReconnectRate:
         """
         if wall_time - claims.issued_at > _NEW_SECONDS and self._returning.take(now):
             raise Overloaded(
-                "too many clients come back at the same time; nothing is lost, connect again a little later",
+                "too many clients come back at the same time; nothing is lost, connect again a "
+                "little later",
                 code="reconnect_storm",
                 retry_after_ms=random.randint(*_RETRY_MS),
             )

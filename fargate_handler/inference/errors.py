@@ -51,7 +51,8 @@ def handler_options(limits: Limits, authority: str) -> Options:
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.initial_reconnect_backoff_ms", first),
         ("grpc.max_reconnect_backoff_ms", longest),
-        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS), # in spite of its name: how long connecting may take
+        # In spite of its name: how long connecting may take.
+        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         # The window of one stream: how much a worker may send to a handler that doesn't read.
         ("grpc.http2.lookahead_bytes", limits.worker_window_bytes),
@@ -62,7 +63,12 @@ def handler_options(limits: Limits, authority: str) -> Options:
 def worker_options(limits: Limits) -> Options:
     """Options of a worker's server."""
     # A request of OpenAI's API may have a text twice, in a part and in its turn.
-    longest_request = limits.history_bytes + limits.message_bytes + 2 * limits.request_bytes + limits.response_bytes
+    longest_request = (
+        limits.history_bytes
+        + limits.message_bytes
+        + 2 * limits.request_bytes
+        + limits.response_bytes
+    )
     return [
         *_COMMON,
         # Two workers on one port would be a mistake.
@@ -131,12 +137,16 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
     if status is _Status.INVALID_ARGUMENT:
         return _refusal_of(said, code, told)
     if status in _REJECTED:
-        operator.error(f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS")
+        operator.error(
+            f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS"
+        )
         if code is None or _STATUS not in told:
             return not_set_up()
         return UpstreamRejected(message, code=code, **_further_fields(told))
     if status is _Status.DEADLINE_EXCEEDED:
-        return UpstreamTimeout(f"the model did not finish in time; {_KEPT}", code=code or "model_timeout")
+        return UpstreamTimeout(
+            f"the model did not finish in time; {_KEPT}", code=code or "model_timeout"
+        )
     if status is _Status.INTERNAL and code:
         return InternalError(message, code=code)
     kind = UpstreamAnswered if _STATUS in told else UpstreamFailed

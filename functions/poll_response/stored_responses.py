@@ -37,7 +37,9 @@ class StoredResponses:
         """
         item = self._counted(response_id)
         if item is None or item["channel"]["S"] != channel:
-            raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
+            raise NotFound(
+                f"this session has no response {response_id[:64]!r}", code="response_not_found"
+            )
         return _unexpired(response_id, item, now)
 
     def head(self, response_id: str, now: float) -> ResponseHead:
@@ -50,7 +52,9 @@ class StoredResponses:
             answer = self._client.get_item(**requests.get_head(self._table, response_id))
         return _unexpired(response_id, answer.get("Item"), now)
 
-    def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
+    def chunks_and_head(
+        self, response_id: str, from_index: int, now: float
+    ) -> tuple[list[Chunk], ResponseHead]:
         """The chunks from the one with the entry before `from_index` on, and the head at that time.
 
         Raises:
@@ -82,7 +86,8 @@ class StoredResponses:
 def _unexpired(response_id: str, item: Item | None, now: float) -> ResponseHead:
     if item is None or not alive(item, now):
         raise Gone(
-            f"response {response_id} ended too long ago and is no longer kept; ask again with a new message",
+            f"response {response_id} ended too long ago and is no longer kept; ask again with a "
+            "new message",
             code="response_expired",
         )
     return read_head(item)
@@ -93,10 +98,14 @@ def _failures_as_overloaded() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+        if (
+            isinstance(error, ClientError)
+            and error.response["Error"]["Code"] == "ConditionalCheckFailedException"
+        ):
             raise
         raise Overloaded(
-            "the response buffer cannot be read at the moment; nothing is lost, poll again from the same index",
+            "the response buffer cannot be read at the moment; nothing is lost, poll again from "
+            "the same index",
             code="store_unavailable",
             retry_after_ms=1_000,
         ) from error

@@ -85,7 +85,9 @@ class MarkedTextReader:
                 self._places[self._choice] = name
             case {"choice": int(choice)} if 0 <= choice < MOST_CHOICES:
                 self._choose(choice)
-            case {"logprobs": dict(given)} if all(isinstance(entries, list) for entries in given.values()):
+            case {"logprobs": dict(given)} if all(
+                isinstance(entries, list) for entries in given.values()
+            ):
                 self._part_of_choice().add_logprobs(given)
             case {"end": str(reason)} if reason in _ENDS and self._choice:
                 self._ended.add(self._choice)
@@ -105,7 +107,9 @@ class MarkedTextReader:
             case {"id": str(call_id), "name": str(name)} if not known:
                 kind = said.get("type", "function")
                 if not (call_id and name and 0 <= index < MOST_CALLS and kind in CALL_TYPES):
-                    raise NotMarked("a call begins without a name or an id, or its number is out of range")
+                    raise NotMarked(
+                        "a call begins without a name or an id, or its number is out of range"
+                    )
                 self._calls[self._choice, index] = kind
                 self._part_of_choice().call(index, kind).begins(call_id, name)
             case _ if not known or len(said) > 1:

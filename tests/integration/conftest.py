@@ -25,7 +25,9 @@ Serve = LocalServers
 """Starts servers in the test's loop: `await serve(grace_seconds=1)`."""
 
 ServeProcess = Callable[..., ServerProcess]
-"""Starts a process; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`, `environment` has others."""
+"""Starts a process; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`,
+`environment` has others.
+"""
 
 OpenSession = Callable[..., Awaitable[ChatSession]]
 """Opens a session at the test's shared server, or at the one that is given first."""
@@ -53,7 +55,8 @@ async def serve() -> AsyncIterator[Serve]:
 
 @pytest.fixture
 async def hurry(serve: Serve) -> AsyncIterator[asyncio.Task[None]]:
-    """The servers' time passes some ten times as fast, slot by slot, while the test runs or until it cancels this.
+    """The servers' time passes some ten times as fast, slot by slot, while the test runs or until
+    it cancels this.
 
     Not for what others time: models elsewhere, and the loop's own timeouts.
     """
@@ -140,7 +143,9 @@ def deployment(serve: Serve) -> LocalDeployment:
 
 
 @pytest.fixture
-def aws_deployment(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AwsDeployment:
+def aws_deployment(
+    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve
+) -> AwsDeployment:
     """Tasks in this loop on tables of their own, and none yet."""
     tables = emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}")
     return AwsDeployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve)
@@ -152,14 +157,18 @@ def process_deployment(
 ) -> Deployment:
     """Tables for one test, and no process yet."""
     tables = emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}")
-    return Deployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve_process)
+    return Deployment(
+        emulated_aws.environment | emulated_dynamodb.environment, tables, serve_process
+    )
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """An HTTP client."""
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=50)) as client:
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=aiohttp.ClientTimeout(total=50)
+    ) as client:
         yield client
 
 

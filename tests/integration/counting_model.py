@@ -1,4 +1,6 @@
-"""An OpenAI-compatible server whose words say which call they are from, and that counts the calls."""
+"""An OpenAI-compatible server whose words say which call they are from, and that counts the
+calls.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,19 @@ def word_of(epoch: int, attempt: int, number: int) -> str:
 
 def words_of(text: str) -> list[tuple[int, int, int]]:
     """The epoch, the attempt and the number of each word; the text must be made of whole words."""
-    found = [(int(epoch), int(attempt), int(number)) for epoch, attempt, number in _WORD.findall(text)]
+    found = [
+        (int(epoch), int(attempt), int(number)) for epoch, attempt, number in _WORD.findall(text)
+    ]
     assert "".join(word_of(*word) for word in found) == text, f"these are no whole words: {text!r}"
     return found
 
 
 @dataclass
 class CountingModel:
-    """`calls`: by the header Idempotency-Key, `<response_id>:<epoch>:<attempt>`. `prefixes`: what such a call was to continue."""
+    """`calls`: by the header Idempotency-Key, `<response_id>:<epoch>:<attempt>`.
+
+    `prefixes`: what such a call was to continue.
+    """
 
     url: str = ""
     calls: Counter[str] = field(default_factory=Counter)
@@ -46,7 +53,9 @@ class CountingModel:
     _allowed_more: asyncio.Event = field(default_factory=asyncio.Event)
 
     def allow(self, words: float) -> None:
-        """From now on a response's first owner is told so many words at most, until more are allowed."""
+        """From now on a response's first owner is told so many words at most, until more are
+        allowed.
+        """
         self._allowed = words
         self._allowed_more.set()
 
@@ -67,7 +76,9 @@ class CountingModel:
         prefix = _prefix(body)
         self.prefixes[key] = prefix
         _, epoch, attempt = key.split(":")
-        asked = dict(word.split("=") for word in body["messages"][-2 if prefix else -1]["content"].split())
+        asked = dict(
+            word.split("=") for word in body["messages"][-2 if prefix else -1]["content"].split()
+        )
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         with suppress(ConnectionError):  # whoever asked may have been killed
             await response.prepare(request)

@@ -1,6 +1,8 @@
-"""Tasks are killed at random points of their answers: no accepted message is lost, and no model is asked twice.
+"""Tasks are killed at random points of their answers: no accepted message is lost, and no model is
+asked twice.
 
-One task with thirty messages here; four with forty each, a hundred and sixty points, in `make soak`.
+One task with thirty messages here; four with forty each, a hundred and sixty points, in
+`make soak`.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class Client:
         self._text = words(_WORDS, gap_ms)
         answer_seconds = _answer_seconds(gap_ms)
         accepting = dice.random() < 1 / 3
-        self._send_at = kill_at - dice.uniform(*(_ACCEPTING_SECONDS if accepting else (0, 0.9 * answer_seconds)))
+        self._send_at = kill_at - dice.uniform(
+            *(_ACCEPTING_SECONDS if accepting else (0, 0.9 * answer_seconds))
+        )
         self._transport = AT_HANDLERS[dice.choice(sorted(AT_HANDLERS))]
         self._away = dice.uniform(0, answer_seconds)
 
@@ -111,7 +115,12 @@ async def _kill(victim: ServerProcess, at: float) -> None:
 
 
 async def kill_points(
-    victims: int, messages_each: int, gap_ms: float, deployment: Deployment, serve: Serve, http: aiohttp.ClientSession
+    victims: int,
+    messages_each: int,
+    gap_ms: float,
+    deployment: Deployment,
+    serve: Serve,
+    http: aiohttp.ClientSession,
 ) -> set[bool]:
     """So many tasks are killed, one after the other, each of which has so many messages.
 
@@ -125,7 +134,10 @@ async def kill_points(
             await surviving.handler(model="openai", model_url=model.url, model_continues=continues)
             for continues in (True, False)
         ]
-        sessions = [[await open_session(http, victim.http_url) for _ in range(messages_each)] for victim in killed]
+        sessions = [
+            [await open_session(http, victim.http_url) for _ in range(messages_each)]
+            for victim in killed
+        ]
         first_kill = time.monotonic() + _answer_seconds(gap_ms)
         kills = [first_kill + place * _BETWEEN_KILLS for place in range(victims)]
         clients = [

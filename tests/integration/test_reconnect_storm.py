@@ -1,5 +1,5 @@
-"""Everybody comes back at once, to a task that has none of their answers: admitted at a bounded rate, new clients first, each
-answer goes on exactly, and the store hears of one reader per answer.
+"""Everybody comes back at once, to a task that has none of their answers: admitted at a bounded
+rate, new clients first, each answer goes on exactly, and the store hears of one reader per answer.
 
 Forty come back here, a hundred and twenty-eight in `make soak`.
 """
@@ -93,7 +93,12 @@ class _Returning:
 
     async def _read_on(self, raw: RawWebSocket, held: _Held) -> Answer:
         answer = Answer(held.last, held.text)
-        message = {"type": "response.resume", "response_id": held.response_id, "after": held.last, "epoch": 1}
+        message = {
+            "type": "response.resume",
+            "response_id": held.response_id,
+            "after": held.last,
+            "epoch": 1,
+        }
         raw.write(text_frame(message))
         start = await raw.next_of("chat.response.start")
         self.vias.append(start.get("via", "owner"))
@@ -116,7 +121,10 @@ async def _refusal(raw: RawWebSocket) -> float:
 
 @pytest.fixture
 async def line(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
-    """The way to the tables of the task to which everybody comes: it counts. It is closed before the task is stopped."""
+    """The way to the tables of the task to which everybody comes: it counts.
+
+    It is closed before the task is stopped.
+    """
     async with dynamodb_emulator() as proxy:
         yield proxy
 
@@ -124,12 +132,18 @@ async def line(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
 @pytest.fixture
 def tokens(emulated_aws: AwsEmulator) -> SessionTokens:
     """Signs as the deployment does."""
-    secret = emulated_aws.client("secretsmanager").get_secret_value(SecretId=SIGNING_KEYS)["SecretString"]
+    secret = emulated_aws.client("secretsmanager").get_secret_value(SecretId=SIGNING_KEYS)[
+        "SecretString"
+    ]
     return SessionTokens(parse_signing_keys(secret))
 
 
-async def _ask(owner: LocalServer, http: aiohttp.ClientSession, tokens: SessionTokens, seed: int, length: int) -> _Held:
-    """Ask for an answer in a session that has been there for a while, and get the beginning of it."""
+async def _ask(
+    owner: LocalServer, http: aiohttp.ClientSession, tokens: SessionTokens, seed: int, length: int
+) -> _Held:
+    """Ask for an answer in a session that has been there for a while, and get the beginning of
+    it.
+    """
     channel = Channel("public", "demo", f"storm-{seed}")
     token, _ = tokens.issue(channel, time.time() - _TOKEN_AGE_SECONDS, 3_600)
     addresses = {"ws_url": owner.ws_url, "http_url": owner.http_url}
@@ -140,7 +154,9 @@ async def _ask(owner: LocalServer, http: aiohttp.ClientSession, tokens: SessionT
 
 
 async def _new_clients(count: int, server: LocalServer, opened: OpenSession) -> None:
-    """They come one after the other while the storm is on: none is refused, and each gets its answer."""
+    """They come one after the other while the storm is on: none is refused, and each gets its
+    answer.
+    """
 
     async def come(seed: int) -> None:
         session = await opened(server)
@@ -156,7 +172,9 @@ async def _new_clients(count: int, server: LocalServer, opened: OpenSession) -> 
 
 
 def _check_rate(storm: Storm, admitted: Sequence[float]) -> None:
-    """A client hears of its admission after the task has counted it, so the bound holds on the client's clock as well."""
+    """A client hears of its admission after the task has counted it, so the bound holds on the
+    client's clock as well.
+    """
     assert len(admitted) == storm.returning
     for count, seconds in enumerate(sorted(admitted), 1):
         assert count <= storm.burst + storm.per_second * seconds + 1
@@ -171,7 +189,9 @@ async def everybody_comes_back(
     http: aiohttp.ClientSession,
     opened: OpenSession,
 ) -> None:
-    """They are admitted as the limit says, and each gets the rest of its answer `via` the owner or the store."""
+    """They are admitted as the limit says, and each gets the rest of its answer `via` the owner
+    or the store.
+    """
     unreachable = {"peer_url": f"http://127.0.0.1:{free_port()}"} if via == "store" else {}
     common = {
         "store_interval_ms": _STORE_INTERVAL_MS,
@@ -181,10 +201,17 @@ async def everybody_comes_back(
         "connections_per_session": _READERS_OF_EACH,
     }
     owner = await aws_deployment.handler(**common, **unreachable)
-    counted = replace(aws_deployment, environment={**aws_deployment.environment, **line.environment})
+    counted = replace(
+        aws_deployment, environment={**aws_deployment.environment, **line.environment}
+    )
     server = await counted.handler(**common, returning_connections_per_second=storm.per_second)
-    asked = await asyncio.gather(*(_ask(owner, http, tokens, seed, storm.tokens) for seed in range(storm.answers)))
-    given_before, before = (await owner.metrics())["evenflow_deltas_delivered_total"], line.requests.copy()
+    asked = await asyncio.gather(
+        *(_ask(owner, http, tokens, seed, storm.tokens) for seed in range(storm.answers))
+    )
+    given_before, before = (
+        (await owner.metrics())["evenflow_deltas_delivered_total"],
+        line.requests.copy(),
+    )
 
     seen = _Returning()
     async with asyncio.timeout(_STORM_SECONDS):
@@ -194,7 +221,9 @@ async def everybody_comes_back(
         await new
     lasted = time.monotonic() - seen.began_at
 
-    for held, answer in zip((held for held in asked for _ in range(_READERS_OF_EACH)), answers, strict=True):
+    for held, answer in zip(
+        (held for held in asked for _ in range(_READERS_OF_EACH)), answers, strict=True
+    ):
         assert answer.finish_reason == "stop"
         assert answer.text == "".join(demo_tokens(held.seed, storm.tokens))
     _check_rate(storm, seen.admitted)
@@ -209,7 +238,8 @@ async def everybody_comes_back(
     reads = sum((line.requests - before)[operation] for operation in ("GetItem", "Query"))
     # Its followers, one for each answer, got each delta once.
     assert 0 < given <= entries if via == "peer" else given == 0
-    # Each of them reads the chunks and the head as often as they are written; the task sweeps, and new sessions are looked for.
+    # Each of them reads the chunks and the head as often as they are written; the task sweeps, and
+    # new sessions are looked for.
     beats = lasted * 1000 / _STORE_INTERVAL_MS + 5
     assert reads < 2 * storm.answers * beats + 5 * lasted + 5 * storm.new
 

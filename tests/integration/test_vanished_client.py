@@ -46,7 +46,9 @@ async def test_one_whose_socket_takes_nothing_is_deregistered(
         assert await raw.handshake(session.token) == 101
         raw.write(
             client_frame(
-                TEXT, b'{"type":"chat.message","message_id":"m1","payload":{"text":"#demo tokens=60000 gap_ms=0"}}'
+                TEXT,
+                b'{"type":"chat.message","message_id":"m1","payload":{"text":"#demo tokens=60000 '
+                b'gap_ms=0"}}',
             )
         )
         await raw.drain()
@@ -69,7 +71,9 @@ async def test_anything_that_is_heard_keeps_a_connection(
     await server.until_metric("ws_active_connections", 0)
 
 
-async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, serve: Serve) -> None:
+async def test_a_reader_that_vanishes_leaves_its_response(
+    opened: OpenSession, serve: Serve
+) -> None:
     """Without a FIN its response is cancelled after the pong timeout and the grace period."""
     server = await serve(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
     session = await opened(server)
@@ -77,7 +81,9 @@ async def test_a_reader_that_vanishes_leaves_its_response(opened: OpenSession, s
         assert await raw.handshake(session.token) == 101
         raw.write(
             client_frame(
-                TEXT, b'{"type":"chat.message","message_id":"m1","payload":{"text":"#demo tokens=9000 gap_ms=50"}}'
+                TEXT,
+                b'{"type":"chat.message","message_id":"m1","payload":{"text":"#demo tokens=9000 '
+                b'gap_ms=50"}}',
             )
         )
         start = await raw.next_of("chat.response.start")

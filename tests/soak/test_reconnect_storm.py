@@ -20,7 +20,16 @@ from tests.integration.dynamodb_emulator import DynamoDBEmulator
 from tests.integration.test_reconnect_storm import Storm, everybody_comes_back, line, tokens
 
 # Fixtures.
-__all__ = ["aws_deployment", "emulated_aws", "emulated_dynamodb", "http", "line", "opened", "serve", "tokens"]
+__all__ = [
+    "aws_deployment",
+    "emulated_aws",
+    "emulated_dynamodb",
+    "http",
+    "line",
+    "opened",
+    "serve",
+    "tokens",
+]
 
 
 @pytest.mark.timeout(240)

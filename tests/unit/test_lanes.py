@@ -45,7 +45,9 @@ def test_a_lane_that_fails_is_shown_and_the_others_go_on(
     assert (tmp_path / "logs" / "good.log").read_text() == "quiet\n"
 
 
-def test_two_run_at_once_behind_the_dashes_and_only_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_run_at_once_behind_the_dashes_and_only_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setenv("PATIENCE", "20")
     assert main(["--", "says", "hears"], tmp_path / "logs") == 0

@@ -48,7 +48,9 @@ class LocalWorker:
 
 
 Serving = Callable[..., Awaitable[LocalWorker]]
-"""Starts a worker in this loop: `await serving(source)`, at an `address` where that matters; other keywords are limits."""
+"""Starts a worker in this loop: `await serving(source)`, at an `address` where that matters;
+other keywords are limits.
+"""
 
 
 @pytest.fixture
@@ -56,7 +58,9 @@ async def serving() -> AsyncIterator[Serving]:
     """Start workers, and end them."""
     started: list[LocalWorker] = []
 
-    async def serve(source: TokenSource, address: str = "127.0.0.1:0", **limits: float) -> LocalWorker:
+    async def serve(
+        source: TokenSource, address: str = "127.0.0.1:0", **limits: float
+    ) -> LocalWorker:
         worker = LocalWorker(source, Limits.model_validate(limits), address)
         started.append(worker)
         await worker.server.start()
@@ -107,7 +111,9 @@ def worker_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worke
     started: list[WorkerProcess] = []
 
     def start(**settings: object) -> WorkerProcess:
-        worker = WorkerProcess(tmp_path_factory.mktemp("worker") / "worker.log", _variables(settings))
+        worker = WorkerProcess(
+            tmp_path_factory.mktemp("worker") / "worker.log", _variables(settings)
+        )
         started.append(worker)
         return worker.wait_until_serving()
 
