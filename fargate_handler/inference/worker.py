@@ -1,10 +1,8 @@
-"""A worker's process, and the probe of its health."""
+"""A worker's process."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from contextlib import suppress
 
@@ -19,28 +17,6 @@ from fargate_handler.inference.service import InferenceService
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core.delivery.delivery_clock import DeliveryClock
-
-_SECONDS = 3.0
-
-
-def main() -> int:
-    """Run the probe. Returns the exit status: 0 if the worker answers at all, otherwise 1."""
-    # A worker that is full or leaves is alive. A restart would cut its answers off.
-    address = f"127.0.0.1:{os.environ.get('EVENFLOW_WORKER_PORT', '50051')}"
-    with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
-        try:
-            health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(), timeout=_SECONDS
-            )
-        except grpc.RpcError as error:
-            print(f"the worker at {address} doesn't answer: {error.code().name}", file=sys.stderr)
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
 
 _STOP_SECONDS = 5.0
 _SERVICE = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name

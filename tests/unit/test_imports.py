@@ -92,6 +92,12 @@ def test_a_file_imports_of_ours_only_what_its_place_may(place: str) -> None:
     assert wrong == []
 
 
+def test_the_workers_probe_loads_nothing_of_the_worker() -> None:
+    # It runs every half minute beside a busy worker, within five seconds.
+    modules = imports_of("fargate_handler")["fargate_handler/inference/probe.py"]
+    assert [module for module in modules if module.split(".")[0] in OURS] == []
+
+
 def test_the_core_touches_no_socket_no_clock_and_no_aws() -> None:
     wrong = [
         (path, module)

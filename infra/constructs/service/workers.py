@@ -102,7 +102,7 @@ def worker_task(
             **limit_variables(settings.limits, "drain_seconds"),
             **model_access.variables,
         },
-        alive=["python", "-m", "fargate_handler.inference.worker"],
+        alive=["python", "-m", "fargate_handler.inference.probe"],
         command=["--role", "worker"],
     )
     container.add_port_mappings(

@@ -115,7 +115,7 @@ async def _signal(leaving: WorkerProcess) -> None:
 def _probe(worker: WorkerProcess) -> tuple[int, str]:
     """What ECS runs in a worker's container: its exit status, and what it says."""
     done = subprocess.run(
-        [sys.executable, "-m", "fargate_handler.inference.worker"],
+        [sys.executable, "-m", "fargate_handler.inference.probe"],
         cwd=ROOT,
         env=worker.environment,
         capture_output=True,
