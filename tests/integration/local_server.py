@@ -234,9 +234,9 @@ class LocalServer(Server):
 
     async def metric(self, name: str) -> float:
         """One sample, without the page of all of them: who waits asks a hundred times a second."""
-        wanted = f"evenflow_{name}", {}
+        wanted = f"evenflow_{name}"
         samples = (sample for family in self._metrics.families() for sample in family.samples)
-        return next(sample.value for sample in samples if (sample.name, sample.labels) == wanted)
+        return next(sample.value for sample in samples if sample.name == wanted and not sample.labels)
 
     def leave(self) -> None:
         """What a signal does: the first asks it to leave, a second one to hurry."""
