@@ -24,8 +24,8 @@ STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
-# The first are the longest.
-LANES := test e2e test-aws test-clients types chaos-short test-infra web-check docs-check lint
+# The first have limits of time; the others only compute. The longest are first.
+LANES := test e2e test-clients test-aws chaos-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
 .PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean

@@ -1,7 +1,8 @@
-"""`python -m bench`: runs the scenarios, prints one table, and writes it with JSON and a plot to bench/results/.
+"""`python -m bench`: runs the scenarios, prints one table, and writes it with JSON and a plot to
+bench/results/.
 
-Exits with 0 when everything was measured and no client saw a gap, a duplicate or a wrong byte, whatever the speed; with
-1 when one did, and with 2 when a scenario could not be measured.
+Exits with 0 when everything was measured and no client saw a gap, a duplicate or a wrong byte,
+whatever the speed; with 1 when one did, and with 2 when a scenario could not be measured.
 """
 
 import argparse
@@ -30,7 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     plan = fitted(quick_plan() if options.quick else full_plan())
     plan.say(machine)
     with alone(plan.say):
-        outcomes = _measure(options.only or [*FOREGROUND, *(() if options.quick else (BACKGROUND,))], plan)
+        outcomes = _measure(
+            options.only or [*FOREGROUND, *(() if options.quick else (BACKGROUND,))], plan
+        )
     _write(machine, outcomes)
     if any(outcome.faults for outcome in outcomes):
         return 1
@@ -39,9 +42,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="about a minute, at small counts; leaves out `vanish`")
     parser.add_argument(
-        "--only", action="append", choices=[*FOREGROUND, BACKGROUND], help="one scenario; may be repeated"
+        "--quick", action="store_true", help="about a minute, at small counts; leaves out `vanish`"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[*FOREGROUND, BACKGROUND],
+        help="one scenario; may be repeated",
     )
     return parser.parse_args(arguments)
 
@@ -57,9 +65,13 @@ def _write(machine: str, outcomes: Sequence[Outcome]) -> None:
     when = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [row for outcome in outcomes for row in _rows(outcome)]
     report = f"{when}\n{machine}\n\n{table(rows)}\n{_warning(outcomes)}"
-    figures = {it.scenario: it.figures | {"faults": it.faults, "failure": it.failure} for it in outcomes}
+    figures = {
+        it.scenario: it.figures | {"faults": it.faults, "failure": it.failure} for it in outcomes
+    }
     (RESULTS / "latest.txt").write_text(report)
-    (RESULTS / "latest.json").write_text(json.dumps({"when": when, "machine": machine, **figures}, indent=2) + "\n")
+    (RESULTS / "latest.json").write_text(
+        json.dumps({"when": when, "machine": machine, **figures}, indent=2) + "\n"
+    )
     for outcome in outcomes:
         if outcome.scenario == "streaming" and not outcome.failure:
             plot_jitter(outcome.figures, RESULTS / "jitter.png")
@@ -68,11 +80,14 @@ def _write(machine: str, outcomes: Sequence[Outcome]) -> None:
 
 def _warning(outcomes: Sequence[Outcome]) -> str:
     """A line that says so, when others used the server's core while a figure was measured on it."""
-    most = max((percent for outcome in outcomes for percent in _others(outcome.figures)), default=0.0)
+    most = max(
+        (percent for outcome in outcomes for percent in _others(outcome.figures)), default=0.0
+    )
     if most < MUCH_PERCENT:
         return ""
     return (
-        f"\nDISTURBED: other programs took up to {most:.0f} % of the server's core; measure again on a quiet machine.\n"
+        f"\nDISTURBED: other programs took up to {most:.0f} % of the server's core; measure again "
+        "on a quiet machine.\n"
     )
 
 
@@ -87,7 +102,11 @@ def _others(figures: object) -> Iterator[float]:
 
 
 def _rows(outcome: Outcome) -> list[Row]:
-    return [Row(outcome.scenario, f"NOT MEASURED: {outcome.failure}", "FAIL")] if outcome.failure else outcome.rows
+    return (
+        [Row(outcome.scenario, f"NOT MEASURED: {outcome.failure}", "FAIL")]
+        if outcome.failure
+        else outcome.rows
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Keeps the load's event loop from sleeping while something is measured.
 
-On one machine the sender pays for waking a sleeping receiver: three microseconds a frame here, in the kernel, on the
-server's core. The readers of a real node are other machines, which it doesn't wake. So the load core polls instead, for the
-bare sender and for Evenflow alike; the CPU that it shows meanwhile is that of polling.
+On one machine the sender pays for waking a sleeping receiver: three microseconds a frame here, in
+the kernel, on the server's core. The readers of a real node are other machines, which it doesn't
+wake. So the load core polls instead, for the bare sender and for Evenflow alike; the CPU that it
+shows meanwhile is that of polling.
 """
 
 import asyncio

@@ -1,8 +1,10 @@
-"""The limit that Evenflow is compared with: a picows server that sends ready-made frames and does nothing else.
+"""The limit that Evenflow is compared with: a picows server that sends ready-made frames and does
+nothing else.
 
-No Evenflow code runs here. Every connection has a frame of its own, of the size of a real delta frame, made before the
-clock starts, so that a send is all that is measured. A text frame from any client starts sending: its payload is the
-interval in milliseconds, 0 for as fast as the sockets take it.
+No Evenflow code runs here. Every connection has a frame of its own, of the size of a real delta
+frame, made before the clock starts, so that a send is all that is measured. A text frame from any
+client starts sending: its payload is the interval in milliseconds, 0 for as fast as the sockets
+take it.
 """
 
 import asyncio
@@ -14,7 +16,9 @@ import uvloop
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeRequest, ws_create_server
 
 SLICE = 500  # sends between two looks at the sockets, so that pings and closes are answered
-QUIET = logging.LoggerAdapter(logging.getLogger("bench.bare"))  # picows makes a logger per connection otherwise
+QUIET = logging.LoggerAdapter(
+    logging.getLogger("bench.bare")
+)  # picows makes a logger per connection otherwise
 
 
 class Reader(WSListener):
@@ -56,7 +60,9 @@ class BareServer:
         self.sending = asyncio.get_running_loop().create_task(self.send_rounds(interval))
 
     async def send_rounds(self, interval: float) -> None:
-        """One frame to every writable reader a round; rounds begin `interval` seconds apart (0: at once)."""
+        """One frame to every writable reader a round; rounds begin `interval` seconds apart (0:
+        at once).
+        """
         loop = asyncio.get_running_loop()
         slices = range(0, len(self.readers), SLICE)
         due = loop.time()
@@ -65,12 +71,16 @@ class BareServer:
                 for reader in self.readers[first : first + SLICE]:
                     if reader.writable:
                         reader.transport.send(WSMsgType.TEXT, reader.frame)
-                due += interval / len(slices)  # spread over the interval, as Evenflow's delivery clock does
+                due += interval / len(
+                    slices
+                )  # spread over the interval, as Evenflow's delivery clock does
                 await asyncio.sleep(max(0.0, due - loop.time()))
 
 
 def delta_frame(number: int) -> bytes:
-    """A frame with the fields, and about the size, that a delta of Evenflow has (docs/protocol.md)."""
+    """A frame with the fields, and about the size, that a delta of Evenflow has
+    (docs/protocol.md).
+    """
     return orjson.dumps(
         {
             "type": "chat.response.delta",

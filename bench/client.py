@@ -1,7 +1,9 @@
-"""The load client: picows connections that note every frame with its time of arrival, and judge nothing while running.
+"""The load client: picows connections that note every frame with its time of arrival, and judge
+nothing while running.
 
-A Python client on one core has to take more than 100,000 frames a second, so a frame costs two appends here. Order,
-gaps, duplicates and text are checked afterwards, on all frames (`bench.verify`).
+A Python client on one core has to take more than 100,000 frames a second, so a frame costs two
+appends here. Order, gaps, duplicates and text are checked afterwards, on all frames
+(`bench.verify`).
 """
 
 import asyncio
@@ -17,13 +19,18 @@ from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_conn
 
 from bench.verify import COMPLETED_START, DELTA_START
 
-QUIET = logging.LoggerAdapter(logging.getLogger("bench.client"))  # picows makes a logger per connection otherwise
+QUIET = logging.LoggerAdapter(
+    logging.getLogger("bench.client")
+)  # picows makes a logger per connection otherwise
 HANDSHAKE_TIMEOUT_SECONDS = 15.0
 SETTLED_RATE = 2_500  # new connections a second where setting up is not what is measured
 
 
 class Connection(WSListener):
-    """One WebSocket client. Times are `time.monotonic()` seconds, which are comparable between processes."""
+    """One WebSocket client.
+
+    Times are `time.monotonic()` seconds, which are comparable between processes.
+    """
 
     transport: WSTransport
 
@@ -52,7 +59,9 @@ class Connection(WSListener):
     @property
     def idle(self) -> bool:
         """The last response asked for has ended, or cannot end any more."""
-        return self.failure is not None or (bool(self.frames) and self.frames[-1].startswith(COMPLETED_START))
+        return self.failure is not None or (
+            bool(self.frames) and self.frames[-1].startswith(COMPLETED_START)
+        )
 
     @property
     def message_id(self) -> str:
@@ -79,15 +88,21 @@ class Connection(WSListener):
     def delta_arrivals(self, begin: float, end: float) -> NDArray[np.float64]:
         """When the delta frames between two moments arrived, in seconds."""
         pairs = zip(self.arrivals, self.frames, strict=True)
-        return np.array([at for at, frame in pairs if begin <= at < end and frame.startswith(DELTA_START)])
+        return np.array(
+            [at for at, frame in pairs if begin <= at < end and frame.startswith(DELTA_START)]
+        )
 
     def close(self) -> None:
         if self.failure is None:
             self.transport.disconnect(graceful=False)
 
 
-async def open_connections(url: str, tokens: Sequence[str], rate: float = SETTLED_RATE) -> list[Connection]:
-    """Begin `rate` connections a second on a schedule fixed in advance; returns when each was accepted or failed."""
+async def open_connections(
+    url: str, tokens: Sequence[str], rate: float = SETTLED_RATE
+) -> list[Connection]:
+    """Begin `rate` connections a second on a schedule fixed in advance; returns when each was
+    accepted or failed.
+    """
     begin = monotonic() + 0.05
     connections = [Connection(begin + number / rate) for number in range(len(tokens))]
     opening = []
@@ -100,7 +115,9 @@ async def open_connections(url: str, tokens: Sequence[str], rate: float = SETTLE
 
 async def settled(connections: Sequence[Connection]) -> None:
     """Wait until every connection has its `session.ready` or has failed."""
-    await until(lambda: all(it.ready or it.failure for it in connections), HANDSHAKE_TIMEOUT_SECONDS)
+    await until(
+        lambda: all(it.ready or it.failure for it in connections), HANDSHAKE_TIMEOUT_SECONDS
+    )
 
 
 async def all_ready(connections: Sequence[Connection]) -> None:
@@ -108,18 +125,23 @@ async def all_ready(connections: Sequence[Connection]) -> None:
     await settled(connections)
     lost = [connection.failure for connection in connections if not connection.ready]
     if lost:
-        raise RuntimeError(f"{len(lost)} of {len(connections)} connections are not ready: {lost[:3]}")
+        raise RuntimeError(
+            f"{len(lost)} of {len(connections)} connections are not ready: {lost[:3]}"
+        )
 
 
 async def all_idle(connections: Sequence[Connection], seconds: float) -> None:
-    """Wait until every response has ended, or for `seconds`; what has not ended then is counted by the judge."""
+    """Wait until every response has ended, or for `seconds`; what has not ended then is counted
+    by the judge.
+    """
     await until(lambda: all(connection.idle for connection in connections), seconds)
 
 
 async def until(met: Callable[[], bool], seconds: float, every: float = 0.1) -> None:
     """Wait for a condition, for so long at most."""
     deadline = monotonic() + seconds
-    while not met() and monotonic() < deadline:  # noqa: ASYNC110 - an event would cost something with every frame
+    # An event would cost something with every frame.
+    while not met() and monotonic() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(every)
 
 
@@ -134,7 +156,10 @@ async def _open(url: str, token: str, connection: Connection) -> None:
         await ws_connect(
             lambda: connection,
             url,
-            extra_headers={"Authorization": f"Bearer {token}", "Sec-WebSocket-Protocol": "evenflow.v1"},
+            extra_headers={
+                "Authorization": f"Bearer {token}",
+                "Sec-WebSocket-Protocol": "evenflow.v1",
+            },
             websocket_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
             logger_name=QUIET,
             use_aiofastnet=False,

@@ -15,7 +15,10 @@ class Script:
 
     @property
     def question(self) -> str:
-        return f"#demo tokens={self.tokens} gap_ms={self.gap_ms} first_token_ms=10 jitter_ms=0 seed={self.seed}"
+        return (
+            f"#demo tokens={self.tokens} gap_ms={self.gap_ms} first_token_ms=10 jitter_ms=0 "
+            f"seed={self.seed}"
+        )
 
     @property
     def answer(self) -> str:

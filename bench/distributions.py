@@ -26,15 +26,21 @@ class Percentiles:
 
 
 def percentiles(samples: ArrayLike) -> Percentiles:
-    """Raises ValueError when there is no sample, so that nothing measured never reads as a good result."""
+    """Raises ValueError when there is no sample, so that nothing measured never reads as a good
+    result.
+    """
     values = np.asarray(samples, dtype=float)
     if not values.size:
         raise ValueError("no samples")
     return Percentiles(*(float(value) for value in np.percentile(values, (50, 95, 99))))
 
 
-def histogram_percentiles(before: Mapping[float, float], after: Mapping[float, float]) -> Percentiles:
-    """Of cumulative bucket counts by upper bound; linear within a bucket, as Prometheus's histogram_quantile."""
+def histogram_percentiles(
+    before: Mapping[float, float], after: Mapping[float, float]
+) -> Percentiles:
+    """Of cumulative bucket counts by upper bound; linear within a bucket, as Prometheus's
+    histogram_quantile.
+    """
     gained = {bound: after[bound] - before.get(bound, 0.0) for bound in sorted(after)}
     return Percentiles(*(_quantile(gained.items(), share) for share in (0.50, 0.95, 0.99)))
 
@@ -47,6 +53,10 @@ def _quantile(cumulative: Iterable[tuple[float, float]], share: float) -> float:
     lower, below = 0.0, 0.0
     for bound, count in buckets:
         if count >= wanted:
-            return lower if bound == float("inf") else lower + (bound - lower) * (wanted - below) / (count - below)
+            return (
+                lower
+                if bound == float("inf")
+                else lower + (bound - lower) * (wanted - below) / (count - below)
+            )
         lower, below = bound, count
     raise ValueError("the buckets are not cumulative")

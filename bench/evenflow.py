@@ -1,4 +1,6 @@
-"""The server under measurement: `python -m fargate_handler` with its limits raised above what the load needs."""
+"""The server under measurement: `python -m fargate_handler` with its limits raised above what
+the load needs.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +31,10 @@ class Evenflow:
 async def evenflow(
     *, core: int = SERVER_CORE, address: str = "127.0.0.1", **settings: object
 ) -> AsyncIterator[Evenflow]:
-    """Run Evenflow until the block ends. `settings` are its environment variables without the prefix, in lower case."""
+    """Run Evenflow until the block ends.
+
+    `settings` are its environment variables without the prefix, in lower case.
+    """
     # A file of its own: what a killed server left would be gone on with.
     with TemporaryDirectory() as folder:
         http_port, ws_port = free_port(), free_port()
@@ -48,7 +53,9 @@ async def evenflow(
         async with child(
             ["fargate_handler"],
             ports=(http_port, ws_port),
-            environment={f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()},
+            environment={
+                f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()
+            },
             core=core,
         ) as process:
             yield Evenflow(process, f"http://{address}:{http_port}", f"ws://{address}:{ws_port}/ws")

@@ -1,4 +1,5 @@
-"""One WebSocket client that answers pings and says nothing: `python -m bench.lone_client URL TOKEN`.
+"""One WebSocket client that answers pings and says nothing:
+`python -m bench.lone_client URL TOKEN`.
 
 It prints when the server last heard of it (`time.monotonic` seconds) and waits to be cut off.
 """

@@ -1,4 +1,6 @@
-"""The machine under the measurements: which core does what, and how many connections its limits leave room for."""
+"""The machine under the measurements: which core does what, and how many connections its limits
+leave room for.
+"""
 
 import fcntl
 import os
@@ -33,20 +35,26 @@ def cores() -> int:
 
 
 def pin(core: int, pid: int = 0) -> None:
-    """Keep a process (0: this one) on one core; a machine with a single core leaves it where it is."""
+    """Keep a process (0: this one) on one core; a machine with a single core leaves it where it
+    is.
+    """
     if core < cores():
         os.sched_setaffinity(pid, {core})
 
 
 def busy_seconds(core: int) -> float:
-    """CPU seconds since boot in which a core was not idle, whoever used it (also another guest of the hypervisor)."""
+    """CPU seconds since boot in which a core was not idle, whoever used it (also another guest
+    of the hypervisor).
+    """
     times = psutil.cpu_times(percpu=True)[min(core, cores() - 1)]
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 
 
 @contextmanager
 def alone(say: Callable[[str], None]) -> Iterator[None]:
-    """Have the machine to this run: another one that measures here is waited for, since both would measure each other."""
+    """Have the machine to this run: another one that measures here is waited for, since both
+    would measure each other.
+    """
     with (Path(tempfile.gettempdir()) / "evenflow-bench.lock").open("w") as lock:
         waiting = False
         while not _locked(lock):
@@ -73,18 +81,29 @@ def raise_descriptor_limit() -> int:
 
 
 def capacity() -> Capacity:
-    """Connections that one client process can hold to one port of one address: descriptors or ephemeral ports."""
-    descriptors = Capacity(raise_descriptor_limit() - RESERVED_DESCRIPTORS, "open files (ulimit -Hn)")
+    """Connections that one client process can hold to one port of one address: descriptors or
+    ephemeral ports.
+    """
+    descriptors = Capacity(
+        raise_descriptor_limit() - RESERVED_DESCRIPTORS, "open files (ulimit -Hn)"
+    )
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    ports = Capacity(last - first - RESERVED_PORTS, "ephemeral ports (sysctl net.ipv4.ip_local_port_range)")
+    ports = Capacity(
+        last - first - RESERVED_PORTS, "ephemeral ports (sysctl net.ipv4.ip_local_port_range)"
+    )
     return min(descriptors, ports, key=lambda it: it.connections)
 
 
 def description() -> str:
-    """One line for the report: processor, cores, kernel, Python, and the load of others when the run began."""
+    """One line for the report: processor, cores, kernel, Python, and the load of others when the
+    run began.
+    """
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), platform.machine())
+    model = next(
+        (line.split(":", 1)[1].strip() for line in lines if "model name" in line),
+        platform.machine(),
+    )
     return (
-        f"{model}, {cores()} cores, Linux {platform.release()}, Python {platform.python_version()}, "
-        f"load average at start {os.getloadavg()[0]:.2f}"
+        f"{model}, {cores()} cores, Linux {platform.release()}, Python "
+        f"{platform.python_version()}, load average at start {os.getloadavg()[0]:.2f}"
     )

@@ -5,7 +5,9 @@ from collections import defaultdict
 
 import aiohttp
 
-SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)", re.MULTILINE)
+SAMPLE = re.compile(
+    r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)", re.MULTILINE
+)
 TIMEOUT = aiohttp.ClientTimeout(total=15)
 UPPER_BOUND = re.compile(r'le="([^"]+)"')
 
@@ -36,6 +38,9 @@ class MetricsPage:
 
 
 async def scrape(http_url: str) -> MetricsPage:
-    async with aiohttp.ClientSession(timeout=TIMEOUT) as http, http.get(f"{http_url}/metrics") as answer:
+    async with (
+        aiohttp.ClientSession(timeout=TIMEOUT) as http,
+        http.get(f"{http_url}/metrics") as answer,
+    ):
         answer.raise_for_status()
         return MetricsPage(await answer.text())

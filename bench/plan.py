@@ -69,16 +69,21 @@ def quick_plan() -> Plan:
 
 
 def fitted(plan: Plan) -> Plan:
-    """The plan with its counts cut to what this machine allows; says so, and what to do about it."""
+    """The plan with its counts cut to what this machine allows; says so, and what to do about
+    it.
+    """
     room = capacity()
     if max(plan.connections, *plan.jitter_counts) > room.connections:
         plan.say(
-            f"SCALED DOWN to {room.connections:,} connections by {room.limit}; raise that limit for the full counts"
+            f"SCALED DOWN to {room.connections:,} connections by {room.limit}; raise that limit "
+            "for the full counts"
         )
     return replace(
         plan,
         connections=min(plan.connections, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
-        setup_beside=tuple(count for count in plan.setup_beside if count + plan.setup_rate <= room.connections),
+        setup_beside=tuple(
+            count for count in plan.setup_beside if count + plan.setup_rate <= room.connections
+        ),
         most_connections=room.connections,
     )

@@ -20,9 +20,16 @@ def plot_jitter(streaming: Mapping[str, Any], path: Path) -> None:
         values = [step["client_jitter_ms"][name] for step in streaming["steps"]]
         axes.plot(counts, values, marker="o", color=colour, label=f"Evenflow {name}")
         axes.plot(
-            counts[-1:], [streaming["bare"][name]], marker="x", color=colour, linestyle="", label=f"bare picows {name}"
+            counts[-1:],
+            [streaming["bare"][name]],
+            marker="x",
+            color=colour,
+            linestyle="",
+            label=f"bare picows {name}",
         )
-    axes.set_xlabel(f"connections, each streaming at {streaming['interval_ms']} ms (one server core)")
+    axes.set_xlabel(
+        f"connections, each streaming at {streaming['interval_ms']} ms (one server core)"
+    )
     axes.set_ylabel("|gap - interval| at the client, ms")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)

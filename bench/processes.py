@@ -1,4 +1,6 @@
-"""Child processes under measurement: started on a core of their own, metered, and killed by their pid."""
+"""Child processes under measurement: started on a core of their own, metered, and killed by
+their pid.
+"""
 
 import asyncio
 import ctypes
@@ -23,16 +25,22 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 @dataclass(frozen=True)
 class Usage:
-    """What a stretch of time cost, in seconds: by the clock, of CPU, and of CPU that others took on the same two cores."""
+    """What a stretch of time cost, in seconds: by the clock, of CPU, and of CPU that others took
+    on the same two cores.
+    """
 
     seconds: float
     server: float
     client: float  # this load process
-    server_core: float  # everything that ran on the server's core, and what the hypervisor took from it
+    server_core: (
+        float  # everything that ran on the server's core, and what the hypervisor took from it
+    )
     load_core: float
 
     def __sub__(self, earlier: "Usage") -> "Usage":
-        return Usage(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
+        return Usage(
+            *(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True))
+        )
 
     @property
     def server_percent(self) -> float:
@@ -84,7 +92,9 @@ class Child:
     def usage(self) -> Usage:
         """Readings so far; the difference of two of them is what lies between."""
         server, client = _cpu_seconds(self._server), _cpu_seconds(self._client)
-        return Usage(monotonic(), server, client, busy_seconds(SERVER_CORE), busy_seconds(LOAD_CORE))
+        return Usage(
+            monotonic(), server, client, busy_seconds(SERVER_CORE), busy_seconds(LOAD_CORE)
+        )
 
     def memory_bytes(self) -> int:
         """VmRSS of the server process; the kernel's socket buffers are not in it."""
@@ -99,7 +109,9 @@ async def child(
     environment: dict[str, str] | None = None,
     core: int = SERVER_CORE,
 ) -> AsyncIterator[Child]:
-    """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of the loopback."""
+    """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of
+    the loopback.
+    """
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -115,7 +127,9 @@ async def child(
             running = Child(process)
             if not await _listening(running, ports):
                 log.seek(0)
-                raise RuntimeError(f"{module[0]} did not start:\n{log.read().decode(errors='replace')[-4_000:]}")
+                raise RuntimeError(
+                    f"{module[0]} did not start:\n{log.read().decode(errors='replace')[-4_000:]}"
+                )
             yield running
         finally:
             if process.returncode is None:
@@ -124,12 +138,16 @@ async def child(
 
 
 def end_with_parent(with_signal: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when the one that started it ends, in whatever way that ends."""
+    """Have the kernel signal this process when the one that started it ends, in whatever way
+    that ends.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, with_signal)
 
 
 def _inherited() -> dict[str, str]:
-    """This process's environment without settings of Evenflow: the measured ones are named by the scenario."""
+    """This process's environment without settings of Evenflow: the measured ones are named by
+    the scenario.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("EVENFLOW_")}
 
 

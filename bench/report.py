@@ -16,7 +16,10 @@ class Row:
 
 @dataclass
 class Outcome:
-    """The result of one scenario. `faults`: gaps, duplicates, wrong or missing text, each of which fails the run."""
+    """The result of one scenario.
+
+    `faults`: gaps, duplicates, wrong or missing text, each of which fails the run.
+    """
 
     scenario: str
     rows: list[Row] = field(default_factory=list)
@@ -48,7 +51,10 @@ def none_of(what: str, count: int, note: str = "") -> Row:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows in aligned columns under a heading."""
-    cells = [("requirement", "measured", "result"), *((row.requirement, row.measured, row.verdict) for row in rows)]
+    cells = [
+        ("requirement", "measured", "result"),
+        *((row.requirement, row.measured, row.verdict) for row in rows),
+    ]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     lines = [_aligned(line, widths) for line in cells]
     return "\n".join([lines[0], "  ".join("─" * width for width in widths), *lines[1:]])

@@ -1,8 +1,9 @@
-"""`python -m bench.smoother`: what the playout smoother makes of the demo model's bursty profile, as figures and a plot.
+"""`python -m bench.smoother`: what the playout smoother makes of the demo model's bursty profile,
+as figures and a plot.
 
-Answers are recorded from a real server, each piece with its time of arrival; Node then runs the smoother's own code over
-these times, at 60 frames a second. Exits with 1 when the p95 of the gap on the screen is not halved, or 250 ms or more are
-added at the end.
+Answers are recorded from a real server, each piece with its time of arrival; Node then runs the
+smoother's own code over these times, at 60 frames a second. Exits with 1 when the p95 of the gap on
+the screen is not halved, or 250 ms or more are added at the end.
 """
 
 import asyncio
@@ -52,12 +53,18 @@ async def recorded() -> list[list[TimedText]]:
             connection.ask(f"#demo tokens={TOKENS} bursty=true seed={seed}")
         await all_idle(connections, SECONDS)
         if not all(connection.idle and connection.failure is None for connection in connections):
-            raise RuntimeError(f"an answer did not end within {SECONDS:.0f} s, or its connection was lost")
+            raise RuntimeError(
+                f"an answer did not end within {SECONDS:.0f} s, or its connection was lost"
+            )
         return [_arrivals(connection) for connection in connections]
 
 
 def _arrivals(connection: Connection) -> list[TimedText]:
-    deltas = [(at, frame) for at, frame in zip(connection.arrivals, connection.frames, strict=True) if _is_delta(frame)]
+    deltas = [
+        (at, frame)
+        for at, frame in zip(connection.arrivals, connection.frames, strict=True)
+        if _is_delta(frame)
+    ]
     begin = deltas[0][0]
     return [TimedText(1000 * (at - begin), orjson.loads(frame)["delta"]) for at, frame in deltas]
 
@@ -73,14 +80,25 @@ def smoothed(answers: Sequence[Sequence[TimedText]]) -> list[list[TimedText]]:
         esbuild = ROOT / "web/node_modules/.bin/esbuild"
         source = ROOT / "web/src/smoother/replay.ts"
         subprocess.run(
-            [esbuild, source, "--bundle", "--format=esm", "--log-level=error", f"--outfile={bundle}"], check=True
+            [
+                esbuild,
+                source,
+                "--bundle",
+                "--format=esm",
+                "--log-level=error",
+                f"--outfile={bundle}",
+            ],
+            check=True,
         )
         program = (
-            f"import {{ replay }} from {json.dumps(bundle.as_uri())};"
-            "let json = ''; for await (const part of process.stdin) json += part;"
-            f"console.log(JSON.stringify(JSON.parse(json).map((answer) => replay(answer, {FRAME_MS}))));"
+            f"import {{ replay }} from {json.dumps(bundle.as_uri())};let json = ''; for await "
+            "(const part of process.stdin) json += "
+            "part;console.log(JSON.stringify(JSON.parse(json).map((answer) => replay(answer, "
+            f"{FRAME_MS}))));"
         )
-        given = json.dumps([[{"at": it.at_ms, "text": it.text} for it in answer] for answer in answers])
+        given = json.dumps(
+            [[{"at": it.at_ms, "text": it.text} for it in answer] for answer in answers]
+        )
         node = [shutil.which("node") or "node", "--input-type=module", "--eval", program]
         shown = subprocess.run(node, input=given, capture_output=True, text=True, check=True).stdout
     return [[TimedText(it["at"], it["text"]) for it in answer] for answer in json.loads(shown)]
@@ -97,7 +115,9 @@ def main() -> int:
     if [_text(answer) for answer in shown] != [_text(answer) for answer in arrived]:
         raise RuntimeError("the smoother has shown another text than it was given")
     before, after = gaps_ms(arrived), gaps_ms(shown)
-    added = max(late[-1].at_ms - early[-1].at_ms for early, late in zip(arrived, shown, strict=True))
+    added = max(
+        late[-1].at_ms - early[-1].at_ms for early, late in zip(arrived, shown, strict=True)
+    )
     p95_before, p95_after = percentiles(before).p95, percentiles(after).p95
     print(f"gap on the screen, on arrival: {percentiles(before)}, longest {before.max():.0f} ms")
     print(f"gap on the screen, smoothed:   {percentiles(after)}, longest {after.max():.0f} ms")

@@ -19,7 +19,9 @@ class Streams:
     async def begin(self, spread_seconds: float) -> None:
         """Ask for all of them, evenly over so many seconds."""
         begin = monotonic()
-        for number, (connection, script) in enumerate(zip(self.connections, self._scripts, strict=True)):
+        for number, (connection, script) in enumerate(
+            zip(self.connections, self._scripts, strict=True)
+        ):
             await sleep_until(begin + spread_seconds * number / len(self.connections))
             connection.ask(script.question)
 

@@ -1,8 +1,9 @@
 """An OpenAI-compatible model server that costs almost nothing: `python -m bench.upstream PORT`.
 
-A question `#upstream tokens=200 gap_ms=30` is answered with so many tokens of server-sent events, paced. Every token is
-16 characters: its number, the moment it was sent (microseconds of `time.monotonic`, which processes share), a space. So
-the client can tell which tokens are missing and how long each was under way.
+A question `#upstream tokens=200 gap_ms=30` is answered with so many tokens of server-sent events,
+paced. Every token is 16 characters: its number, the moment it was sent (microseconds of
+`time.monotonic`, which processes share), a space. So the client can tell which tokens are missing
+and how long each was under way.
 """
 
 import asyncio
@@ -20,14 +21,14 @@ DIRECTIVE = re.compile(rb"#upstream tokens=(\d+) gap_ms=(\d+)")
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = (
-    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench","choices":'
-    b'[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}\n\n'
+    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench",'
+    b'"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}\n\n'
 )
 LAST_EVENTS = (
-    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench","choices":'
-    b'[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
-    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench","choices":[],'
-    b'"usage":{"prompt_tokens":1,"completion_tokens":%d,"total_tokens":%d}}\n\n'
+    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench",'
+    b'"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench",'
+    b'"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":%d,"total_tokens":%d}}\n\n'
     b"data: [DONE]\n\n"
 )
 
@@ -51,7 +52,9 @@ class Answerer(asyncio.Protocol):
     """One keep-alive connection: reads a request, streams the answer, reads the next."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its base class
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's is one in all but its base class
         self._received = b""
 
     def data_received(self, data: bytes) -> None:
@@ -85,7 +88,9 @@ def _chunk(data: bytes) -> bytes:
 
 
 async def serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Answerer, "127.0.0.1", port, backlog=4096)
+    server = await asyncio.get_running_loop().create_server(
+        Answerer, "127.0.0.1", port, backlog=4096
+    )
     await server.serve_forever()
 
 

@@ -1,4 +1,6 @@
-"""Judges what a client received, after the clock has stopped: order, gaps, duplicates and every byte of the text."""
+"""Judges what a client received, after the clock has stopped: order, gaps, duplicates and every
+byte of the text.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +14,10 @@ COMPLETED_START = b'{"type":"chat.response.completed"'
 
 @dataclass
 class Tally:
-    """Counts over the responses judged. A joined frame counts once in `frames` and with all its deltas in `deltas`."""
+    """Counts over the responses judged.
+
+    A joined frame counts once in `frames` and with all its deltas in `deltas`.
+    """
 
     responses: int = 0
     frames: int = 0
@@ -67,16 +72,22 @@ class Response:
         self.parts.append(str(frame["delta"]))
 
     def judged(self, expected: str, *, must_finish: bool) -> Tally:
-        """The tally against what the model produced; a text that was cut off on purpose has to be a beginning of it."""
+        """The tally against what the model produced; a text that was cut off on purpose has to
+        be a beginning of it.
+        """
         text = "".join(self.parts)
         right = text == expected if self.finish_reason == "stop" else expected.startswith(text)
         self.tally.wrong_texts += not right
-        self.tally.unfinished += self.finish_reason not in (("stop",) if must_finish else ("stop", None))
+        self.tally.unfinished += self.finish_reason not in (
+            ("stop",) if must_finish else ("stop", None)
+        )
         return self.tally
 
 
 def responses(frames: Sequence[bytes]) -> dict[str, Response]:
-    """The responses that one connection carried, by message id; for one that never began, one that received nothing."""
+    """The responses that one connection carried, by message id; for one that never began, one
+    that received nothing.
+    """
     by_response: dict[object, Response] = {}
     by_message: dict[str, Response] = defaultdict(Response)
     for raw in frames:

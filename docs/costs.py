@@ -1,4 +1,6 @@
-"""What an environment costs, computed from its synthesized templates (`tests/infrastructure/snapshots`) and the prices."""
+"""What an environment costs, computed from its synthesized templates
+(`tests/infrastructure/snapshots`) and the prices.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def costs_page(note: str) -> str:
     rows = [_rows(name, traffic) for name in ENVIRONMENTS]
     lines = (
         ("a month at rest", map(_at_rest, rows)),
-        (f"an hour of {traffic.streams:,} answers at each moment, without the model", map(_delivery, rows)),
+        (
+            f"an hour of {traffic.streams:,} answers at each moment, without the model",
+            map(_delivery, rows),
+        ),
         ("the model's tokens in that hour (Claude Haiku 4.5 on Bedrock)", map(_model, rows)),
     )
     return "\n".join(
@@ -29,13 +34,25 @@ def costs_page(note: str) -> str:
             note,
             "# Costs",
             "",
-            "About, in US dollars, in us-east-1, on demand, without free tiers and discounts. Nothing here was billed: it is",
-            "computed from the templates and from published prices ([sources](../infra/prices.py)).",
-            "`make deploy` prints it before it asks, with the quotas that the account needs ([aws.md](aws.md)).",
+            (
+                "About, in US dollars, in us-east-1, on demand, without free tiers and discounts. "
+                "Nothing here was billed: it is"
+            ),
+            (
+                "computed from the templates and from published prices "
+                "([sources](../infra/prices.py))."
+            ),
+            (
+                "`make deploy` prints it before it asks, with the quotas that the account needs "
+                "([aws.md](aws.md))."
+            ),
             "",
             f"| | {' | '.join(ENVIRONMENTS)} |",
             f"|---|{'---|' * len(rows)}",
-            *(f"| {what} | {' | '.join(f'{it:,.2f}' for it in figures)} |" for what, figures in lines),
+            *(
+                f"| {what} | {' | '.join(f'{it:,.2f}' for it in figures)} |"
+                for what, figures in lines
+            ),
             "",
             *_parts("dev", traffic),
             *_parts("prod", traffic),
@@ -56,27 +73,53 @@ def _assumptions(traffic: Traffic) -> list[str]:
     return [
         "## What is assumed",
         "",
-        f"- A prompt has {prompt}, an answer {answer}: {traffic.answers_per_hour:,.0f} answers an hour.",
+        (
+            f"- A prompt has {prompt}, an answer {answer}: {traffic.answers_per_hour:,.0f} answers "
+            "an hour."
+        ),
         f"- It comes in {frames}.",
-        f"- For each answer there are {traffic.connections_per_stream} open connections: most people read or type.",
+        (
+            f"- For each answer there are {traffic.connections_per_stream} open connections: most "
+            "people read or type."
+        ),
         f"- {traffic.polled:.0%} of the answers are read by long-polls.",
-        f"- An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. With",
-        f"  `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} instead of {often_usd:,.2f}, and",
+        (
+            f"- An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. "
+            "With"
+        ),
+        (
+            f"  `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} "
+            f"instead of {often_usd:,.2f}, and"
+        ),
         "  readers of long-polls wait up to a second for text.",
-        f"- Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written to S3), logs, traces, KMS",
+        (
+            f"- Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is "
+            "written to S3), logs, traces, KMS"
+        ),
         "  requests, dead letters, Container Insights, data between zones, storage, taxes.",
     ]
 
 
 def _rows(name: str, traffic: Traffic) -> list[Row]:
-    templates = [json.loads(path.read_text("utf-8")) for path in sorted((_SNAPSHOTS / name).glob("*.json"))]
+    templates = [
+        json.loads(path.read_text("utf-8")) for path in sorted((_SNAPSHOTS / name).glob("*.json"))
+    ]
     return costs(environment(name), templates, traffic)
 
 
 def _parts(name: str, traffic: Traffic) -> list[str]:
     rows = _rows(name, traffic)
-    lines = [f"| {row.what} | {row.month_at_rest:,.2f} | {row.hour_of_streams:,.2f} |" for row in rows]
-    return [f"## {name}", "", "| | a month at rest | an hour of streams |", "|---|---|---|", *lines, ""]
+    lines = [
+        f"| {row.what} | {row.month_at_rest:,.2f} | {row.hour_of_streams:,.2f} |" for row in rows
+    ]
+    return [
+        f"## {name}",
+        "",
+        "| | a month at rest | an hour of streams |",
+        "|---|---|---|",
+        *lines,
+        "",
+    ]
 
 
 def _at_rest(rows: list[Row]) -> float:

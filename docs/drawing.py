@@ -1,4 +1,6 @@
-"""The architecture, drawn: boxes and arrows are named here, `docs/architecture.svg` is written from them."""
+"""The architecture, drawn: boxes and arrows are named here, `docs/architecture.svg` is written
+from them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from xml.sax.saxutils import escape
 _WIDTH, _HEIGHT = 960, 452
 _CELL = 30
 _STYLE = (
-    "text{font:14px system-ui,sans-serif;fill:#13201c}.small{font-size:12px;fill:#4c5c56}.title{font-weight:600}"
-    ".box{fill:#fff;stroke:#0b7a63;stroke-width:1.5}.node{fill:#e3f1ec;stroke:#0b7a63;stroke-width:1.5}"
-    ".store{fill:#fff;stroke:#7b8a84;stroke-width:1.5;stroke-dasharray:5 4}.cell{fill:#fff;stroke:#7b8a84}"
+    "text{font:14px system-ui,sans-serif;fill:#13201c}.small{font-size:12px;fill:#4c5c56}"
+    ".title{font-weight:600}.box{fill:#fff;stroke:#0b7a63;stroke-width:1.5}"
+    ".node{fill:#e3f1ec;stroke:#0b7a63;stroke-width:1.5}"
+    ".store{fill:#fff;stroke:#7b8a84;stroke-width:1.5;stroke-dasharray:5 4}"
+    ".cell{fill:#fff;stroke:#7b8a84}"
     ".join{stroke:#0b7a63;stroke-width:1.5;fill:none}"
     ".arrow{stroke:#0b7a63;stroke-width:1.5;fill:none;marker-end:url(#tip)}"
     ".back{stroke:#7b8a84;stroke-width:1.5;fill:none;marker-end:url(#grey);stroke-dasharray:5 4}"
@@ -32,9 +36,15 @@ class Box:
 
     def drawn(self) -> Iterator[str]:
         """Its elements."""
-        yield f'<rect class="{self.kind}" x="{self.x}" y="{self.y}" width="{self.width}" height="{self.height}" rx="8"/>'
+        yield (
+            f'<rect class="{self.kind}" x="{self.x}" y="{self.y}" width="{self.width}" '
+            f'height="{self.height}" rx="8"/>'
+        )
         yield _text(self.x + 14, self.y + 24, self.title, "title")
-        yield from (_text(self.x + 14, self.y + 44 + 18 * row, line, "small") for row, line in enumerate(self.lines))
+        yield from (
+            _text(self.x + 14, self.y + 44 + 18 * row, line, "small")
+            for row, line in enumerate(self.lines)
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,10 @@ def architecture_svg() -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
             "<!-- Written by `make docs` from docs/drawing.py: change it there. -->",
-            "<title>Models append to a log of each answer; readers of every transport read it from their own place</title>",
+            (
+                "<title>Models append to a log of each answer; readers of every transport read it "
+                "from their own place</title>"
+            ),
             f"<style>{_STYLE}</style>",
             f"<defs>{_tip('tip', '#0b7a63')}{_tip('grey', '#7b8a84')}</defs>",
             f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#f6f7f5" rx="12"/>',
@@ -121,8 +134,8 @@ def _log() -> Iterator[str]:
 
 def _tip(name: str, colour: str) -> str:
     return (
-        f'<marker id="{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-        f'<path d="M0 0L8 4L0 8z" fill="{colour}"/></marker>'
+        f'<marker id="{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
+        f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{colour}"/></marker>'
     )
 
 

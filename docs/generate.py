@@ -1,4 +1,7 @@
-"""Writes the pages of docs/ that code knows better (`PAGES`). `--check` fails when one is out of date."""
+"""Writes the pages of docs/ that code knows better (`PAGES`).
+
+`--check` fails when one is out of date.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def limits_page() -> str:
             _NOTE,
             "# Limits and settings",
             "",
-            "Each is an environment variable, checked before anything starts: a wrong value or an unknown `EVENFLOW_…` variable",
+            (
+                "Each is an environment variable, checked before anything starts: a wrong value or "
+                "an unknown `EVENFLOW_…` variable"
+            ),
             "stops the start with one line that names it.",
             "",
             "## Limits",
@@ -61,7 +67,8 @@ def limits_page() -> str:
 def _memory_section(limits: Limits) -> Iterable[str]:
     """What readers that never read cost, with the numbers that a test holds a handler to."""
     frame = (
-        f"{limits.frame_characters:,} characters, each {memory.CHARACTER_BYTES} bytes in JSON at most (a letter: one)"
+        f"{limits.frame_characters:,} characters, each {memory.CHARACTER_BYTES} bytes in JSON at "
+        "most (a letter: one)"
     )
     websockets, event_streams = memory.websocket_bound(limits), memory.event_stream_bound(limits)
     with_websockets = _size(memory.memory_bound(limits, websockets=_READERS))
@@ -69,7 +76,11 @@ def _memory_section(limits: Limits) -> Iterable[str]:
     bound = memory.limits_bound(limits)
     rows = (
         ("the process", memory.PROCESS_BYTES, "interpreter, libraries, AWS' SDK"),
-        ("a WebSocket", websockets, f"itself, and the one frame that its socket didn't take: {frame}"),
+        (
+            "a WebSocket",
+            websockets,
+            f"itself, and the one frame that its socket didn't take: {frame}",
+        ),
         (
             "one that goes on asking",
             memory.ASKING_BYTES,
@@ -80,26 +91,55 @@ def _memory_section(limits: Limits) -> Iterable[str]:
             memory.sending_bound(limits),
             "more: what is read of it at once, and what was there of a frame before that",
         ),
-        ("an event stream", event_streams, "itself, one such frame, and the HTTP library's copy of that"),
+        (
+            "an event stream",
+            event_streams,
+            "itself, one such frame, and the HTTP library's copy of that",
+        ),
         ("a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"),
-        ("a byte of its text", memory.TEXT_FACTOR, "in a delta with an emoji in it; one or two otherwise"),
+        (
+            "a byte of its text",
+            memory.TEXT_FACTOR,
+            "in a delta with an emoji in it; one or two otherwise",
+        ),
     )
     yield from (
         "## Memory",
         "",
-        "A reader that doesn't read costs a handler one frame more than one that does. The write buffer is the kernel's and no",
-        "memory of the process; when it is full the reader's cursor waits, and the text is in the log, where it is anyway.",
+        (
+            "A reader that doesn't read costs a handler one frame more than one that does. The "
+            "write buffer is the kernel's and no"
+        ),
+        (
+            "memory of the process; when it is full the reader's cursor waits, and the text is in "
+            "the log, where it is anyway."
+        ),
         "",
         "| | at most | |",
         "|---|---|---|",
         *(f"| {what} | {_size(size)} | {made_of} |" for what, size, made_of in rows),
         "",
-        f"With {_READERS:,} WebSockets that never read a handler stays below {with_websockets} and its logs, with as many event",
-        f"streams below {with_event_streams}: `tests/integration/test_memory_of_stalled_readers.py` holds it to that. The",
-        "answer to a long-poll has its whole text in it; a client that doesn't take it is cut off after the pong timeout.",
+        (
+            f"With {_READERS:,} WebSockets that never read a handler stays below {with_websockets} "
+            "and its logs, with as many event"
+        ),
+        (
+            f"streams below {with_event_streams}: "
+            "`tests/integration/test_memory_of_stalled_readers.py` holds it to that. The"
+        ),
+        (
+            "answer to a long-poll has its whole text in it; a client that doesn't take it is cut "
+            "off after the pong timeout."
+        ),
         "",
-        f"All the readers that these limits allow, none of which reads, and the text of ended answers need {_size(bound)}. A",
-        "machine, or a control group, that has less is told so at the start; a deployment's settings are refused.",
+        (
+            "All the readers that these limits allow, none of which reads, and the text of ended "
+            f"answers need {_size(bound)}. A"
+        ),
+        (
+            "machine, or a control group, that has less is told so at the start; a deployment's "
+            "settings are refused."
+        ),
         "",
     )
 
@@ -107,13 +147,18 @@ def _memory_section(limits: Limits) -> Iterable[str]:
 def _size(size: int) -> str:
     if size < memory.KIBIBYTE:
         return f"{size} bytes"
-    return f"{size / memory.KIBIBYTE:,.0f} KiB" if size < memory.MEBIBYTE else f"{size / memory.MEBIBYTE:,.0f} MiB"
+    return (
+        f"{size / memory.KIBIBYTE:,.0f} KiB"
+        if size < memory.MEBIBYTE
+        else f"{size / memory.MEBIBYTE:,.0f} MiB"
+    )
 
 
 def metrics_page() -> str:
     """Every metric of the catalogue."""
     rows = (
-        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | {m.alarm.text if m.alarm else ''} |"
+        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | "
+        f"{m.alarm.text if m.alarm else ''} |"
         for m in CATALOGUE
     )
     return "\n".join(
@@ -121,8 +166,14 @@ def metrics_page() -> str:
             _NOTE,
             "# Metrics and alarms",
             "",
-            "`GET /metrics` gives them in Prometheus' text format as `evenflow_<name with underscores>`. A ratio is given as its",
-            "percent of the last whole minute and as the two counters behind it (`…_part_total`, `…_whole_total`).",
+            (
+                "`GET /metrics` gives them in Prometheus' text format as `evenflow_<name with "
+                "underscores>`. A ratio is given as its"
+            ),
+            (
+                "percent of the last whole minute and as the two counters behind it "
+                "(`…_part_total`, `…_whole_total`)."
+            ),
             "",
             "| metric | kind | unit | what it is | target | alarm |",
             "|---|---|---|---|---|---|",
@@ -178,7 +229,9 @@ def _diagram(title: str, table: Mapping[tuple[State, Event], State]) -> Iterable
     yield from (f"## {title}", "", "```mermaid", "stateDiagram-v2", f"    [*] --> {first}")
     yield from (f"    {state} --> {to}: {event}" for (state, event), to in table.items())
     leaving = {state for state, _ in table}
-    yield from (f"    {state} --> [*]" for state in dict.fromkeys(table.values()) if state not in leaving)
+    yield from (
+        f"    {state} --> [*]" for state in dict.fromkeys(table.values()) if state not in leaving
+    )
     yield from ("```", "")
 
 
@@ -213,7 +266,9 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.write_text(text, "utf-8")
     if "--check" in arguments and stale:
-        print(f"out of date: docs/{', docs/'.join(stale)}; `make docs` writes them", file=sys.stderr)
+        print(
+            f"out of date: docs/{', docs/'.join(stale)}; `make docs` writes them", file=sys.stderr
+        )
         return 1
     return 0
 

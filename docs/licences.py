@@ -1,4 +1,6 @@
-"""The licences of all that Evenflow is built of, as the packages state them, and which of them are welcome."""
+"""The licences of all that Evenflow is built of, as the packages state them, and which of them
+are welcome.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,14 @@ from typing import Any
 _ROOT = Path(__file__).resolve().parent.parent
 WELCOME = frozenset(
     {
-        "0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "CC0-1.0", "CNRI-Python", "ISC", "MIT",
-        "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib",
+        "0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "CC0-1.0",
+        "CNRI-Python", "ISC", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib",
     }
 )  # fmt: skip
-"""They let anybody use what they cover, as it is, in anything. BSD: a package that doesn't say which."""
+"""They let anybody use what they cover, as it is, in anything.
+
+BSD: a package that doesn't say which.
+"""
 
 _SHIPPED_LOCKS, _OTHER_LOCKS = ("runtime", "aws", "functions"), ("dev", "bench", "infra")
 # What packages write where the standard's short name belongs.
@@ -58,7 +63,10 @@ def licences_page(note: str) -> str:
             note,
             "# Licences",
             "",
-            "Evenflow is under the [Apache License 2.0](../LICENSE). The packages that it uses are under these, as their own",
+            (
+                "Evenflow is under the [Apache License 2.0](../LICENSE). The packages that it uses "
+                "are under these, as their own"
+            ),
             "metadata say. A package with any other licence fails `make docs-check`.",
             "",
             "## In what is deployed",
@@ -69,7 +77,10 @@ def licences_page(note: str) -> str:
             "",
             "## To build, deploy and test",
             "",
-            "Foreign clients and engines that tests run beside Evenflow, each in an environment of its own, are not listed.",
+            (
+                "Foreign clients and engines that tests run beside Evenflow, each in an "
+                "environment of its own, are not listed."
+            ),
             "",
             *_table(tools),
             "",
@@ -86,24 +97,31 @@ def check(licences: dict[str, str]) -> None:
     for name, licence in licences.items():
         if not set(filter(None, _JOINED.split(licence))) <= WELCOME:
             raise LicenceError(
-                f"{name} is under {licence!r}, which docs/licences.py does not welcome: read it, and add it there or "
-                "take the package out"
+                f"{name} is under {licence!r}, which docs/licences.py does not welcome: read it, "
+                "and add it there or take the package out"
             )
 
 
 def stated_licence(package: Distribution) -> str:
-    """The licence that an installed package states: in its metadata, else in the first line of its licence file.
+    """The licence that an installed package states: in its metadata, else in the first line of its
+    licence file.
 
     Raises:
         LicenceError: it states none.
     """
     if expression := _stated(package, "License-Expression"):
         return expression[0]
-    classifiers = [it.rsplit(" :: ", 1)[1] for it in _stated(package, "Classifier") if it.startswith("License ::")]
+    classifiers = [
+        it.rsplit(" :: ", 1)[1]
+        for it in _stated(package, "Classifier")
+        if it.startswith("License ::")
+    ]
     found = [*_stated(package, "License"), *classifiers, *_first_lines(package)]
     names = [_ALSO_CALLED.get(stated.strip(), stated.strip().split("\n", 1)[0]) for stated in found]
     if not names:
-        raise LicenceError(f"{package.name} states no licence: read it, and say in docs/licences.py what it is")
+        raise LicenceError(
+            f"{package.name} states no licence: read it, and say in docs/licences.py what it is"
+        )
     return next((name for name in names if name in WELCOME), names[0])
 
 
@@ -133,11 +151,18 @@ def _first_lines(package: Distribution) -> Iterator[str]:
 
 def _npm_packages(folder: str) -> dict[str, Any]:
     lock = json.loads((_ROOT / folder / "package-lock.json").read_text("utf-8"))
-    return {path.rsplit("node_modules/", 1)[1]: package for path, package in lock["packages"].items() if path}
+    return {
+        path.rsplit("node_modules/", 1)[1]: package
+        for path, package in lock["packages"].items()
+        if path
+    }
 
 
 def npm_licences(*, is_optional: bool) -> dict[str, str]:
-    """Of the packages in the lock files of npm. Optional ones are others' builds for one kind of machine."""
+    """Of the packages in the lock files of npm.
+
+    Optional ones are others' builds for one kind of machine.
+    """
     packages = _npm_packages("web") | _npm_packages("infra")
     return {
         name: package.get("license", "no licence")
@@ -164,4 +189,7 @@ def _table(licences: dict[str, str]) -> Iterator[str]:
     for name, licence in licences.items():
         by_licence[licence].append(name)
     yield from ("| licence | packages |", "|---|---|")
-    yield from (f"| {licence} | {', '.join(sorted(by_licence[licence]))} |" for licence in sorted(by_licence))
+    yield from (
+        f"| {licence} | {', '.join(sorted(by_licence[licence]))} |"
+        for licence in sorted(by_licence)
+    )

@@ -1,4 +1,6 @@
-"""A backend of your own behind Evenflow: it answers as OpenAI's streaming API does, and knows for whom."""
+"""A backend of your own behind Evenflow: it answers as OpenAI's streaming API does, and knows
+for whom.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,6 +21,9 @@ async def answer(request: Request) -> StreamingResponse:
         # Look things up, call your tools, ask a model: whatever yields text.
         for word in (f"{user}, ", f"on page {about.get('page')} ", "you asked: ", question):
             yield f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': word}}]})}\n\n"
-        yield 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+        yield (
+            'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: '
+            "[DONE]\n\n"
+        )
 
     return StreamingResponse(words(), media_type="text/event-stream")

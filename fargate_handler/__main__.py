@@ -45,8 +45,12 @@ class _Serving(Protocol):
 
 def main() -> int:
     """Run. Returns the exit status: 0 after leaving in order, 2 for a wrong configuration."""
-    parser = argparse.ArgumentParser(prog="python -m fargate_handler", description="Serve until told to leave.")
-    parser.add_argument("--role", choices=("handler", "worker"), default="handler", help="default: %(default)s")
+    parser = argparse.ArgumentParser(
+        prog="python -m fargate_handler", description="Serve until told to leave."
+    )
+    parser.add_argument(
+        "--role", choices=("handler", "worker"), default="handler", help="default: %(default)s"
+    )
     serve = _serve_model if parser.parse_args().role == "worker" else _serve
     try:
         settings = load_settings()
@@ -106,7 +110,8 @@ async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave:
         _logger.info("serving %s, model %s; Ctrl-C leaves", handler.serves, settings.model)
         await leave.asked.wait()
         _logger.info(
-            "leaving: running answers finish within %g s; a second signal leaves at once", settings.drain_seconds
+            "leaving: running answers finish within %g s; a second signal leaves at once",
+            settings.drain_seconds,
         )
         drain = background.run(handler.drain())
         hurry = background.run(leave.insisted.wait())
@@ -178,7 +183,8 @@ def _raise_file_limit(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft < wanted:
         _logger.warning(
-            "the limit of open files is %d, which is too low for %d connections: raise it (ulimit -n) or lower "
+            "the limit of open files is %d, which is too low for %d connections: "
+            "raise it (ulimit -n) or lower "
             "EVENFLOW_CONNECTIONS_PER_NODE", soft, connections,
         )  # fmt: skip
 

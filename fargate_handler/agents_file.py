@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.policy.agents import Agent, AgentsError, agents_from_json, agents_from_toml, built_in_agents
+from stream_core.policy.agents import (
+    Agent,
+    AgentsError,
+    agents_from_json,
+    agents_from_toml,
+    built_in_agents,
+)
 
 
 def read_agents(settings: HandlerSettings) -> dict[str, Agent]:
@@ -22,5 +28,7 @@ def read_agents(settings: HandlerSettings) -> dict[str, Agent]:
         raise ConfigurationError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"EVENFLOW_AGENTS={settings.agents}: cannot be read ({reason})") from None
+        raise ConfigurationError(
+            f"EVENFLOW_AGENTS={settings.agents}: cannot be read ({reason})"
+        ) from None
     return built_in_agents(demo=settings.model == "demo")

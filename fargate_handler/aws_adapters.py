@@ -57,12 +57,16 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
         yield Adapters(
             signing_keys=await _read("token_keys_secret", signing_keys, settings, own_keys),
             signing_key_secret=signing_keys,
-            tenant_keys=await _read("tenant_keys_secret", tenant_keys, settings, settings.keys_of_tenants),
+            tenant_keys=await _read(
+                "tenant_keys_secret", tenant_keys, settings, settings.keys_of_tenants
+            ),
             tenant_key_secret=tenant_keys,
             stores=stores,
             publication=await _publication(settings, metrics, clients),
             ecs_task=ecs_task,
-            task_protection=TaskProtection(os.environ[ECS_AGENT]) if ECS_AGENT in os.environ else None,
+            task_protection=TaskProtection(os.environ[ECS_AGENT])
+            if ECS_AGENT in os.environ
+            else None,
             peer_address=None if host is None else f"http://{host}:{settings.http_port}",
         )
 
@@ -79,25 +83,33 @@ class _Clients(AsyncExitStack):
         # The SDK itself reads AWS_DEFAULT_REGION and the profile. ECS sets AWS_REGION.
         region = os.environ.get("AWS_REGION")
         try:
-            return await self.enter_async_context(self._sdk.create_client(service, region_name=region, **options))
+            return await self.enter_async_context(
+                self._sdk.create_client(service, region_name=region, **options)
+            )
         except NoRegionError:
             raise ConfigurationError(f"AWS_REGION must be set: the region of {service}") from None
 
 
-async def _secret(secret_id: str | None, parse: Callable[[str], Keys], clients: _Clients) -> KeySecret[Keys] | None:
+async def _secret(
+    secret_id: str | None, parse: Callable[[str], Keys], clients: _Clients
+) -> KeySecret[Keys] | None:
     if secret_id is None:
         return None
     return KeySecret(await clients.open("secretsmanager", config=SECRETS_CONFIG), secret_id, parse)
 
 
-async def _read(setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, given: Keys) -> Keys:
+async def _read(
+    setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, given: Keys
+) -> Keys:
     """The keys of the secret that `setting` names. Without a secret, the given ones."""
     if secret is None:
         return given
     try:
         return await secret.read()
     except KeysUnreadable as error:
-        raise ConfigurationError(f"EVENFLOW_{setting.upper()}={getattr(settings, setting)}: {error}") from error
+        raise ConfigurationError(
+            f"EVENFLOW_{setting.upper()}={getattr(settings, setting)}: {error}"
+        ) from error
 
 
 async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients) -> Stores:
@@ -118,21 +130,29 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         sessions=DynamoDBSessionStore(client, tables, on_retry),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
         leases=DynamoDBResponseStore(
-            await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)), tables.responses, on_retry
+            await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)),
+            tables.responses,
+            on_retry,
         ),
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
         outlives_process=True,
-        unreachable="EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION",
-        unusable="EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be used; "
-        "check their names and the task's role",
+        unreachable=(
+            "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"
+        ),
+        unusable=(
+            "EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be "
+            "used; check their names and the task's role"
+        ),
     )
 
 
 async def _dead_letters(settings: HandlerSettings, clients: _Clients) -> DeadLetters:
     if settings.dead_letters_queue is None:
         return LoggedDeadLetters()
-    return SqsDeadLetters(await clients.open("sqs", config=SQS_CONFIG), str(settings.dead_letters_queue))
+    return SqsDeadLetters(
+        await clients.open("sqs", config=SQS_CONFIG), str(settings.dead_letters_queue)
+    )
 
 
 async def _large_texts(settings: HandlerSettings, clients: _Clients) -> S3LargeTexts | None:
@@ -141,11 +161,15 @@ async def _large_texts(settings: HandlerSettings, clients: _Clients) -> S3LargeT
     return S3LargeTexts(await clients.open("s3", config=S3_CONFIG), settings.requests_bucket)
 
 
-async def _publication(settings: HandlerSettings, metrics: Metrics, clients: _Clients) -> MetricPublication | None:
+async def _publication(
+    settings: HandlerSettings, metrics: Metrics, clients: _Clients
+) -> MetricPublication | None:
     if settings.metrics == "prometheus":
         return None
     client = await clients.open("cloudwatch", config=CLOUDWATCH_CONFIG)
-    return MetricPublication(CloudWatchPublisher(client, settings.metrics_environment), metrics.snapshot())
+    return MetricPublication(
+        CloudWatchPublisher(client, settings.metrics_environment), metrics.snapshot()
+    )
 
 
 async def _ecs_task(clients: _Clients) -> EcsTask | None:
@@ -156,5 +180,7 @@ async def _ecs_task(clients: _Clients) -> EcsTask | None:
     try:
         return await EcsTask.own(client, metadata_uri)
     except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
-        _logger.warning("the task's metadata can't be read (%s): this task leaves only by SIGTERM", error)
+        _logger.warning(
+            "the task's metadata can't be read (%s): this task leaves only by SIGTERM", error
+        )
         return None

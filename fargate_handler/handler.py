@@ -92,7 +92,9 @@ class Handler:
         # Not loop.time: in uvloop its resolution is a millisecond.
         self._monotonic = monotonic
         self._wall_time = wall_time
-        self._clock = DeliveryClock(monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
+        self._clock = DeliveryClock(
+            monotonic(), settings.batch_window_ms, settings.batch_window_max_ms
+        )
         self._metrics = metrics
         self._measures = DeliveryMeasures(self._metrics)
         self._outbox = Outbox(loop.call_soon, self._measures)
@@ -108,7 +110,11 @@ class Handler:
         self._membership = Membership(
             NodeContext(settings, self._clock, metrics, monotonic, wall_time),
             adapters.stores,
-            ServedModel(self._source, AgentRequests(self._agents, settings.served_models), settings.fallback_text),
+            ServedModel(
+                self._source,
+                AgentRequests(self._agents, settings.served_models),
+                settings.fallback_text,
+            ),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address),
             peers=self._peers,
@@ -131,7 +137,10 @@ class Handler:
     def serves(self) -> str:
         """Its addresses, for the log."""
         settings = self._settings
-        http, websocket = f"{settings.http_host}:{settings.http_port}", f"{settings.ws_host}:{settings.ws_port}"
+        http, websocket = (
+            f"{settings.http_host}:{settings.http_port}",
+            f"{settings.ws_host}:{settings.ws_port}",
+        )
         return f"http://{http} (WebSocket ws://{websocket}/ws)"
 
     async def start(self) -> None:
@@ -147,7 +156,9 @@ class Handler:
         adapters = self._adapters
         if adapters.task_protection is not None and adapters.ecs_task is not None:
             protection = ScaleInProtection(
-                adapters.task_protection, adapters.ecs_task.is_surplus, lambda: self._orchestrator.busy
+                adapters.task_protection,
+                adapters.ecs_task.is_surplus,
+                lambda: self._orchestrator.busy,
             )
             self._protecting = self._background.run(protection.keep())
         self._driver.start()
@@ -178,7 +189,9 @@ class Handler:
             first_until=begun + to_go * _SLOTS_SHARE,
             until=begun + to_go - _DRAIN_STEP_SECONDS,
         )
-        while (self._orchestrator.busy or len(self._registry)) and self._monotonic() < begun + to_go:
+        while (
+            self._orchestrator.busy or len(self._registry)
+        ) and self._monotonic() < begun + to_go:
             self._tell_their_slots(departures, _TOLD_AT_ONCE)
             self._close_those_whose_slot_is_over(departures)
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
@@ -225,11 +238,17 @@ class Handler:
         """Read the keys again, so that a rotation is noticed within minutes."""
         signing, tenants = self._adapters.signing_key_secret, self._adapters.tenant_key_secret
         if signing is not None:
-            self._background.run(_read_keys(signing, self._tokens.replace_keys, "the signing keys stay as they are"))
+            self._background.run(
+                _read_keys(signing, self._tokens.replace_keys, "the signing keys stay as they are")
+            )
         if tenants is not None:
-            self._background.run(_read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are"))
+            self._background.run(
+                _read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are")
+            )
 
-    def _tell_their_slots(self, departures: Departures[OpenConnection], most: int | None = None) -> None:
+    def _tell_their_slots(
+        self, departures: Departures[OpenConnection], most: int | None = None
+    ) -> None:
         """Tell the next clients when to reconnect."""
         now = self._monotonic()
         for slot, connection in departures.to_tell(most):
@@ -258,7 +277,9 @@ class Handler:
             tenant_keys=self._tenant_keys,
             monotonic=self._monotonic,
             wall_time=self._wall_time,
-            http_url=str(settings.public_http_url).rstrip("/") if settings.public_http_url else None,
+            http_url=str(settings.public_http_url).rstrip("/")
+            if settings.public_http_url
+            else None,
             ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
             http_port=settings.http_port,
             ws_port=settings.ws_port,
@@ -270,7 +291,9 @@ class Handler:
         )
 
 
-async def _read_keys(secret: KeySecret[Keys], replace: Callable[[Keys], None], otherwise: str) -> None:
+async def _read_keys(
+    secret: KeySecret[Keys], replace: Callable[[Keys], None], otherwise: str
+) -> None:
     """Replace the keys. If they can't be read, the old ones stay and `otherwise` is logged."""
     try:
         replace(await secret.read())
@@ -283,15 +306,18 @@ def _minute_of(wall_time: float) -> int:
     return int(wall_time // 60) * 60
 
 
-async def _listen(kind: str, host: str, port: int, start: Callable[[str, int], Awaitable[None]]) -> None:
+async def _listen(
+    kind: str, host: str, port: int, start: Callable[[str, int], Awaitable[None]]
+) -> None:
     try:
         await start(host, port)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise ConfigurationError(
-                f"EVENFLOW_{kind}_HOST={host} (EVENFLOW_{kind}_PORT={port}): cannot listen there ({error.strerror or error})"
+                f"EVENFLOW_{kind}_HOST={host} (EVENFLOW_{kind}_PORT={port}): cannot listen there "
+                f"({error.strerror or error})"
             ) from error
         raise ConfigurationError(
-            f"EVENFLOW_{kind}_PORT={port}: cannot listen on {host}:{port} ({error.strerror or error}); "
-            f"choose another, e.g. `make run {kind}_PORT={port + 100}`"
+            f"EVENFLOW_{kind}_PORT={port}: cannot listen on {host}:{port} "
+            f"({error.strerror or error}); choose another, e.g. `make run {kind}_PORT={port + 100}`"
         ) from error

@@ -25,7 +25,7 @@ from stream_core.protocol.errors import Overloaded
 _logger = logging.getLogger(__name__)
 
 # A session that doesn't exist, for a try of the store.
-_NOBODY = Channel("evenflow", "start", "nobody")
+_NO_SESSION = Channel("evenflow", "start", "nobody")
 _LEAVE_STEP_SECONDS = 0.05
 
 
@@ -51,9 +51,15 @@ class Membership:
         self._stores = stores
         self._context = context
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
-        self.recorder = ResponseRecorder(context, stores.responses, stores.sessions, on_lost=self.workload.lose)
+        self.recorder = ResponseRecorder(
+            context, stores.responses, stores.sessions, on_lost=self.workload.lose
+        )
         self.keeper = LeaseKeeper(
-            context, stores.leases, name=name, address=address, on_lost=self.recorder.lose_everything
+            context,
+            stores.leases,
+            name=name,
+            address=address,
+            on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(stores.responses, context.monotonic)
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
@@ -96,8 +102,8 @@ class Membership:
         sessions = self._stores.sessions
         try:
             await self.keeper.start()
-            await sessions.load(_NOBODY, self._context.wall_time())
-            await sessions.answered(_NOBODY, "nothing", None)
+            await sessions.load(_NO_SESSION, self._context.wall_time())
+            await sessions.answered(_NO_SESSION, "nothing", None)
         except StoreUnavailable as error:
             raise ConfigurationError(f"{self._stores.unreachable} ({error})") from error
         except Exception as error:
@@ -112,7 +118,8 @@ class Membership:
         else:
             self.workload.generations.interrupt_all(
                 Overloaded(
-                    "the node left before the answer was finished; what was delivered is kept, ask again",
+                    "the node left before the answer was finished; what was delivered is kept, "
+                    "ask again",
                     code="draining",
                 )
             )

@@ -54,7 +54,11 @@ class GarbageCollection:
         resident = self._resident()
         # After memory was given back, growth counts from the lowest level.
         self._resident_then = min(self._resident_then, resident)
-        quiet = not busy and connections <= _QUIET_CONNECTIONS and now - self._collected_at >= _EVERY_SECONDS
+        quiet = (
+            not busy
+            and connections <= _QUIET_CONNECTIONS
+            and now - self._collected_at >= _EVERY_SECONDS
+        )
         if not quiet and resident - self._resident_then < _GROWTH_BYTES:
             return
         self._collected_at = now
@@ -72,7 +76,12 @@ _LIMIT_FILES = ("memory.max", "memory/memory.limit_in_bytes")
 def memory_bytes(cgroup: Path = _CGROUP) -> int:
     """Bytes of memory of the machine, or fewer if the process' control group has a limit."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *(int(text) for name in _LIMIT_FILES if (text := _read(cgroup / name)).isdecimal())])
+    return min(
+        [
+            machine,
+            *(int(text) for name in _LIMIT_FILES if (text := _read(cgroup / name)).isdecimal()),
+        ]
+    )
 
 
 def warn_of_too_little_memory(limits: Limits, memory: int) -> None:
@@ -80,8 +89,10 @@ def warn_of_too_little_memory(limits: Limits, memory: int) -> None:
     bound = limits_bound(limits)
     if bound > memory:
         _logger.warning(
-            "the limits allow readers and answers that need %d MiB, and there are %d MiB: lower EVENFLOW_CONNECTIONS_PER_NODE, "
-            "EVENFLOW_REQUESTS_PER_NODE, EVENFLOW_RESPONSES_HELD_BYTES or EVENFLOW_REQUESTS_HELD_BYTES, or give it more memory",
+            "the limits allow readers and answers that need %d MiB, and there are %d MiB: lower "
+            "EVENFLOW_CONNECTIONS_PER_NODE, EVENFLOW_REQUESTS_PER_NODE, "
+            "EVENFLOW_RESPONSES_HELD_BYTES or EVENFLOW_REQUESTS_HELD_BYTES, or give it more "
+            "memory",
             bound // MEBIBYTE, memory // MEBIBYTE,
         )  # fmt: skip
 

@@ -69,8 +69,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
-        self._labelled = {metric.name: LabelledCounter() for metric in catalogue.CATALOGUE if metric.label is not None}
-        self._counters: dict[str, Counter] = {**_each(MetricKind.COUNTER, Counter), **self._labelled}
+        self._labelled = {
+            metric.name: LabelledCounter()
+            for metric in catalogue.CATALOGUE
+            if metric.label is not None
+        }
+        self._counters: dict[str, Counter] = {
+            **_each(MetricKind.COUNTER, Counter),
+            **self._labelled,
+        }
         self._ratios = _each(MetricKind.RATIO, Ratio)
         self._gauges: dict[str, Callable[[], float]] = {}
         self.frames_sent = Counter()
@@ -104,14 +111,18 @@ class Metrics:
         for ratio in self._ratios.values():
             ratio.end_minute()
         if self._minute_began is not None and now > self._minute_began:
-            self._frames_per_second = (self.frames_sent.value - self._frames_then) / (now - self._minute_began)
+            self._frames_per_second = (self.frames_sent.value - self._frames_then) / (
+                now - self._minute_began
+            )
         self._frames_then, self._minute_began = self.frames_sent.value, now
 
     def snapshot(self) -> MetricSnapshot:
         """A copy of everything measured so far."""
         by_the_second = catalogue.MESSAGES_PER_SECOND.name
         return MetricSnapshot(
-            distributions={name: distribution.copy() for name, distribution in self._distributions.items()},
+            distributions={
+                name: distribution.copy() for name, distribution in self._distributions.items()
+            },
             counters={name: counter.value for name, counter in self._counters.items()},
             ratios={name: (ratio.part, ratio.whole) for name, ratio in self._ratios.items()},
             levels={name: read() for name, read in self._gauges.items() if name != by_the_second},
@@ -168,7 +179,9 @@ def _by_label(name: str, text: str, label: str, counter: LabelledCounter) -> Cou
 
 def _histogram(name: str, text: str, distribution: Distribution) -> HistogramMetricFamily:
     cumulative, buckets = 0, []
-    for bound, count in zip((*map(str, Distribution.BOUNDS), "+Inf"), distribution.counts, strict=True):
+    for bound, count in zip(
+        (*map(str, Distribution.BOUNDS), "+Inf"), distribution.counts, strict=True
+    ):
         cumulative += count
         buckets.append((bound, cumulative))
     return HistogramMetricFamily(name, text, buckets=buckets, sum_value=distribution.total)

@@ -22,7 +22,7 @@ _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
-_ANYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
+_ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
 
 
 class _CancelAnswer(BaseModel):
@@ -37,7 +37,9 @@ class Peers:
         wall_time: seconds since the epoch.
     """
 
-    def __init__(self, tokens: SessionTokens, silence_seconds: float, wall_time: Callable[[], float]) -> None:
+    def __init__(
+        self, tokens: SessionTokens, silence_seconds: float, wall_time: Callable[[], float]
+    ) -> None:
         self._tokens = tokens
         self._wall_time = wall_time
         self._silence = silence_seconds
@@ -46,17 +48,26 @@ class Peers:
             connector=aiohttp.TCPConnector(limit=0),
         )
 
-    async def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
+    async def events(
+        self, response: PeerResponse, after: int
+    ) -> AsyncGenerator[list[PeerEvent], None]:
         query = {"after": str(after), "epoch": str(response.epoch), "joined": "0"}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence
+        )
         async with (
             self._reached(),
             self._http.get(
-                self._url(response, "/events"), params=query, headers=self._headers(response), timeout=timeout
+                self._url(response, "/events"),
+                params=query,
+                headers=self._headers(response),
+                timeout=timeout,
             ) as answer,
         ):
             if answer.status != 200 or answer.headers.get(VIA_HEADER) != "owner":
-                raise PeerUnreachable(f"the owner answered {answer.status}, or is no longer the owner")
+                raise PeerUnreachable(
+                    f"the owner answered {answer.status}, or is no longer the owner"
+                )
             there = int(answer.headers[NEXT_INDEX_HEADER])
             decoder = SseDecoder()
             waiting: list[PeerEvent] = []
@@ -74,7 +85,9 @@ class Peers:
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
         async with (
             self._reached(),
-            self._http.post(self._url(response, "/cancel"), headers=self._headers(response), timeout=timeout) as answer,
+            self._http.post(
+                self._url(response, "/cancel"), headers=self._headers(response), timeout=timeout
+            ) as answer,
         ):
             if answer.status != 200:
                 raise PeerUnreachable(f"the owner answered {answer.status}")
@@ -101,7 +114,9 @@ class Peers:
 
 def _last_index(event: PeerEvent) -> int:
     return (
-        event.index if isinstance(event, ResponseDelta) or event.type == "chat.response.restarted" else event.last_index
+        event.index
+        if isinstance(event, ResponseDelta) or event.type == "chat.response.restarted"
+        else event.last_index
     )
 
 
@@ -111,7 +126,7 @@ def own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
         return str(settings.peer_url).rstrip("/")
     if of_task is not None:
         return of_task
-    if settings.http_host in _ANYWHERE:
+    if settings.http_host in _ALL_ADDRESSES:
         return None
     host = f"[{settings.http_host}]" if ":" in settings.http_host else settings.http_host
     return f"http://{host}:{settings.http_port}"

@@ -21,7 +21,10 @@ def parse_models(text: str) -> dict[str, str]:
         if not public or public in models:
             raise ValueError(f"has {entry!r}, which has no name, or one that is there already")
         if is_telling(public):
-            raise ValueError(f"has {public!r} as a public name, which shows an account's number: write name={public}")
+            raise ValueError(
+                f"has {public!r} as a public name, which shows an account's number: write "
+                f"name={public}"
+            )
         models[public] = upstream if equals else public
     return models
 

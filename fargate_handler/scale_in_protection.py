@@ -71,7 +71,10 @@ class ScaleInProtection:
     """
 
     def __init__(
-        self, protection: Protection, surplus: Callable[[], Awaitable[bool]], busy: Callable[[], bool]
+        self,
+        protection: Protection,
+        surplus: Callable[[], Awaitable[bool]],
+        busy: Callable[[], bool],
     ) -> None:
         self._protection = protection
         self._ask_surplus = surplus

@@ -68,68 +68,109 @@ class HandlerSettings(Limits, BaseSettings):
     )
     model_name: str = Field(
         "default",
-        description="the model's name there: for bedrock a model or an inference profile, for sagemaker the endpoint",
+        description=(
+            "the model's name there: for bedrock a model or an inference profile, for sagemaker "
+            "the endpoint"
+        ),
     )
     model_max_tokens: int | None = Field(
-        None, ge=1, description="the longest answer, in the model's tokens (model=openai, bedrock or sagemaker)"
+        None,
+        ge=1,
+        description=(
+            "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker)"
+        ),
     )
     model_continues: bool = Field(
         False,
-        description="whether the server continues an assistant's turn that comes last, so that a lost task's answer "
-        "is continued instead of begun again (model=openai; vLLM does)",
+        description=(
+            "whether the server continues an assistant's turn that comes last, so that a lost "
+            "task's answer is continued instead of begun again (model=openai; vLLM does)"
+        ),
     )
     workers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description=("addresses of the workers, `host:port,host:port`; a name may stand for several (model=grpc)"),
+        description=(
+            "addresses of the workers, `host:port,host:port`; a name may stand for several "
+            "(model=grpc)"
+        ),
     )
-    worker_host: str = Field("127.0.0.1", description="address on which a worker serves gRPC (--role worker)")
+    worker_host: str = Field(
+        "127.0.0.1", description="address on which a worker serves gRPC (--role worker)"
+    )
     worker_port: int = Field(50051, ge=1, le=65535, description="port of a worker (--role worker)")
-    model_api_key: SecretStr | None = Field(None, description="bearer token for the model's server (secret)")
+    model_api_key: SecretStr | None = Field(
+        None, description="bearer token for the model's server (secret)"
+    )
     models: str = Field(
         "",
-        description="names by which clients of /v1 ask for models, and their names at the model's server: "
-        "`public=upstream,other=upstream2`; a name alone is both, `public=` stands for "
-        "EVENFLOW_MODEL_NAME",
+        description=(
+            "names by which clients of /v1 ask for models, and their names at the model's server: "
+            "`public=upstream,other=upstream2`; a name alone is both, `public=` stands for "
+            "EVENFLOW_MODEL_NAME"
+        ),
     )
     agents: Path | None = Field(
         None,
-        description=("TOML file of the agents that sessions may choose, a table for each; SIGHUP reads it again"),
+        description=(
+            "TOML file of the agents that sessions may choose, a table for each; SIGHUP reads it "
+            "again"
+        ),
     )
-    agents_json: str = Field("", description='the agents as JSON instead of a file, `{"name": {"instructions": "…"}}`')
+    agents_json: str = Field(
+        "", description='the agents as JSON instead of a file, `{"name": {"instructions": "…"}}`'
+    )
     fallback_text: str = Field(
         "",
-        description=("the answer, marked degraded, if all attempts failed and nothing was delivered; empty: the error"),
+        description=(
+            "the answer, marked degraded, if all attempts failed and nothing was delivered; "
+            "empty: the error"
+        ),
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
     peer_url: AnyHttpUrl | None = Field(
         None,
         description=(
-            "where other tasks reach this one's HTTP port; default: the address in ECS's metadata, or http_host"
+            "where other tasks reach this one's HTTP port; default: the address in ECS's "
+            "metadata, or http_host"
         ),
     )
     dead_letters_queue: AnyHttpUrl | None = Field(
-        None, description="URL of the SQS queue for messages that no task could answer; without one they are logged"
+        None,
+        description=(
+            "URL of the SQS queue for messages that no task could answer; without one they are "
+            "logged"
+        ),
     )
     store: Literal["sqlite", "memory", "dynamodb"] = Field(
         "sqlite",
-        description="where sessions and responses are kept: a file that handlers on one machine share, this process' memory, "
-        "or tables that all tasks share",
+        description=(
+            "where sessions and responses are kept: a file that handlers on one machine share, "
+            "this process' memory, or tables that all tasks share"
+        ),
     )
     store_path: Path = Field(
         Path(".evenflow/evenflow.db"),
-        description=("the file, on a local disk; it is made at the first start with its folder (store=sqlite)"),
+        description=(
+            "the file, on a local disk; it is made at the first start with its folder "
+            "(store=sqlite)"
+        ),
     )
     sessions_table: str | None = Field(None, description="table of sessions (store=dynamodb)")
-    ledger_table: str | None = Field(None, description="table of accepted messages (store=dynamodb)")
+    ledger_table: str | None = Field(
+        None, description="table of accepted messages (store=dynamodb)"
+    )
     responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
     requests_bucket: str | None = Field(
         None,
         min_length=3,
-        description="S3 bucket for requests of /v1 that are too large for the ledger (store=dynamodb); without one "
-        "they are refused with 413",
+        description=(
+            "S3 bucket for requests of /v1 that are too large for the ledger (store=dynamodb); "
+            "without one they are refused with 413"
+        ),
     )
     metrics: Literal["prometheus", "cloudwatch"] = Field(
-        "prometheus", description="where metrics go: only to /metrics, or also to CloudWatch once a minute"
+        "prometheus",
+        description="where metrics go: only to /metrics, or also to CloudWatch once a minute",
     )
     metrics_environment: str = Field(
         "local", min_length=1, max_length=64, description="CloudWatch's dimension Environment"
@@ -139,23 +180,38 @@ class HandlerSettings(Limits, BaseSettings):
     )
     token_keys_secret: str | None = Field(
         None,
-        description=("name or ARN of the secret with the signing keys in Secrets Manager, instead of token_keys"),
+        description=(
+            "name or ARN of the secret with the signing keys in Secrets Manager, instead of "
+            "token_keys"
+        ),
     )
     token_keys: Annotated[SecretStr, NoDecode] = Field(
         default_factory=lambda: SecretStr(f"local:{secrets.token_urlsafe(32)}"),
-        description="keys that sign session tokens, `kid:secret,kid:secret`; the first signs; secrets of 32 characters or more "
-        "(secret; default: with store=sqlite the key in the file, otherwise a new one at each "
-        "start)",
+        description=(
+            "keys that sign session tokens, `kid:secret,kid:secret`; the first signs; secrets of "
+            "32 characters or more (secret; default: with store=sqlite the key in the file, "
+            "otherwise a new one at each start)"
+        ),
     )
     tenant_keys_secret: str | None = Field(
         None, description="name or ARN of the secret with the tenants' keys, instead of tenant_keys"
     )
-    tenant_keys: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]] = Field(
-        {}, description='tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more (secret)'
+    tenant_keys: dict[
+        Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]
+    ] = Field(
+        {},
+        description=(
+            'tenants that need a key, JSON `{"tenant": "key"}`, keys of 16 characters or more '
+            "(secret)"
+        ),
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="how much is logged"
+    )
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")
-    docs: DirectoryPath = Field(_ROOT / "docs", description="folder of the pages that the demo model answers from")
+    docs: DirectoryPath = Field(
+        _ROOT / "docs", description="folder of the pages that the demo model answers from"
+    )
 
     @field_validator("token_keys")
     @classmethod
@@ -167,7 +223,10 @@ class HandlerSettings(Limits, BaseSettings):
                 raise ValueError("names a key id twice")
             kids.add(kid)
             if not kid or len(secret) < _SHORTEST_SECRET:
-                raise ValueError(f"must be kid:secret,kid:secret with secrets of {_SHORTEST_SECRET} characters or more")
+                raise ValueError(
+                    f"must be kid:secret,kid:secret with secrets of {_SHORTEST_SECRET} characters "
+                    "or more"
+                )
         return keys
 
     @field_validator("allowed_origins", mode="before")
@@ -184,7 +243,11 @@ class HandlerSettings(Limits, BaseSettings):
     @field_validator("workers", mode="before")
     @classmethod
     def _separate_workers(cls, workers: object) -> object:
-        return tuple(filter(None, map(str.strip, workers.split(",")))) if isinstance(workers, str) else workers
+        return (
+            tuple(filter(None, map(str.strip, workers.split(","))))
+            if isinstance(workers, str)
+            else workers
+        )
 
     @field_validator("workers")
     @classmethod
@@ -200,10 +263,14 @@ class HandlerSettings(Limits, BaseSettings):
         if self.model == "grpc" and not self.workers:
             raise ValueError("workers must be set when model is grpc, e.g. 127.0.0.1:50051")
         if self.model == "openai" and self.model_url is None:
-            raise ValueError("model_url must be set when model is openai, e.g. http://127.0.0.1:8000/v1")
+            raise ValueError(
+                "model_url must be set when model is openai, e.g. http://127.0.0.1:8000/v1"
+            )
         if self.model in ("bedrock", "sagemaker") and self.model_name == "default":
             what = "an inference profile or a model" if self.model == "bedrock" else "an endpoint"
-            raise ValueError(f"model_name must be set when model is {self.model}: the name of {what}")
+            raise ValueError(
+                f"model_name must be set when model is {self.model}: the name of {what}"
+            )
         if self.http_port == self.ws_port and self.http_host == self.ws_host:
             raise ValueError("http_port and ws_port must differ")
         return self
@@ -217,19 +284,27 @@ class HandlerSettings(Limits, BaseSettings):
     @model_validator(mode="after")
     def _tenants_have_one_list(self) -> Self:
         if self.tenant_keys and self.tenant_keys_secret is not None:
-            raise ValueError("tenant_keys_secret is set beside tenant_keys, and only one of them can be")
+            raise ValueError(
+                "tenant_keys_secret is set beside tenant_keys, and only one of them can be"
+            )
         return self
 
     @model_validator(mode="after")
     def _store_has_tables(self) -> Self:
-        tables = {name: getattr(self, name) for name in ("sessions_table", "ledger_table", "responses_table")}
+        tables = {
+            name: getattr(self, name)
+            for name in ("sessions_table", "ledger_table", "responses_table")
+        }
         missing = [name for name, table in tables.items() if not table]
         if self.store == "dynamodb" and missing:
-            raise ValueError(f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table")
+            raise ValueError(
+                f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table"
+            )
         for name in ("message_bytes", "history_bytes"):
             if self.store == "dynamodb" and getattr(self, name) > LARGEST_ITEM_TEXT:
                 raise ValueError(
-                    f"{name} must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an item has 400 KB"
+                    f"{name} must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an item "
+                    "has 400 KB"
                 )
         return self
 
@@ -246,7 +321,9 @@ class HandlerSettings(Limits, BaseSettings):
         }
         for name, needed in needing.items():
             if needed:
-                raise ValueError(f"{name} needs the AWS SDK, which is not installed: `make .venv/.aws` does it")
+                raise ValueError(
+                    f"{name} needs the AWS SDK, which is not installed: `make .venv/.aws` does it"
+                )
         return self
 
     @property
@@ -290,7 +367,9 @@ def load_settings() -> HandlerSettings:
     except ValidationError as error:
         raise ConfigurationError(_explain(error.errors(include_url=False)[0])) from None
     except ValueError as error:  # a value should be JSON and isn't
-        raise ConfigurationError(f"{_PREFIX}TENANT_KEYS must be JSON: {error.__cause__ or error}") from None
+        raise ConfigurationError(
+            f"{_PREFIX}TENANT_KEYS must be JSON: {error.__cause__ or error}"
+        ) from None
 
 
 def _refuse_unknown() -> None:
@@ -307,7 +386,11 @@ def _explain(error: ErrorDetails) -> str:
     if not error["loc"]:
         # A rule about several settings names them by their fields.
         for name in sorted(HandlerSettings.model_fields, key=len, reverse=True):
-            said = said.replace(name, f"{_PREFIX}{name.upper()}") if f"{_PREFIX}{name.upper()}" not in said else said
+            said = (
+                said.replace(name, f"{_PREFIX}{name.upper()}")
+                if f"{_PREFIX}{name.upper()}" not in said
+                else said
+            )
         return said
     name = str(error["loc"][0])
     field = HandlerSettings.model_fields[name]

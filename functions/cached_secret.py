@@ -63,7 +63,8 @@ class CachedSecret(Generic[T]):
             self._refresh(now)
         if self._value is None:
             raise Overloaded(
-                "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
+                "the keys cannot be read at the moment; nothing was changed, try again in some "
+                "seconds",
                 code="keys_unavailable",
                 retry_after_ms=max(_RETRY_AFTER_MS, int((self._ask_at - now) * 1000)),
             )
@@ -71,14 +72,21 @@ class CachedSecret(Generic[T]):
 
     def _refresh(self, now: float) -> None:
         try:
-            answer = self._client.get_secret_value(SecretId=self._secret_id, VersionStage="AWSCURRENT")
+            answer = self._client.get_secret_value(
+                SecretId=self._secret_id, VersionStage="AWSCURRENT"
+            )
             self._value = self._parse(answer["SecretString"])
         except (BotoCoreError, ClientError, KeysUnreadable, KeyError) as error:
             self._ask_at = now + (self._pause if self._value is None else _PAUSE_SECONDS)
             self._pause = min(2 * self._pause, _PAUSE_SECONDS)
-            kept = "there is none, so calls are refused" if self._value is None else "the last good one stays in use"
+            kept = (
+                "there is none, so calls are refused"
+                if self._value is None
+                else "the last good one stays in use"
+            )
             self._logger.error(
-                f"a secret could not be read; {kept}", extra={"secret_id": self._secret_id, "reason": _reason(error)}
+                f"a secret could not be read; {kept}",
+                extra={"secret_id": self._secret_id, "reason": _reason(error)},
             )
         else:
             self._ask_at = now + MAX_AGE_SECONDS

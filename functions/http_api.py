@@ -57,7 +57,13 @@ Endpoint = Callable[[HttpApiRequest], HttpApiAnswer]
 
 
 def answer_event(
-    event: Event, route: Route, endpoint: Endpoint, *, origins: AllowedOrigins, body_limit: int, logger: Logger
+    event: Event,
+    route: Route,
+    endpoint: Endpoint,
+    *,
+    origins: AllowedOrigins,
+    body_limit: int,
+    logger: Logger,
 ) -> HttpApiAnswer:
     """Let `endpoint` answer. Its errors become answers, too.
 
@@ -68,18 +74,30 @@ def answer_event(
         body_limit: the most bytes of a body. Larger ones are answered with 413.
     """
     headers = _headers(event)
-    answer = _preflight(event, headers, origins) or _answer(event, route, endpoint, body_limit, logger)
+    answer = _preflight(event, headers, origins) or _answer(
+        event, route, endpoint, body_limit, logger
+    )
     answer["headers"] |= origins.answer_headers(headers.get("origin"))
     return answer
 
 
-def _preflight(event: Event, headers: Mapping[str, str], origins: AllowedOrigins) -> HttpApiAnswer | None:
+def _preflight(
+    event: Event, headers: Mapping[str, str], origins: AllowedOrigins
+) -> HttpApiAnswer | None:
     method = event.get("requestContext", {}).get("http", {}).get("method", "")
-    allowed = origins.preflight_headers(method, headers.get("origin"), headers.get("access-control-request-method"))
-    return None if allowed is None else {"statusCode": 204, "headers": allowed, "body": "", "isBase64Encoded": False}
+    allowed = origins.preflight_headers(
+        method, headers.get("origin"), headers.get("access-control-request-method")
+    )
+    return (
+        None
+        if allowed is None
+        else {"statusCode": 204, "headers": allowed, "body": "", "isBase64Encoded": False}
+    )
 
 
-def _answer(event: Event, route: Route, endpoint: Endpoint, body_limit: int, logger: Logger) -> HttpApiAnswer:
+def _answer(
+    event: Event, route: Route, endpoint: Endpoint, body_limit: int, logger: Logger
+) -> HttpApiAnswer:
     try:
         http = event["requestContext"]["http"]
         names = route.match(event["rawPath"])
@@ -96,7 +114,9 @@ def _answer(event: Event, route: Route, endpoint: Endpoint, body_limit: int, log
         return _error_answer(internal_error())
 
 
-def json_answer(body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> HttpApiAnswer:
+def json_answer(
+    body: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> HttpApiAnswer:
     """A JSON answer that must not be cached."""
     all_headers = {"Content-Type": "application/json", **NEVER_CACHED, **(headers or {})}
     text = orjson.dumps(body).decode()
@@ -133,7 +153,7 @@ def _body(event: Event) -> bytes:
     return str(text).encode("utf-8", "surrogatepass")
 
 
-_VIEWERS_HOST = "x-evenflow-host"
+_VIEWER_HOST = "x-evenflow-host"
 _SCHEME = "x-forwarded-proto"
 
 
@@ -151,6 +171,6 @@ def public_address(request: HttpApiRequest) -> PublicAddress:
     direct caller of the HTTP API could set that header. It would only mislead itself, since answers
     are never cached. The scheme is that of the call: in AWS always https.
     """
-    host = request.headers.get(_VIEWERS_HOST) or request.domain
+    host = request.headers.get(_VIEWER_HOST) or request.domain
     secure = "" if request.headers.get(_SCHEME) == "http" else "s"
     return PublicAddress(f"ws{secure}://{host}/ws", f"http{secure}://{host}")

@@ -41,7 +41,9 @@ class NotSynthesizedError(Exception):
     """The environment has no templates yet."""
 
 
-def announcement(settings: EnvironmentSettings, templates: Mapping[str, Template], traffic: Traffic) -> str:
+def announcement(
+    settings: EnvironmentSettings, templates: Mapping[str, Template], traffic: Traffic
+) -> str:
     """The text for an environment, from its templates by stack."""
     return "\n".join(
         [
@@ -67,23 +69,32 @@ def _warnings(settings: EnvironmentSettings) -> list[str]:
     if settings.open_tenant:
         found.append("anybody may open a session: open_tenant is on.")
     if settings.alarms.page_email is None:
-        found.append("alarms wake nobody: set alarms.page_email, or subscribe somebody to the topic of pages.")
+        found.append(
+            "alarms wake nobody: set alarms.page_email, or subscribe somebody to the topic of "
+            "pages."
+        )
     return ["", *(f"NOTE: {line}" for line in found)] if found else []
 
 
 def _created(templates: Mapping[str, Template]) -> list[str]:
-    types = Counter(resource["Type"] for template in templates.values() for resource in template["Resources"].values())
+    types = Counter(
+        resource["Type"]
+        for template in templates.values()
+        for resource in template["Resources"].values()
+    )
     shown = ", ".join(f"{types[kind]} {name}" for kind, name in _SHOWN if types[kind])
     return [f"It has {types.total()} resources, among them {shown}."]
 
 
 def _table(rows: list[Row]) -> list[str]:
     heading = (
-        f"{'about, in US dollars':<44}{'a month at rest':>18}{'1,000 streams: an hour':>26}{'a month of that':>18}"
+        f"{'about, in US dollars':<44}{'a month at rest':>18}"
+        f"{'1,000 streams: an hour':>26}{'a month of that':>18}"
     )
     lines = [
         f"{row.what + ('' if all(price.sure for price in row.prices) else ' *'):<44}"
-        f"{row.month_at_rest:>18,.2f}{row.hour_of_streams:>26,.2f}{row.hour_of_streams * HOURS_PER_MONTH:>18,.0f}"
+        f"{row.month_at_rest:>18,.2f}{row.hour_of_streams:>26,.2f}"
+        f"{row.hour_of_streams * HOURS_PER_MONTH:>18,.0f}"
         for row in rows
     ]
     rest, hour = sum(row.month_at_rest for row in rows), sum(row.hour_of_streams for row in rows)
@@ -92,13 +103,28 @@ def _table(rows: list[Row]) -> list[str]:
 
 
 def _assumptions(traffic: Traffic) -> list[str]:
-    answers = f"{traffic.answer_seconds:g} s and {traffic.output_tokens} tokens each ({traffic.answers_per_hour:,.0f} an hour)"
+    answers = (
+        f"{traffic.answer_seconds:g} s and {traffic.output_tokens} tokens each "
+        f"({traffic.answers_per_hour:,.0f} an hour)"
+    )
     frames = f"{traffic.frames_per_second:g} frames a second of {traffic.frame_bytes} bytes"
     return [
-        f"{traffic.streams:,} streams: so many answers being generated at each moment, {answers}; {frames};",
-        f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of the answers read by polls.",
-        "Prices: us-east-1, on demand, no free tier, no discount (sources: infra/prices.py); * not verified.",
-        "Not counted: logs, traces, KMS requests, dead letters, Container Insights, data between zones, storage, taxes.",
+        (
+            f"{traffic.streams:,} streams: so many answers being generated at each moment, "
+            f"{answers}; {frames};"
+        ),
+        (
+            f"{traffic.connections_per_stream} open connections for each; {traffic.polled:.0%} of "
+            "the answers read by polls."
+        ),
+        (
+            "Prices: us-east-1, on demand, no free tier, no discount (sources: infra/prices.py); * "
+            "not verified."
+        ),
+        (
+            "Not counted: logs, traces, KMS requests, dead letters, Container Insights, data "
+            "between zones, storage, taxes."
+        ),
     ]
 
 
@@ -112,7 +138,9 @@ def _templates(prefix: str) -> dict[str, Template]:
         if artifact["type"] == "aws:cloudformation:stack" and name.startswith(f"{prefix}-")
     }
     if not found:
-        raise NotSynthesizedError(f"{_ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it")
+        raise NotSynthesizedError(
+            f"{_ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"
+        )
     return found
 
 

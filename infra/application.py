@@ -31,7 +31,15 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         env=env,
     )
     functions = FunctionsStack(app, f"{prefix}-functions", settings=settings, data=data, env=env)
-    EdgeStack(app, f"{prefix}-edge", settings=settings, data=data, service=service, functions=functions, env=env)
+    EdgeStack(
+        app,
+        f"{prefix}-edge",
+        settings=settings,
+        data=data,
+        service=service,
+        functions=functions,
+        env=env,
+    )
     ObservabilityStack(
         app,
         f"{prefix}-observability",
@@ -59,4 +67,9 @@ def _model_access(
 
 
 def _tags(settings: EnvironmentSettings) -> dict[str, str]:
-    return {"project": "evenflow", "environment": settings.name, "owner": settings.owner, "managed-by": "cdk"}
+    return {
+        "project": "evenflow",
+        "environment": settings.name,
+        "owner": settings.owner,
+        "managed-by": "cdk",
+    }

@@ -63,7 +63,9 @@ class Row:
     prices: tuple[Price, ...]
 
 
-def costs(settings: EnvironmentSettings, templates: Iterable[Template], traffic: Traffic) -> list[Row]:
+def costs(
+    settings: EnvironmentSettings, templates: Iterable[Template], traffic: Traffic
+) -> list[Row]:
     """The lines of the table. Resources in the templates are counted, the rest is computed."""
     resources = [resource for template in templates for resource in template["Resources"].values()]
     rows = [
@@ -99,7 +101,10 @@ def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
 
 def _fargate(what: str, size: HandlerServiceSettings | WorkerServiceSettings, tasks: float) -> Row:
     """The costs of Fargate tasks. `tasks` is how many the streams need."""
-    task = size.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd + size.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
+    task = (
+        size.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd
+        + size.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
+    )
     used = (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR)
     return Row(what, size.tasks_min * task * HOURS_PER_MONTH, tasks * task, used)
 
@@ -110,7 +115,9 @@ def _tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
 
 def _balancer(traffic: Traffic) -> Row:
     # The most expensive measure counts: 3,000 open connections or 1 GB an hour are one unit.
-    units = max(traffic.streams * traffic.connections_per_stream / 3_000, traffic.gigabytes_per_hour)
+    units = max(
+        traffic.streams * traffic.connections_per_stream / 3_000, traffic.gigabytes_per_hour
+    )
     return Row(
         "Load balancer",
         prices.BALANCER_HOUR.usd * HOURS_PER_MONTH,
@@ -137,7 +144,10 @@ def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     writes = traffic.answer_seconds / traffic.chunk_seconds + traffic.other_writes
     reads = traffic.polled * traffic.polls_per_answer * traffic.reads_per_poll
     answer = writes * prices.TABLE_WRITE.usd + reads * prices.TABLE_READ.usd
-    leases = _LEASE_WRITES_PER_SECOND * prices.TABLE_WRITE.usd + _LEASE_READS_PER_SECOND * prices.TABLE_READ.usd
+    leases = (
+        _LEASE_WRITES_PER_SECOND * prices.TABLE_WRITE.usd
+        + _LEASE_READS_PER_SECOND * prices.TABLE_READ.usd
+    )
     hour_of_a_task = 3600 * leases
     return Row(
         "DynamoDB",
@@ -151,7 +161,11 @@ def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     polls = traffic.answers_per_hour * traffic.polled * traffic.polls_per_answer
     seconds = traffic.answer_seconds / traffic.polls_per_answer
     gigabytes = settings.functions.memory_mib / 1024
-    poll = seconds * gigabytes * prices.FUNCTION_GB_SECOND.usd + prices.FUNCTION_CALL.usd + prices.API_CALL.usd
+    poll = (
+        seconds * gigabytes * prices.FUNCTION_GB_SECOND.usd
+        + prices.FUNCTION_CALL.usd
+        + prices.API_CALL.usd
+    )
     return Row(
         "Lambda and HTTP API",
         0,
@@ -168,7 +182,9 @@ def _edge(traffic: Traffic) -> Row:
 
 def _watching(resources: list[Any]) -> Row:
     alarms = [resource["Properties"] for resource in _of_type(resources, "AWS::CloudWatch::Alarm")]
-    watched = sum(max(1, sum("MetricStat" in query for query in alarm.get("Metrics", ()))) for alarm in alarms)
+    watched = sum(
+        max(1, sum("MetricStat" in query for query in alarm.get("Metrics", ()))) for alarm in alarms
+    )
     tracking = sum(
         resource["Properties"]["PolicyType"] == "TargetTrackingScaling"
         for resource in _of_type(resources, "AWS::ApplicationAutoScaling::ScalingPolicy")
@@ -177,12 +193,18 @@ def _watching(resources: list[Any]) -> Row:
     dashboards = len(_of_type(resources, "AWS::CloudWatch::Dashboard"))
     month = (
         len(CATALOGUE) * prices.METRIC_MONTH.usd
-        + (watched + 2 * tracking) * prices.ALARM_METRIC_MONTH.usd  # target tracking makes an alarm for each direction
+        + (watched + 2 * tracking)
+        * prices.ALARM_METRIC_MONTH.usd  # target tracking makes an alarm for each direction
         + composites * prices.COMPOSITE_ALARM_MONTH.usd
         + dashboards * prices.DASHBOARD_MONTH.usd
     )
     what = f"CloudWatch ({len(CATALOGUE)} metrics, {len(alarms) + composites} alarms)"
-    used = (prices.METRIC_MONTH, prices.ALARM_METRIC_MONTH, prices.COMPOSITE_ALARM_MONTH, prices.DASHBOARD_MONTH)
+    used = (
+        prices.METRIC_MONTH,
+        prices.ALARM_METRIC_MONTH,
+        prices.COMPOSITE_ALARM_MONTH,
+        prices.DASHBOARD_MONTH,
+    )
     return Row(what, month, 0, used)
 
 
@@ -190,12 +212,18 @@ def _keys(resources: list[Any]) -> Row:
     secrets = len(_of_type(resources, "AWS::SecretsManager::Secret"))
     keys = len(_of_type(resources, "AWS::KMS::Key"))
     month = secrets * prices.SECRET_MONTH.usd + keys * prices.KEY_MONTH.usd
-    return Row(f"Secrets ({secrets}) and KMS keys ({keys})", month, 0, (prices.SECRET_MONTH, prices.KEY_MONTH))
+    return Row(
+        f"Secrets ({secrets}) and KMS keys ({keys})",
+        month,
+        0,
+        (prices.SECRET_MONTH, prices.KEY_MONTH),
+    )
 
 
 def _bedrock(traffic: Traffic) -> Row:
     answer = (
-        traffic.input_tokens * prices.BEDROCK_INPUT_TOKEN.usd + traffic.output_tokens * prices.BEDROCK_OUTPUT_TOKEN.usd
+        traffic.input_tokens * prices.BEDROCK_INPUT_TOKEN.usd
+        + traffic.output_tokens * prices.BEDROCK_OUTPUT_TOKEN.usd
     )
     used = (prices.BEDROCK_INPUT_TOKEN, prices.BEDROCK_OUTPUT_TOKEN)
     return Row("Bedrock tokens", 0, traffic.answers_per_hour * answer, used)
@@ -205,7 +233,9 @@ def _gpus(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     endpoint = settings.inference.sagemaker
     price = prices.GPU_HOUR.get(endpoint.instance_type)
     if price is None:
-        return Row(f"SageMaker {endpoint.instance_type}: add its price to infra/prices.py", 0, 0, ())
+        return Row(
+            f"SageMaker {endpoint.instance_type}: add its price to infra/prices.py", 0, 0, ()
+        )
     instances = traffic.streams / endpoint.requests_per_instance
     return Row(
         f"SageMaker {endpoint.instance_type}",

@@ -37,7 +37,11 @@ _DEV = EnvironmentSettings(
         deployment_percent=200,
     ),
     functions=FunctionSettings(
-        reserved_concurrency=None, throttle_rate=50, throttle_burst=100, session_rate=10, session_burst=20
+        reserved_concurrency=None,
+        throttle_rate=50,
+        throttle_burst=100,
+        session_rate=10,
+        session_burst=20,
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100"),
     inference=InferenceSettings(kind="demo"),

@@ -44,7 +44,9 @@ def build(name: str, cache: Path = _ROOT / ".build" / "functions") -> FunctionPa
         FunctionPackageError: there is no such function, or its dependencies can't be installed.
     """
     if not (_ROOT / "functions" / name / "handler.py").is_file():
-        raise FunctionPackageError(f"functions/{name}/handler.py is missing, so there is nothing to deploy")
+        raise FunctionPackageError(
+            f"functions/{name}/handler.py is missing, so there is nothing to deploy"
+        )
     sources = list(_sources(name))
     input_hash = _hash([_LOCK, Path(__file__), *sources])
     folder = cache / f"{name}-{input_hash}"
@@ -74,10 +76,23 @@ def _dependencies(cache: Path) -> Path:
 
 
 def _install(folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "install", *_PIP, "--requirement", str(_LOCK), "--target", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - all of it is ours
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        *_PIP,
+        "--requirement",
+        str(_LOCK),
+        "--target",
+        str(folder),
+    ]
+    # All of it is ours.
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
-        raise FunctionPackageError(f"pip could not install {_LOCK.name} for Lambda; nothing was kept:\n{done.stderr}")
+        raise FunctionPackageError(
+            f"pip could not install {_LOCK.name} for Lambda; nothing was kept:\n{done.stderr}"
+        )
 
 
 def _hash(files: list[Path]) -> str:

@@ -24,7 +24,10 @@ class BedrockSettings(Settings):
     def _profile_is_of_the_model(self) -> Self:
         geography, _, model = self.inference_profile.partition(".")
         if geography == "global" or model != self.foundation_model:
-            raise ValueError(f"inference_profile must be <geography>.{self.foundation_model}, and not a global one")
+            raise ValueError(
+                f"inference_profile must be <geography>.{self.foundation_model}, and not a global "
+                "one"
+            )
         return self
 
 
@@ -74,17 +77,22 @@ class SageMakerSettings(Settings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.instances_max < self.instances_min:
-            raise ValueError(f"instances_max must not be below instances_min ({self.instances_min})")
+            raise ValueError(
+                f"instances_max must not be below instances_min ({self.instances_min})"
+            )
         if self.requests_per_instance > self.concurrent_sequences:
             raise ValueError(
-                f"requests_per_instance must be at most {self.concurrent_sequences}, else streams wait in vLLM"
+                f"requests_per_instance must be at most {self.concurrent_sequences}, else streams "
+                "wait in vLLM"
             )
         if 0 < self.prefix_routing_bytes < 1_024:
             raise ValueError("prefix_routing_bytes must be 0 or at least 1024, SageMaker's minimum")
         if self.model.startswith("s3://") and not (
             all(self.model_bucket_and_prefix or ()) and self.model.endswith("/")
         ):
-            raise ValueError("model must be s3://bucket/prefix/ with the slash at its end, or a Hugging Face id")
+            raise ValueError(
+                "model must be s3://bucket/prefix/ with the slash at its end, or a Hugging Face id"
+            )
         return self
 
 

@@ -33,7 +33,9 @@ ENDPOINT_ZONE_HOUR = Price(0.01, _ENDPOINT, "2026-05")
 ENDPOINT_GB = Price(0.01, "aws.amazon.com/privatelink/pricing", "2026")
 _TABLE = "aws.amazon.com/dynamodb/pricing/on-demand, as quoted by several projects"
 TABLE_WRITE = Price(0.625e-6, _TABLE, "2026")  # one unit: up to 1 KB; a transaction takes two
-TABLE_READ = Price(0.125e-6, _TABLE, "2026")  # one unit: up to 4 KB; an eventually consistent read takes half
+TABLE_READ = Price(
+    0.125e-6, _TABLE, "2026"
+)  # one unit: up to 4 KB; an eventually consistent read takes half
 _FUNCTION = "aws.amazon.com/lambda/pricing, as quoted by several projects"
 FUNCTION_GB_SECOND = Price(0.0000133334, _FUNCTION, "2026")  # ARM
 FUNCTION_CALL = Price(0.20e-6, _FUNCTION, "2026")
@@ -47,9 +49,14 @@ METRIC_MONTH = Price(0.30, _WATCH, "2026-06")
 ALARM_METRIC_MONTH = Price(0.10, _ALARM, "2026")
 COMPOSITE_ALARM_MONTH = Price(0.50, _ALARM, "2026")
 DASHBOARD_MONTH = Price(3.00, _WATCH, "2026-06")
-SECRET_MONTH = Price(0.40, "aws.amazon.com/secrets-manager/pricing, as quoted by several projects", "2026")
+SECRET_MONTH = Price(
+    0.40, "aws.amazon.com/secrets-manager/pricing, as quoted by several projects", "2026"
+)
 KEY_MONTH = Price(1.00, "cloudburn.io/blog/aws-kms-pricing", "2026-03")
-_BEDROCK = "clauder-navi.com/en/bedrock-claude-cost: Claude Haiku 4.5, 10 % more for a profile of one geography"
+_BEDROCK = (
+    "clauder-navi.com/en/bedrock-claude-cost: Claude Haiku 4.5, 10 % more for a profile of one "
+    "geography"
+)
 BEDROCK_INPUT_TOKEN = Price(1.10e-6, _BEDROCK, "2026")
 BEDROCK_OUTPUT_TOKEN = Price(5.50e-6, _BEDROCK, "2026")
 GPU_HOUR = {"ml.g6e.xlarge": Price(2.61, "several projects; others say 1.86", "2026", sure=False)}

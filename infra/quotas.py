@@ -17,7 +17,10 @@ def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
 def _fargate(settings: EnvironmentSettings) -> str:
     handler, workers = settings.handler, settings.workers
     tasks = handler.tasks_max * handler.deployment_percent // 100
-    cores, why = tasks * handler.cpu / 1024, f"{tasks} tasks: a deployment while {handler.tasks_max} run"
+    cores, why = (
+        tasks * handler.cpu / 1024,
+        f"{tasks} tasks: a deployment while {handler.tasks_max} run",
+    )
     if workers is not None:
         cores += workers.tasks_max * workers.cpu / 1024
         # Workers are deployed first, and handlers when those have settled.
@@ -30,7 +33,10 @@ def _fargate(settings: EnvironmentSettings) -> str:
 def _lambda_concurrency(settings: EnvironmentSettings) -> str:
     reserved = settings.functions.reserved_concurrency
     if reserved is None:
-        return "Lambda concurrent executions: none reserved; each waiting poll takes one of the account's"
+        return (
+            "Lambda concurrent executions: none reserved; each waiting poll takes one of the "
+            "account's"
+        )
     return (
         f"Lambda concurrent executions: {reserved.total + _LAMBDA_UNRESERVED} "
         f"({reserved.total} reserved, {_LAMBDA_UNRESERVED} that stay free)"
@@ -42,10 +48,16 @@ def _of_the_model(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
     if inference.kind == "bedrock":
         requests = traffic.answers_per_hour / 60
         tokens = requests * (traffic.input_tokens + traffic.output_tokens)
-        needed = f"{requests:,.0f} requests and {tokens:,.0f} tokens a minute for {traffic.streams:,} streams"
+        needed = (
+            f"{requests:,.0f} requests and {tokens:,.0f} tokens a minute for {traffic.streams:,} "
+            "streams"
+        )
         return [f"Bedrock {inference.bedrock.inference_profile}: {needed}, and access to the model"]
     if inference.kind == "sagemaker":
         return [
-            f"SageMaker {inference.sagemaker.instance_type} for endpoint usage: {inference.sagemaker.instances_max}"
+            (
+                f"SageMaker {inference.sagemaker.instance_type} for endpoint usage: "
+                f"{inference.sagemaker.instances_max}"
+            )
         ]
     return []

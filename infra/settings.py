@@ -91,7 +91,8 @@ class EnvironmentSettings(Settings):
         text = ",".join(origins)
         if len(text) > _LONGEST_ORIGINS:
             raise ValueError(
-                f"must not have more than {_LONGEST_ORIGINS} characters: functions have them in a variable"
+                f"must not have more than {_LONGEST_ORIGINS} characters: functions have them in a "
+                "variable"
             )
         return parse_origins(text)
 
@@ -103,7 +104,10 @@ class EnvironmentSettings(Settings):
             (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_SUGGESTIONS),
         ):
             if len(text.encode()) > most:
-                raise ValueError(f"must not have more than {most} bytes of{what} JSON: they are put into a variable")
+                raise ValueError(
+                    f"must not have more than {most} bytes of{what} JSON: they are put into a "
+                    "variable"
+                )
         return agents
 
     @model_validator(mode="after")
@@ -125,10 +129,26 @@ class EnvironmentSettings(Settings):
                 handler.deregistration_delay_seconds,
                 "sockets are cut while a task still drains",
             ),
-            (limits.poll_timeout_max_ms / 1000, self.functions.poll_response_timeout_seconds, "polls are cut off"),
-            (limits.poll_timeout_max_ms / 1000, self.edge.read_timeout_seconds, "CloudFront cuts polls off"),
-            (limits.sse_heartbeat_seconds, self.edge.read_timeout_seconds, "CloudFront cuts event streams off"),
-            (handler.connections_per_task, limits.connections_per_node, "tasks refuse connections before one is added"),
+            (
+                limits.poll_timeout_max_ms / 1000,
+                self.functions.poll_response_timeout_seconds,
+                "polls are cut off",
+            ),
+            (
+                limits.poll_timeout_max_ms / 1000,
+                self.edge.read_timeout_seconds,
+                "CloudFront cuts polls off",
+            ),
+            (
+                limits.sse_heartbeat_seconds,
+                self.edge.read_timeout_seconds,
+                "CloudFront cuts event streams off",
+            ),
+            (
+                handler.connections_per_task,
+                limits.connections_per_node,
+                "tasks refuse connections before one is added",
+            ),
         ):
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
@@ -136,7 +156,8 @@ class EnvironmentSettings(Settings):
             self._check_workers(self.workers)
         if self.network.zones > len(self.region.zone_ids):
             raise ValueError(
-                f"{self.region.name} names {len(self.region.zone_ids)} zones, fewer than {self.network.zones}"
+                f"{self.region.name} names {len(self.region.zone_ids)} zones, fewer than "
+                f"{self.network.zones}"
             )
         return self
 
@@ -145,21 +166,25 @@ class EnvironmentSettings(Settings):
         needed = limits_bound(self.limits)
         if needed > self.handler.memory_mib * MEBIBYTE:
             raise ValueError(
-                f"the limits need {needed // MEBIBYTE} MiB and a handler has {self.handler.memory_mib}: lower "
-                "connections_per_node, requests_per_node, responses_held_bytes or requests_held_bytes, "
-                "or raise handler.memory_mib"
+                f"the limits need {needed // MEBIBYTE} MiB and a handler has "
+                f"{self.handler.memory_mib}: lower connections_per_node, requests_per_node, "
+                "responses_held_bytes or requests_held_bytes, or raise handler.memory_mib"
             )
         return self
 
     def _check_workers(self, workers: WorkerServiceSettings) -> None:
         limits = self.limits
-        silence = limits.pause_seconds + max(limits.model_first_sign_seconds, limits.model_silence_seconds)
+        silence = limits.pause_seconds + max(
+            limits.model_first_sign_seconds, limits.model_silence_seconds
+        )
         if silence >= workers.idle_timeout_seconds:
             raise ValueError(
-                f"{silence:g} must be below {workers.idle_timeout_seconds}, else paused answers are cut off"
+                f"{silence:g} must be below {workers.idle_timeout_seconds}, else paused answers "
+                "are cut off"
             )
         leaving = self.limits.drain_seconds + _AFTER_DRAIN_SECONDS
         if leaving >= workers.stop_timeout_seconds:
             raise ValueError(
-                f"{leaving:g} must be below {workers.stop_timeout_seconds}, else ECS kills a worker that answers"
+                f"{leaving:g} must be below {workers.stop_timeout_seconds}, else ECS kills a "
+                "worker that answers"
             )

@@ -13,7 +13,9 @@ Percent = Annotated[int, Ge(1), Le(100)]
 
 
 class Settings(BaseModel):
-    """Settings that cannot be changed once they are made, and that refuse a name they do not know."""
+    """Settings that cannot be changed once they are made, and that refuse a name they do not
+    know.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -114,11 +116,18 @@ class HandlerServiceSettings(Settings):
     def _consistent(self) -> Self:
         if self.tasks_max < self.tasks_min:
             raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
-        if ACTIVE_CONNECTIONS.alarm and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2:
+        if (
+            ACTIVE_CONNECTIONS.alarm
+            and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2
+        ):
             # A task that fails must leave its connections room at the others.
-            raise ValueError(f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}")
+            raise ValueError(
+                f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}"
+            )
         if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
-            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
+            raise ValueError(
+                f"deployment_percent leaves no room for one more than {self.tasks_min} tasks"
+            )
         return self
 
 
@@ -151,7 +160,9 @@ class WorkerServiceSettings(Settings):
         if self.tasks_max < self.tasks_min:
             raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
         if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
-            raise ValueError(f"deployment_percent leaves no room for one more than {self.tasks_min} tasks")
+            raise ValueError(
+                f"deployment_percent leaves no room for one more than {self.tasks_min} tasks"
+            )
         return self
 
 

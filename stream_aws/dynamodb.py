@@ -27,7 +27,7 @@ _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 # No attempt begins later than this, so that a call ends before a lease that it is about.
 _LAST_ATTEMPT_SECONDS = 5.0
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         "InternalServerError",
         "LimitExceededException",
@@ -62,7 +62,7 @@ def client_config(connections: int) -> AioConfig:
 def passes(error: Exception) -> bool:
     """Whether the failure may pass: throttling, or a fault of the service or the network."""
     if isinstance(error, ClientError):
-        return error_code(error) in _PASSING or _conflicted(error) or _of_the_service(error)
+        return error_code(error) in _TRANSIENT or _conflicted(error) or _is_server_error(error)
     return isinstance(error, UNREACHABLE)
 
 
@@ -98,13 +98,17 @@ async def repeated(call: Callable[[], Awaitable[T]], on_retry: Callable[[], None
             if not passes(error):
                 raise
             if longest_pause is None or asyncio.get_running_loop().time() > last_at:
-                raise StoreUnavailable(f"DynamoDB failed or did not answer ({type(error).__name__})") from error
+                raise StoreUnavailable(
+                    f"DynamoDB failed or did not answer ({type(error).__name__})"
+                ) from error
         on_retry()
         await asyncio.sleep(random.uniform(0, longest_pause))
     raise AssertionError
 
 
-async def query_all(client: Client, request: dict[str, Any], on_retry: Callable[[], None]) -> list[dict[str, Any]]:
+async def query_all(
+    client: Client, request: dict[str, Any], on_retry: Callable[[], None]
+) -> list[dict[str, Any]]:
     """All items of a Query, from all of its pages.
 
     Raises:
@@ -120,7 +124,9 @@ async def query_all(client: Client, request: dict[str, Any], on_retry: Callable[
         page["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
-async def transact(client: Client, actions: list[dict[str, Any]], on_retry: Callable[[], None]) -> None:
+async def transact(
+    client: Client, actions: list[dict[str, Any]], on_retry: Callable[[], None]
+) -> None:
     """Make all of these writes, or none.
 
     Raises:
@@ -129,14 +135,21 @@ async def transact(client: Client, actions: list[dict[str, Any]], on_retry: Call
     """
     # The token makes a retry harmless: for ten minutes DynamoDB knows what it has done.
     token = secrets.token_hex(16)
-    await repeated(lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token), on_retry)
+    await repeated(
+        lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token),
+        on_retry,
+    )
 
 
-def _of_the_service(error: ClientError) -> bool:
+def _is_server_error(error: ClientError) -> bool:
     status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status >= 500
 
 
 def _conflicted(error: ClientError) -> bool:
     reasons = set(cancellation_reasons(error)) - {"None"}
-    return bool(reasons) and reasons <= {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+    return bool(reasons) and reasons <= {
+        "TransactionConflict",
+        "ThrottlingError",
+        "ProvisionedThroughputExceeded",
+    }

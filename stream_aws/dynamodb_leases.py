@@ -35,7 +35,11 @@ class DynamoDBLeases:
         """Owners whose lease is known to be lost. That is final, so it is not read again."""
 
     async def renew(self, owner: str, until: float, address: str | None) -> None:
-        item = {**_key(owner), "owned_until": number(until), TTL_ATTRIBUTE: seconds(until + LIFETIME_SECONDS)}
+        item = {
+            **_key(owner),
+            "owned_until": number(until),
+            TTL_ATTRIBUTE: seconds(until + LIFETIME_SECONDS),
+        }
         if address is not None:
             item["address"] = text(address)
         # A renewal that was delayed on its way must not shorten a later one.
@@ -61,7 +65,9 @@ class DynamoDBLeases:
         self._taken.add(owner)
 
     async def release(self, owner: str) -> None:
-        await self._update(owner, "SET lost = :true", "attribute_exists(owned_until)", {":true": flag(True)})
+        await self._update(
+            owner, "SET lost = :true", "attribute_exists(owned_until)", {":true": flag(True)}
+        )
 
     async def declare_lost(self, owner: str, now: float) -> bool:
         """Declare the lease lost if it ran out or was never taken. Returns whether it is lost."""

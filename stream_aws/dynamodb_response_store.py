@@ -71,9 +71,16 @@ class DynamoDBResponseStore:
             if len(chunks) > 1 and _is_of_one_item(error):
                 # One bad chunk must not keep the others out.
                 return [left for chunk in chunks for left in await self._append([chunk])]
-            _logger.error("the response buffer refused a write of response %s …: %s", chunks[0].response_id, error)
+            _logger.error(
+                "the response buffer refused a write of response %s …: %s",
+                chunks[0].response_id,
+                error,
+            )
             return chunks
-        keys = {_key(write["PutRequest"]["Item"]) for write in answer.get("UnprocessedItems", {}).get(self._table, ())}
+        keys = {
+            _key(write["PutRequest"]["Item"])
+            for write in answer.get("UnprocessedItems", {}).get(self._table, ())
+        }
         return [chunk for chunk in chunks if _key(chunk_item(chunk)) in keys] if keys else ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
@@ -115,7 +122,10 @@ class DynamoDBResponseStore:
 
     async def unfinished(self, owner: str) -> Sequence[str]:
         request = requests.query_unfinished(self._table, owner)
-        return [item["response_id"]["S"] for item in await query_all(self._client, request, self._on_retry)]
+        return [
+            item["response_id"]["S"]
+            for item in await query_all(self._client, request, self._on_retry)
+        ]
 
     async def hand_over(self, lease: Lease) -> None:
         try:
@@ -123,12 +133,18 @@ class DynamoDBResponseStore:
                 lease.response_id,
                 "ADD handed_over :by",  # a set, so that a repetition is harmless
                 "epoch = :epoch AND #owner = :owner",
-                {":by": number_set(lease.epoch), ":epoch": number(lease.epoch), ":owner": text(lease.owner)},
+                {
+                    ":by": number_set(lease.epoch),
+                    ":epoch": number(lease.epoch),
+                    ":owner": text(lease.owner),
+                },
             )
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            raise LeaseLost(f"response {lease.response_id} has another owner; nothing was changed") from error
+            raise LeaseLost(
+                f"response {lease.response_id} has another owner; nothing was changed"
+            ) from error
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         # Three calls, where the earlier owner's lease is known to be lost.
@@ -167,7 +183,9 @@ class DynamoDBResponseStore:
             return StoredEntries(from_index, (), None)
         return gapless(head, chunks, from_index)
 
-    async def _claim(self, response_id: str, owner: str, lost: Set[str], now: float) -> ResponseHead | None:
+    async def _claim(
+        self, response_id: str, owner: str, lost: Set[str], now: float
+    ) -> ResponseHead | None:
         """Raise the epoch if the owner is one of `lost`. Returns the head in any case."""
         if not lost:
             return await self.head(response_id, now)
@@ -191,7 +209,11 @@ class DynamoDBResponseStore:
                 head.response_id,
                 "SET starts.#epoch = :start",
                 "epoch = :epoch AND #owner = :owner AND attribute_not_exists(starts.#epoch)",
-                {":start": number(left.next_index), ":epoch": number(head.epoch), ":owner": text(head.owner)},
+                {
+                    ":start": number(left.next_index),
+                    ":epoch": number(head.epoch),
+                    ":owner": text(head.owner),
+                },
                 {"#epoch": str(head.epoch)},
             )
         except ClientError as error:
@@ -203,7 +225,9 @@ class DynamoDBResponseStore:
             # We have begun already without knowing: what an earlier owner wrote since doesn't
             # count.
             return gapless(read_head(found), await self._chunks(head.response_id, 0, now), 0)
-        return replace(left, head=replace(head, starts={**head.starts, head.epoch: left.next_index}))
+        return replace(
+            left, head=replace(head, starts={**head.starts, head.epoch: left.next_index})
+        )
 
     async def _chunks(self, response_id: str, from_index: int, now: float) -> list[Chunk]:
         request = requests.query_from(self._table, response_id, from_index)
@@ -211,7 +235,12 @@ class DynamoDBResponseStore:
         return [read_chunk(item) for item in items if is_chunk(item) and alive(item, now)]
 
     async def _update_head(
-        self, response_id: str, update: str, condition: str, values: Item, names: dict[str, str] | None = None
+        self,
+        response_id: str,
+        update: str,
+        condition: str,
+        values: Item,
+        names: dict[str, str] | None = None,
     ) -> None:
         request = {
             "TableName": self._table,

@@ -12,7 +12,12 @@ from stream_aws.response_items import alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
+from stream_core.ports.session_store import (
+    LedgerEntry,
+    NotAccepted,
+    StoredConversation,
+    in_causal_order,
+)
 
 
 class DynamoDBSessionStore:
@@ -44,7 +49,13 @@ class DynamoDBSessionStore:
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         head = ResponseHead(
-            entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, now + LIFETIME_SECONDS
+            entry.response_id,
+            str(channel),
+            entry.message_id,
+            entry.owner,
+            1,
+            now,
+            now + LIFETIME_SECONDS,
         )
         actions = [
             {"Update": self._follow(channel, entry, now)},
@@ -64,7 +75,8 @@ class DynamoDBSessionStore:
                 raise
             if not _has_been_done(error, entry):
                 raise NotAccepted(
-                    f"message {entry.message_id} is known already, or doesn't follow the session's last one"
+                    f"message {entry.message_id} is known already, or doesn't follow the session's "
+                    "last one"
                 ) from error
         return head.lease
 
@@ -147,7 +159,11 @@ class DynamoDBSessionStore:
 
 def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:
     """Whether the ledger has this entry: an earlier call succeeded, and its answer was lost."""
-    found = [reason["Item"] for reason in error.response.get("CancellationReasons", ()) if "Item" in reason]
+    found = [
+        reason["Item"]
+        for reason in error.response.get("CancellationReasons", ())
+        if "Item" in reason
+    ]
     return any(item["response_id"]["S"] == entry.response_id for item in found)
 
 

@@ -7,7 +7,9 @@ from typing import Any, Self
 import aiohttp
 from aiobotocore.config import AioConfig
 
-CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+CLIENT_CONFIG = AioConfig(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2}
+)
 """The settings for `create_client("ecs", …)`."""
 
 _LEAVING = frozenset({"DEACTIVATING", "STOPPING", "DEPROVISIONING", "STOPPED"})
@@ -68,8 +70,12 @@ class EcsTask:
         for task in await self._described():
             kind, _, service = task.get("group", "").partition(":")
             if kind == "service":
-                answer = await self._client.describe_services(cluster=self._cluster, services=[service])
-                return any(_is_surplus(task["startedBy"], described) for described in answer["services"])
+                answer = await self._client.describe_services(
+                    cluster=self._cluster, services=[service]
+                )
+                return any(
+                    _is_surplus(task["startedBy"], described) for described in answer["services"]
+                )
         return False
 
     async def _described(self) -> list[dict[str, Any]]:
@@ -134,13 +140,20 @@ class TaskProtection:
 
     async def _put(self, state: dict[str, Any]) -> None:
         try:
-            async with aiohttp.ClientSession(timeout=_TIMEOUT) as http, http.put(self._url, json=state) as answer:
+            async with (
+                aiohttp.ClientSession(timeout=_TIMEOUT) as http,
+                http.put(self._url, json=state) as answer,
+            ):
                 said = await answer.json()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise ProtectionUnchanged(f"the ECS agent did not answer: {type(error).__name__} {error}") from error
+            raise ProtectionUnchanged(
+                f"the ECS agent did not answer: {type(error).__name__} {error}"
+            ) from error
         # ECS reports a failure with status 200.
         if not isinstance(said, dict) or said.get("protection") is None:
-            raise ProtectionUnchanged(f"ECS did not change the protection of this task: {_reason(said)}")
+            raise ProtectionUnchanged(
+                f"ECS did not change the protection of this task: {_reason(said)}"
+            )
 
 
 def _reason(said: Any) -> str:

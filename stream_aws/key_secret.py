@@ -10,7 +10,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stream_aws.keys import KeysUnreadable
 
-CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+CLIENT_CONFIG = AioConfig(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}
+)
 """The settings for `create_client("secretsmanager", …)`. The SDK's own would wait for minutes."""
 
 Keys = TypeVar("Keys")
@@ -37,7 +39,9 @@ class KeySecret(Generic[Keys]):
             KeysUnreadable: the secret can't be read or is wrong. The message has no key.
         """
         try:
-            answer = await self._client.get_secret_value(SecretId=self._secret_id, VersionStage="AWSCURRENT")
+            answer = await self._client.get_secret_value(
+                SecretId=self._secret_id, VersionStage="AWSCURRENT"
+            )
         except (BotoCoreError, ClientError) as error:
             raise KeysUnreadable(f"the secret can't be read: {error}") from error
         return self._parse(answer.get("SecretString", ""))

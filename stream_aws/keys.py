@@ -34,7 +34,9 @@ def parse_key_object(secret_string: str, *, called: str, shortest: int) -> dict[
         # Without the name: somebody may have swapped name and key, and the key would be in a log.
         entry = f"entry {position} of the {called}"
         if not name or name in keys:
-            raise KeysUnreadable(f"{entry} has {'the name of an earlier one' if name else 'no name'}")
+            raise KeysUnreadable(
+                f"{entry} has {'the name of an earlier one' if name else 'no name'}"
+            )
         if not isinstance(key, str) or len(key) < shortest:
             raise KeysUnreadable(f"{entry} is not a string of {shortest} characters or more")
         keys[name] = key
@@ -76,5 +78,7 @@ def parse_tenant_keys(secret_string: str) -> dict[str, str]:
     keys = parse_key_object(secret_string, called="tenant keys", shortest=SHORTEST_TENANT_KEY)
     for position, tenant in enumerate(keys, start=1):
         if not _NAME.fullmatch(tenant):
-            raise KeysUnreadable(f"entry {position} of the tenant keys has a name that no tenant may have")
+            raise KeysUnreadable(
+                f"entry {position} of the tenant keys has a name that no tenant may have"
+            )
     return keys

@@ -80,7 +80,7 @@ _MINUTES_KEPT = 15
 # For the last minute of a leaving task: what drain and store leave of the 120 s that Fargate gives.
 _CLOSE_SECONDS = 3.0
 # The request itself is wrong, so a retry would fail too.
-_REFUSED_FOR_GOOD = ("InvalidParameter", "Missing", "Validation", "Serialization")
+_PERMANENT = ("InvalidParameter", "Missing", "Validation", "Serialization")
 
 
 class Publisher(Protocol):
@@ -102,8 +102,8 @@ class MetricPublication:
     """Publishes each minute of one process once, oldest first.
 
     A minute that CloudWatch does not take is kept, and sent with its own time when the next one
-    ends. The last 15 are kept. If an answer is lost, its minute may count twice. That is better than
-    a gap, which is an alarm.
+    ends. The last 15 are kept. If an answer is lost, its minute may count twice. That is better
+    than a gap, which is an alarm.
 
     Args:
         started: what was measured before the first minute.
@@ -135,7 +135,10 @@ class MetricPublication:
                     await self._sending
                 await self._send_soon()
         except TimeoutError:
-            _logger.warning("CloudWatch did not answer within %g s: the last minute may be unpublished", _CLOSE_SECONDS)
+            _logger.warning(
+                "CloudWatch did not answer within %g s: the last minute may be unpublished",
+                _CLOSE_SECONDS,
+            )
         if self._unsent:
             _logger.warning("%d minutes of metrics are lost with this process", len(self._unsent))
 
@@ -150,8 +153,10 @@ class MetricPublication:
             try:
                 await self._publisher.publish(minute.points, minute.began)
             except Exception as error:  # nothing that fails here may stop the answers
-                if _is_refused_for_good(error):
-                    _logger.error("CloudWatch refused the metrics of %s, they are dropped: %s", minute, error)
+                if _is_permanent(error):
+                    _logger.error(
+                        "CloudWatch refused the metrics of %s, they are dropped: %s", minute, error
+                    )
                     continue
                 self._unsent.appendleft(minute)
                 self._drop_oldest()
@@ -165,17 +170,22 @@ class MetricPublication:
     def _drop_oldest(self) -> None:
         while len(self._unsent) > _MINUTES_KEPT:
             dropped = self._unsent.popleft()
-            _logger.error("the metrics of %s are dropped: CloudWatch has taken none for %d min", dropped, _MINUTES_KEPT)
+            _logger.error(
+                "the metrics of %s are dropped: CloudWatch has taken none for %d min",
+                dropped,
+                _MINUTES_KEPT,
+            )
 
 
-def _is_refused_for_good(error: Exception) -> bool:
-    return isinstance(error, ClientError) and error.response["Error"]["Code"].startswith(_REFUSED_FOR_GOOD)
+def _is_permanent(error: Exception) -> bool:
+    return isinstance(error, ClientError) and error.response["Error"]["Code"].startswith(_PERMANENT)
 
 
 def _log_kept(minute: _Minute, kept: int, error: Exception) -> None:
     known = isinstance(error, (BotoCoreError, ClientError))
     _logger.warning(
-        "CloudWatch did not take the metrics of %s (%s: %s); %d minutes are kept and sent with the next",
+        "CloudWatch did not take the metrics of %s (%s: %s); %d minutes are kept and sent with "
+        "the next",
         minute,
         type(error).__name__,
         error,

@@ -44,11 +44,21 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stream_aws.redrive", description=__doc__)
     parser.add_argument("--env", required=True, help="the environment: dev, staging or prod")
-    parser.add_argument("--limit", type=int, default=100, help="at most so many letters (default: %(default)s)")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and leave the letters there")
-    parser.add_argument("--region", default=os.environ.get("AWS_REGION"), help="default: AWS_REGION, or the profile's")
+    parser.add_argument(
+        "--limit", type=int, default=100, help="at most so many letters (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be done, and leave the letters there"
+    )
+    parser.add_argument(
+        "--region",
+        default=os.environ.get("AWS_REGION"),
+        help="default: AWS_REGION, or the profile's",
+    )
     for option, name in NAMES.items():
-        parser.add_argument(f"--{option}", default=name, metavar="NAME", help="default: %(default)s")
+        parser.add_argument(
+            f"--{option}", default=name, metavar="NAME", help="default: %(default)s"
+        )
     arguments = parser.parse_args()
     if arguments.limit < 1:
         parser.error("--limit must be at least 1")
@@ -57,7 +67,11 @@ def _arguments() -> argparse.Namespace:
 
 async def _run(arguments: argparse.Namespace) -> None:
     async with _redriving(arguments) as redriving:
-        letters = redriving.look(arguments.limit) if arguments.dry_run else redriving.redrive(arguments.limit)
+        letters = (
+            redriving.look(arguments.limit)
+            if arguments.dry_run
+            else redriving.redrive(arguments.limit)
+        )
         count = 0
         async for redriven in letters:
             if count == 0:
@@ -77,7 +91,9 @@ async def _redriving(arguments: argparse.Namespace) -> AsyncIterator[Redriving]:
             )
             for service, config in (("dynamodb", client_config(1)), ("sqs", CLIENT_CONFIG))
         ]
-        ledger, responses, queue = (getattr(arguments, option).format(env=arguments.env) for option in NAMES)
+        ledger, responses, queue = (
+            getattr(arguments, option).format(env=arguments.env) for option in NAMES
+        )
         queue_url = (await sqs.get_queue_url(QueueName=queue))["QueueUrl"]
         yield Redriving(
             dynamodb,
@@ -94,11 +110,21 @@ def _cells(redriven: Redriven) -> tuple[str, ...]:
     if letter is None:
         return "", "", "", "", redriven.outcome, response_id
     at = datetime.fromtimestamp(letter.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return at, letter.message_id, letter.channel, str(letter.attempts), redriven.outcome, response_id
+    return (
+        at,
+        letter.message_id,
+        letter.channel,
+        str(letter.attempts),
+        redriven.outcome,
+        response_id,
+    )
 
 
 def _print_row(cells: tuple[str, ...]) -> None:
-    print(" ".join(f"{cell:<{width}}" for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip(), flush=True)
+    print(
+        " ".join(f"{cell:<{width}}" for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip(),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

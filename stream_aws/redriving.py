@@ -21,6 +21,8 @@ from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
 """The most that ReceiveMessage gives."""
+_WAIT_SECONDS = 1
+"""Without waiting, ReceiveMessage asks only some of SQS's servers."""
 # Ten letters take less. If this process is lost, the queue gives them again, and tasks go on with
 # what was done.
 _SECONDS = 120
@@ -60,7 +62,14 @@ class Redriving:
     """
 
     def __init__(
-        self, dynamodb: Client, sqs: Any, *, ledger: str, responses: str, queue_url: str, wall_time: Callable[[], float]
+        self,
+        dynamodb: Client,
+        sqs: Any,
+        *,
+        ledger: str,
+        responses: str,
+        queue_url: str,
+        wall_time: Callable[[], float],
     ) -> None:
         self._dynamodb = dynamodb
         self._sqs = sqs
@@ -76,7 +85,7 @@ class Redriving:
             StoreUnavailable, ClientError, BotoCoreError: AWS refuses or can't be reached. What was
                 yielded is done; the others stay in the queue.
         """
-        store = DynamoDBResponseStore(self._dynamodb, self._responses, _no_matter)
+        store = DynamoDBResponseStore(self._dynamodb, self._responses, _ignore_retry)
         async for messages in self._received(limit):
             owner = f"redrive-{secrets.token_hex(4)}"
             await store.renew(owner, self._wall_time() + _SECONDS)
@@ -101,7 +110,9 @@ class Redriving:
         finally:
             for message in taken:
                 await self._sqs.change_message_visibility(
-                    QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                    QueueUrl=self._queue_url,
+                    ReceiptHandle=message["ReceiptHandle"],
+                    VisibilityTimeout=0,
                 )
 
     async def _received(self, limit: int) -> AsyncIterator[list[Item]]:
@@ -110,7 +121,7 @@ class Redriving:
                 QueueUrl=self._queue_url,
                 MaxNumberOfMessages=min(limit, _AT_ONCE),
                 VisibilityTimeout=_SECONDS,
-                WaitTimeSeconds=1,  # otherwise SQS asks only some of its servers
+                WaitTimeSeconds=_WAIT_SECONDS,
             )
             messages = answer.get("Messages", [])
             if not messages:
@@ -123,7 +134,9 @@ class Redriving:
         if letter is None:
             return Redriven(Outcome.UNREADABLE, None)
         redriven = await self._begin_anew(letter, owner)
-        await self._sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"])
+        await self._sqs.delete_message(
+            QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
+        )
         return redriven
 
     async def _begin_anew(self, letter: DeadLetter, owner: str) -> Redriven:
@@ -142,7 +155,7 @@ class Redriving:
             {"Put": {"TableName": self._responses, "Item": head_item(head)}},
         ]
         try:
-            await transact(self._dynamodb, actions, _no_matter)
+            await transact(self._dynamodb, actions, _ignore_retry)
         except ClientError as error:
             if not condition_failed(error):
                 raise
@@ -154,7 +167,9 @@ class Redriving:
         return {
             "TableName": self._ledger,
             "Key": _ledger_key(letter),
-            "UpdateExpression": "SET response_id = :new, #owner = :owner, ended = :false REMOVE answer",
+            "UpdateExpression": (
+                "SET response_id = :new, #owner = :owner, ended = :false REMOVE answer"
+            ),
             "ConditionExpression": "response_id = :old AND #expires > :now",
             "ExpressionAttributeNames": {"#owner": "owner", "#expires": TTL_ATTRIBUTE},
             "ExpressionAttributeValues": {
@@ -172,7 +187,7 @@ class Redriving:
         if letter is None:
             return Redriven(Outcome.UNREADABLE, None)
         request = {"TableName": self._ledger, "Key": _ledger_key(letter), "ConsistentRead": True}
-        answer = await repeated(lambda: self._dynamodb.get_item(**request), _no_matter)
+        answer = await repeated(lambda: self._dynamodb.get_item(**request), _ignore_retry)
         entry, now = answer.get("Item"), self._wall_time()
         if alive(entry, now) and entry["response_id"] == text(letter.response_id):
             return Redriven(Outcome.WOULD_BE_REDRIVEN, letter)
@@ -197,5 +212,5 @@ def _ledger_key(letter: DeadLetter) -> Item:
     return {"channel": text(letter.channel), "message_id": text(letter.message_id)}
 
 
-def _no_matter() -> None:
+def _ignore_retry() -> None:
     """Ignore a retry."""

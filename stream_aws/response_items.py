@@ -150,7 +150,8 @@ def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) 
         "Key": head_key(response_id),
         "UpdateExpression": f"SET #owner = :owner, {UNFINISHED_KEY} = :owner, epoch = epoch + :one",
         "ConditionExpression": (
-            f"#owner IN ({', '.join(names)}) AND attribute_not_exists(ending) AND {TTL_ATTRIBUTE} > :now"
+            f"#owner IN ({', '.join(names)}) AND attribute_not_exists(ending) AND {TTL_ATTRIBUTE} "
+            "> :now"
         ),
         "ExpressionAttributeNames": {"#owner": "owner"},
         "ExpressionAttributeValues": {

@@ -38,7 +38,9 @@ class S3LargeTexts:
 
     async def put(self, name: str, text: str) -> None:
         try:
-            await self._client.put_object(Bucket=self._bucket, Key=PREFIX + name, Body=text.encode())
+            await self._client.put_object(
+                Bucket=self._bucket, Key=PREFIX + name, Body=text.encode()
+            )
         except (ClientError, *UNREACHABLE) as error:
             raise StoreUnavailable(f"S3 did not take the text of a message: {error}") from error
 

@@ -11,7 +11,9 @@ from pydantic import TypeAdapter
 from stream_aws.dynamodb import UNREACHABLE
 from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 
-CLIENT_CONFIG = AioConfig(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
+CLIENT_CONFIG = AioConfig(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}
+)
 """The settings for `create_client("sqs", …)`."""
 
 _LETTER = TypeAdapter(DeadLetter)
@@ -30,7 +32,9 @@ class SqsDeadLetters:
 
     async def send(self, letter: DeadLetter) -> None:
         try:
-            await self._client.send_message(QueueUrl=self._queue_url, MessageBody=letter_body(letter))
+            await self._client.send_message(
+                QueueUrl=self._queue_url, MessageBody=letter_body(letter)
+            )
         except (ClientError, *UNREACHABLE) as error:
             raise DeadLettersUnavailable(f"SQS did not take the dead letter: {error}") from error
 

@@ -166,7 +166,9 @@ def prepare(path: Path) -> None:
         FileUnusable: the file can't be made, or isn't one of ours.
     """
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-        raise FileUnusable(f"this Python has SQLite {sqlite3.sqlite_version}; 3.38 or newer is needed")
+        raise FileUnusable(
+            f"this Python has SQLite {sqlite3.sqlite_version}; 3.38 or newer is needed"
+        )
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite gives the files that it makes beside it the same mode.
@@ -174,7 +176,9 @@ def prepare(path: Path) -> None:
         with closing(connect(path)) as connection:
             _prepare(connection)
     except (OSError, sqlite3.Error) as error:
-        raise FileUnusable(f"{error}; it must be a file that this process can write, on a local disk") from error
+        raise FileUnusable(
+            f"{error}; it must be a file that this process can write, on a local disk"
+        ) from error
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -183,7 +187,9 @@ def connect(path: Path) -> sqlite3.Connection:
     Raises:
         sqlite3.Error: the file can't be opened.
     """
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA foreign_keys=ON")
     return connection
@@ -203,7 +209,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if is_new:
         for statement in TABLES.split(";"):
             connection.execute(statement)
-        connection.execute("INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),))
+        connection.execute(
+            "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)
+        )
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={VERSION}")
     else:

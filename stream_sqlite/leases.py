@@ -10,7 +10,9 @@ from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, TaskLe
 _COLUMNS = "owner, owned_until, lost, address"
 
 
-def renew(connection: Connection, owner: str, until: float, address: str | None, process: str) -> None:
+def renew(
+    connection: Connection, owner: str, until: float, address: str | None, process: str
+) -> None:
     """Take a lease, or extend it.
 
     Args:
@@ -19,13 +21,16 @@ def renew(connection: Connection, owner: str, until: float, address: str | None,
     Raises:
         LeaseLost: the lease was declared lost, or released.
     """
-    lost = connection.execute("SELECT 1 FROM leases WHERE owner = ? AND (lost OR forgotten)", (owner,)).fetchone()
+    lost = connection.execute(
+        "SELECT 1 FROM leases WHERE owner = ? AND (lost OR forgotten)", (owner,)
+    ).fetchone()
     if lost:
         raise LeaseLost(f"the lease of {owner} is lost; take another name")
     connection.execute(
-        "INSERT INTO leases (owner, owned_until, address, process, expires_at) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT DO UPDATE SET owned_until = excluded.owned_until, address = excluded.address,"
-        " expires_at = excluded.expires_at WHERE excluded.owned_until >= owned_until",
+        "INSERT INTO leases (owner, owned_until, address, process, expires_at) VALUES (?, ?, ?, "
+        "?, ?) ON CONFLICT DO UPDATE SET owned_until = excluded.owned_until, address = "
+        "excluded.address, expires_at = excluded.expires_at WHERE excluded.owned_until >= "
+        "owned_until",
         (owner, until, address, process, until + LIFETIME_SECONDS),
     )
 
@@ -56,18 +61,25 @@ def ended_processes(connection: Connection, is_gone: Callable[[str], bool]) -> l
 
 def lose_all(connection: Connection, processes: Sequence[str]) -> None:
     """Declare the leases of these processes lost, so that nobody waits until they run out."""
-    connection.executemany("UPDATE leases SET lost = 1 WHERE process = ?", [(process,) for process in processes])
+    connection.executemany(
+        "UPDATE leases SET lost = 1 WHERE process = ?", [(process,) for process in processes]
+    )
 
 
 def lease(connection: Connection, owner: str) -> TaskLease | None:
     """The lease of a task. None if it has none."""
-    row = connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE owner = ? AND NOT forgotten", (owner,)).fetchone()
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM leases WHERE owner = ? AND NOT forgotten", (owner,)
+    ).fetchone()
     return None if row is None else _read(row)
 
 
 def leases(connection: Connection) -> list[TaskLease]:
     """The leases of all tasks that are not forgotten."""
-    return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE NOT forgotten")]
+    return [
+        _read(row)
+        for row in connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE NOT forgotten")
+    ]
 
 
 def forget(connection: Connection, owner: str) -> None:

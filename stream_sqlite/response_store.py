@@ -28,7 +28,10 @@ from stream_sqlite.transactions import Transactions
 
 _logger = logging.getLogger(__name__)
 
-_HEAD = "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending"
+_HEAD = (
+    "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, "
+    "starts, ending"
+)
 
 # One statement for many chunks: after each the thread has to wait for the event loop.
 _WRITE_CHUNKS = """
@@ -60,11 +63,15 @@ class SQLiteResponseStore:
         return await self._writes.run(partial(_append, chunks=chunks)) if chunks else ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
-        await self._writes.run(partial(_finish, lease=lease, ending=ending, expires_at=expires_at), durable=True)
+        await self._writes.run(
+            partial(_finish, lease=lease, ending=ending, expires_at=expires_at), durable=True
+        )
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
         await self._writes.run(
-            partial(leases.renew, owner=owner, until=until, address=address, process=self._process.name)
+            partial(
+                leases.renew, owner=owner, until=until, address=address, process=self._process.name
+            )
         )
 
     async def release(self, owner: str) -> None:
@@ -74,7 +81,9 @@ class SQLiteResponseStore:
         return await self._reads.run(partial(leases.lease, owner=owner))
 
     async def leases(self) -> Sequence[TaskLease]:
-        ended = await self._reads.run(partial(leases.ended_processes, is_gone=self._process.is_gone))
+        ended = await self._reads.run(
+            partial(leases.ended_processes, is_gone=self._process.is_gone)
+        )
         if ended:
             await self._writes.run(partial(leases.lose_all, processes=ended))
         return await self._reads.run(leases.leases)
@@ -89,7 +98,9 @@ class SQLiteResponseStore:
         await self._writes.run(partial(_hand_over, lease=lease))
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        return await self._writes.run(partial(_take_over, response_id=response_id, owner=owner, now=now), durable=True)
+        return await self._writes.run(
+            partial(_take_over, response_id=response_id, owner=owner, now=now), durable=True
+        )
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         return await self._reads.run(partial(_head, response_id=response_id, now=now))
@@ -98,14 +109,16 @@ class SQLiteResponseStore:
         return await self._writes.run(partial(_note_read, response_id=response_id, now=now))
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        return await self._reads.run(partial(_entries, response_id=response_id, from_index=from_index, now=now))
+        return await self._reads.run(
+            partial(_entries, response_id=response_id, from_index=from_index, now=now)
+        )
 
 
 def create(connection: Connection, head: ResponseHead) -> bool:
     """Begin a response. It is a part of accepting its message. Returns whether its id was free."""
     done = connection.execute(
-        "INSERT OR IGNORE INTO responses (response_id, channel, message_id, owner, epoch, created_at, expires_at, starts)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO responses (response_id, channel, message_id, owner, epoch, "
+        "created_at, expires_at, starts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             head.response_id,
             head.channel,
@@ -125,7 +138,9 @@ def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
     except TypeError:
         if len(chunks) == 1:
-            _logger.exception("a chunk of response %s has text that can't be stored", chunks[0].response_id)
+            _logger.exception(
+                "a chunk of response %s has text that can't be stored", chunks[0].response_id
+            )
             return chunks
         # One bad chunk must not keep the others out.
         return [left for chunk in chunks for left in _append(connection, [chunk])]
@@ -135,7 +150,14 @@ def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
 
 def _row(chunk: Chunk) -> tuple[object, ...]:
     entries = plain_entries(chunk.entries)
-    return chunk.response_id, chunk.last_index, chunk.epoch, chunk.first_index, chunk.began_at, entries
+    return (
+        chunk.response_id,
+        chunk.last_index,
+        chunk.epoch,
+        chunk.first_index,
+        chunk.began_at,
+        entries,
+    )
 
 
 def _finish(connection: Connection, lease: Lease, ending: Ending, expires_at: float) -> None:
@@ -151,21 +173,25 @@ def _finish(connection: Connection, lease: Lease, ending: Ending, expires_at: fl
 
 
 def _unfinished(connection: Connection, owner: str) -> list[str]:
-    rows = connection.execute("SELECT response_id FROM responses WHERE owner = ? AND ending IS NULL", (owner,))
+    rows = connection.execute(
+        "SELECT response_id FROM responses WHERE owner = ? AND ending IS NULL", (owner,)
+    )
     return [response_id for (response_id,) in rows]
 
 
 def _hand_over(connection: Connection, lease: Lease) -> None:
     done = connection.execute(
-        "UPDATE responses SET hand_overs = hand_overs + (handed_over_epoch IS NOT epoch), handed_over_epoch = epoch"
-        " WHERE response_id = ? AND owner = ? AND epoch = ?",
+        "UPDATE responses SET hand_overs = hand_overs + (handed_over_epoch IS NOT epoch), "
+        "handed_over_epoch = epoch WHERE response_id = ? AND owner = ? AND epoch = ?",
         (lease.response_id, lease.owner, lease.epoch),
     )
     if not done.rowcount:
         raise LeaseLost(f"response {lease.response_id} has another owner; nothing was changed")
 
 
-def _take_over(connection: Connection, response_id: str, owner: str, now: float) -> StoredEntries | None:
+def _take_over(
+    connection: Connection, response_id: str, owner: str, now: float
+) -> StoredEntries | None:
     head = _head(connection, response_id, now)
     if head is None or head.ending is not None:
         return None
@@ -183,7 +209,8 @@ def _take_over(connection: Connection, response_id: str, owner: str, now: float)
 
 def _note_read(connection: Connection, response_id: str, now: float) -> ResponseHead | None:
     connection.execute(
-        "UPDATE responses SET polls = polls + 1 WHERE response_id = ? AND expires_at > ?", (response_id, now)
+        "UPDATE responses SET polls = polls + 1 WHERE response_id = ? AND expires_at > ?",
+        (response_id, now),
     )
     return _head(connection, response_id, now)
 
@@ -195,20 +222,26 @@ def _head(connection: Connection, response_id: str, now: float) -> ResponseHead 
 
 def _any_head(connection: Connection, response_id: str) -> ResponseHead | None:
     """The head, expired or not."""
-    row = connection.execute(f"SELECT {_HEAD} FROM responses WHERE response_id = ?", (response_id,)).fetchone()
+    row = connection.execute(
+        f"SELECT {_HEAD} FROM responses WHERE response_id = ?", (response_id,)
+    ).fetchone()
     return None if row is None else _read_head(*row)
 
 
-def _entries(connection: Connection, response_id: str, from_index: int, now: float) -> StoredEntries:
+def _entries(
+    connection: Connection, response_id: str, from_index: int, now: float
+) -> StoredEntries:
     head = _head(connection, response_id, now)
-    return StoredEntries(from_index, (), None) if head is None else _read(connection, head, from_index)
+    return (
+        StoredEntries(from_index, (), None) if head is None else _read(connection, head, from_index)
+    )
 
 
 def _read(connection: Connection, head: ResponseHead, from_index: int) -> StoredEntries:
     """The run from `from_index` on. Chunks and head are read in one transaction."""
     rows = connection.execute(
-        "SELECT chunks.epoch, first_index, entries, began_at FROM chunks JOIN responses ON number = response"
-        " WHERE response_id = ? AND last_index >= ?",
+        "SELECT chunks.epoch, first_index, entries, began_at FROM chunks JOIN responses ON "
+        "number = response WHERE response_id = ? AND last_index >= ?",
         (head.response_id, from_index - 1),
     )
     chunks = [
@@ -219,7 +252,19 @@ def _read(connection: Connection, head: ResponseHead, from_index: int) -> Stored
 
 
 def _read_head(*columns: Any) -> ResponseHead:
-    response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, starts, ending = columns
+    (
+        response_id,
+        channel,
+        message_id,
+        owner,
+        epoch,
+        created_at,
+        expires_at,
+        polls,
+        hand_overs,
+        starts,
+        ending,
+    ) = columns
     return ResponseHead(
         response_id=response_id,
         channel=channel,

@@ -7,12 +7,20 @@ from sqlite3 import Connection
 
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation, in_causal_order
+from stream_core.ports.session_store import (
+    LedgerEntry,
+    NotAccepted,
+    StoredConversation,
+    in_causal_order,
+)
 from stream_sqlite.expiry import Expiry
 from stream_sqlite.response_store import create
 from stream_sqlite.transactions import Transactions
 
-_ENTRY = "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, kind, text_name"
+_ENTRY = (
+    "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, "
+    "kind, text_name"
+)
 
 
 class SQLiteSessionStore:
@@ -36,7 +44,8 @@ class SQLiteSessionStore:
 
     async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
         await self._writes.run(
-            partial(_answered, channel=str(channel), message_id=message_id, answer=answer), durable=True
+            partial(_answered, channel=str(channel), message_id=message_id, answer=answer),
+            durable=True,
         )
 
 
@@ -49,13 +58,17 @@ def _last_message_id(connection: Connection, channel: str, now: float) -> str | 
 
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
     last = _last_message_id(connection, channel, now)
-    rows = connection.execute(f"SELECT {_ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now))
+    rows = connection.execute(
+        f"SELECT {_ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
+    )
     return StoredConversation(last, in_causal_order(last, [_read_entry(*row) for row in rows]))
 
 
 def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float) -> Lease:
     expires_at = now + LIFETIME_SECONDS
-    head = ResponseHead(entry.response_id, channel, entry.message_id, entry.owner, 1, now, expires_at)
+    head = ResponseHead(
+        entry.response_id, channel, entry.message_id, entry.owner, 1, now, expires_at
+    )
     known = connection.execute(
         "SELECT response_id FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
         (channel, entry.message_id, now),
@@ -64,10 +77,15 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
         return head.lease
     follows = _last_message_id(connection, channel, now) == entry.previous_message_id
     if known is not None or not follows or not create(connection, head):
-        raise NotAccepted(f"message {entry.message_id} is known already, or doesn't follow the session's last one")
-    connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (channel, entry.message_id, expires_at))
+        raise NotAccepted(
+            f"message {entry.message_id} is known already, or doesn't follow the session's last one"
+        )
     connection.execute(
-        f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (channel, entry.message_id, expires_at)
+    )
+    connection.execute(
+        f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, "
+        "?, ?, ?, ?, ?, ?, ?, ?)",
         (
             channel,
             expires_at,
@@ -89,7 +107,8 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
 
 def _answered(connection: Connection, channel: str, message_id: str, answer: str | None) -> None:
     connection.execute(
-        "UPDATE messages SET ended = 1, answer = ifnull(?, answer) WHERE channel = ? AND message_id = ?",
+        "UPDATE messages SET ended = 1, answer = ifnull(?, answer) WHERE channel = ? AND "
+        "message_id = ?",
         (answer, channel, message_id),
     )
 

@@ -42,7 +42,9 @@ class SQLiteStores:
             self._writes = Transactions(path, writes=True)
             self._reads = Transactions(path, writes=False)
         except (sqlite3.Error, OSError) as error:
-            raise FileUnusable(f"{error}; this process must be able to write the file and others beside it") from error
+            raise FileUnusable(
+                f"{error}; this process must be able to write the file and others beside it"
+            ) from error
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
@@ -71,7 +73,9 @@ class SQLiteDeadLetters:
 class SQLiteLargeTexts:
     """Large texts in SQLite (`LargeTexts`)."""
 
-    def __init__(self, writes: Transactions, reads: Transactions, wall_time: Callable[[], float]) -> None:
+    def __init__(
+        self, writes: Transactions, reads: Transactions, wall_time: Callable[[], float]
+    ) -> None:
         self._writes = writes
         self._reads = reads
         self._wall_time = wall_time
@@ -101,9 +105,13 @@ def _send(connection: Connection, letter: DeadLetter) -> None:
 
 
 def _put(connection: Connection, name: str, text: str, expires_at: float) -> None:
-    connection.execute("INSERT OR REPLACE INTO large_texts VALUES (?, ?, ?)", (name, text, expires_at))
+    connection.execute(
+        "INSERT OR REPLACE INTO large_texts VALUES (?, ?, ?)", (name, text, expires_at)
+    )
 
 
 def _get(connection: Connection, name: str, now: float) -> str | None:
-    row = connection.execute("SELECT text FROM large_texts WHERE name = ? AND expires_at > ?", (name, now)).fetchone()
+    row = connection.execute(
+        "SELECT text FROM large_texts WHERE name = ? AND expires_at > ?", (name, now)
+    ).fetchone()
     return None if row is None else row[0]

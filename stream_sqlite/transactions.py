@@ -58,7 +58,9 @@ class Transactions:
         self._failing = False
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._closed = False
-        self._thread = Thread(target=self._work, name=f"sqlite-{'writes' if writes else 'reads'}", daemon=True)
+        self._thread = Thread(
+            target=self._work, name=f"sqlite-{'writes' if writes else 'reads'}", daemon=True
+        )
         self._thread.start()
 
     async def run(self, operation: Operation[T], *, durable: bool = False) -> T:
@@ -111,7 +113,11 @@ class Transactions:
             return [unavailable] * len(batch)
         except Exception as error:
             # One failing operation must not keep the others out.
-            return [error] if len(batch) == 1 else [outcome for asked in batch for outcome in self._do([asked])]
+            return (
+                [error]
+                if len(batch) == 1
+                else [outcome for asked in batch for outcome in self._do([asked])]
+            )
 
     def _commit(self, batch: list[_Asked]) -> list[object]:
         connection = self._connection

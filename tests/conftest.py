@@ -6,7 +6,8 @@ import gc
 
 from hypothesis import HealthCheck, settings
 
-# A search of the suite looks at the same few examples in each run; `make soak` looks at more, and others each time.
+# A search of the suite looks at the same few examples in each run; `make soak` looks at more, and
+# others each time.
 settings.register_profile(
     "short",
     max_examples=30,
@@ -16,12 +17,16 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("long", settings.get_profile("short"), max_examples=500, derandomize=False)
+settings.register_profile(
+    "long", settings.get_profile("short"), max_examples=500, derandomize=False
+)
 settings.load_profile("short")
 
 
 def pytest_collection_finish() -> None:
-    """Look for reference cycles among what the tests make, not among all that was loaded: handlers whose clock is turned
-    by hand look every minute of it, and would take a third of a second each time."""
+    """Look for reference cycles among what the tests make, not among all that was loaded: handlers
+    whose clock is turned by hand look every minute of it, and would take a third of a second each
+    time.
+    """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,6 @@
-"""One scenario a module: `async def measure(plan) -> Outcome`, run in a process of its own on the load core."""
+"""One scenario a module: `async def measure(plan) -> Outcome`, run in a process of its own on
+the load core.
+"""
 
 import asyncio
 import gc

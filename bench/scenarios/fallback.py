@@ -1,4 +1,6 @@
-"""The same response by WebSocket and by long-polling: how much later the poller has it all, and in how many polls."""
+"""The same response by WebSocket and by long-polling: how much later the poller has it all, and
+in how many polls.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -51,13 +53,20 @@ async def measure(plan: Plan) -> Outcome:
         await all_idle(connections, FINISH_SECONDS)
     tally = Tally()
     for connection, script, answer in zip(connections, scripts, polled, strict=True):
-        tally += responses(connection.frames)[connection.message_id].judged(script.answer, must_finish=True)
+        tally += responses(connection.frames)[connection.message_id].judged(
+            script.answer, must_finish=True
+        )
         tally.wrong_texts += answer.text != script.answer
-    extra = [1_000 * (answer.finished - it.arrivals[-1]) for it, answer in zip(connections, polled, strict=True)]
+    extra = [
+        1_000 * (answer.finished - it.arrivals[-1])
+        for it, answer in zip(connections, polled, strict=True)
+    ]
     return _outcome(extra, [answer.polls for answer in polled], tally)
 
 
-async def _poll(http: aiohttp.ClientSession, server: Evenflow, connection: Connection, token: str) -> Polled:
+async def _poll(
+    http: aiohttp.ClientSession, server: Evenflow, connection: Connection, token: str
+) -> Polled:
     """Read the connection's response to its end, as a client without WebSocket would."""
     response_id = await _response_id(connection)
     text, next_index, polls = "", 0, 0
@@ -77,14 +86,18 @@ async def _poll(http: aiohttp.ClientSession, server: Evenflow, connection: Conne
 
 
 async def _response_id(connection: Connection) -> str:
-    await until(lambda: len(connection.frames) > 1, FINISH_SECONDS, every=0.001)  # session.ready, chat.response.start
+    await until(
+        lambda: len(connection.frames) > 1, FINISH_SECONDS, every=0.001
+    )  # session.ready, chat.response.start
     return str(orjson.loads(connection.frames[1])["response_id"])
 
 
 def _scripts(count: int) -> list[Script]:
     """Answers of different lengths and speeds, the same in every run."""
     random = Random(count)
-    return [Script(random.randint(*TOKENS), random.randint(*TOKEN_MS), seed) for seed in range(count)]
+    return [
+        Script(random.randint(*TOKENS), random.randint(*TOKEN_MS), seed) for seed in range(count)
+    ]
 
 
 def _outcome(extra_ms: list[float], polls: list[int], tally: Tally) -> Outcome:
@@ -109,6 +122,10 @@ def _outcome(extra_ms: list[float], polls: list[int], tally: Tally) -> Outcome:
             ),
             none_of("faults in the answers of either", tally.faults, f"{tally.deltas:,} deltas"),
         ],
-        figures={"extra_ms": extra.as_figures(), "polls_mean": mean(polls), "polls_most": max(polls)},
+        figures={
+            "extra_ms": extra.as_figures(),
+            "polls_mean": mean(polls),
+            "polls_most": max(polls),
+        },
         faults=tally.faults,
     )

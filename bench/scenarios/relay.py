@@ -1,7 +1,9 @@
-"""Evenflow in front of an OpenAI-compatible model server: tokens a second for each core, and the latency that it adds.
+"""Evenflow in front of an OpenAI-compatible model server: tokens a second for each core, and the
+latency that it adds.
 
-The model server stamps each token with the moment it was sent; the client subtracts that from the moment the frame
-came. The batch window, which Evenflow waits on purpose, is in the latency; the table shows it with and without.
+The model server stamps each token with the moment it was sent; the client subtracts that from the
+moment the frame came. The batch window, which Evenflow waits on purpose, is in the latency; the
+table shows it with and without.
 """
 
 import asyncio
@@ -57,7 +59,9 @@ class Step:
         return self.tokens / self.usage.server
 
     def __str__(self) -> str:
-        return f"{self.tokens / self.usage.seconds:,.0f} tokens/s, added ms {self.added}, {self.cpu}"
+        return (
+            f"{self.tokens / self.usage.seconds:,.0f} tokens/s, added ms {self.added}, {self.cpu}"
+        )
 
     @property
     def cpu(self) -> str:
@@ -133,9 +137,15 @@ async def _step(plan: Plan, relay: Relay, connections: Sequence[Connection]) -> 
     await asyncio.sleep(SETTLE_SECONDS)
     usage, model, opened = relay.server.process.usage(), relay.model.usage(), monotonic()
     await asyncio.sleep(plan.relay_seconds)
-    used, modelled, closed = relay.server.process.usage() - usage, relay.model.usage() - model, monotonic()
+    used, modelled, closed = (
+        relay.server.process.usage() - usage,
+        relay.model.usage() - model,
+        monotonic(),
+    )
     added = [delay for connection in connections for delay in _delays(connection, opened, closed)]
-    used = replace(used, load_core=used.load_core - modelled.server)  # the model server is not one of the "others"
+    used = replace(
+        used, load_core=used.load_core - modelled.server
+    )  # the model server is not one of the "others"
     return Step(len(connections), len(added), percentiles(added), used, modelled.server_percent)
 
 
@@ -167,16 +177,25 @@ def _outcome(steady: Step, steps: Sequence[Step], tally: Tally) -> Outcome:
         "relay",
         rows=[
             at_least(
-                "relay, tokens/s a core", full.tokens_per_core, targets.RELAY_TOKENS_PER_CORE, "tokens/s",
+                "relay, tokens/s a core",
+                full.tokens_per_core,
+                targets.RELAY_TOKENS_PER_CORE,
+                "tokens/s",
                 f"{full.streams:,} streams; sustained {most:,.0f}/s; {full.cpu}",
             ),
             Row(
                 f"relay, added latency, {steady.streams} streams of {TOKEN_MS} ms a token",
                 f"ms {steady.added}; beyond the {WINDOW_MS} ms window: {steady.added - WINDOW_MS}",
             ),
-            none_of("relay: gaps, duplicates, wrong texts", tally.faults, f"{tally.deltas:,} deltas"),
+            none_of(
+                "relay: gaps, duplicates, wrong texts", tally.faults, f"{tally.deltas:,} deltas"
+            ),
         ],
-        figures={"window_ms": WINDOW_MS, "steady": _figures(steady), "saturation": [_figures(step) for step in steps]},
+        figures={
+            "window_ms": WINDOW_MS,
+            "steady": _figures(steady),
+            "saturation": [_figures(step) for step in steps],
+        },
         faults=tally.faults,
     )  # fmt: skip
 

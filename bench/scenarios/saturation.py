@@ -1,8 +1,9 @@
-"""Evenflow beside the bare picows sender: memory of an idle connection, and frames a second when the core is full.
+"""Evenflow beside the bare picows sender: memory of an idle connection, and frames a second when
+the core is full.
 
-The two take turns in fresh processes, and the medians are compared, because the machine is shared and noisy. Frames a
-second are given for a full core: frames that arrived ÷ CPU seconds of the server. Both raw figures stand beside it, so
-that a client core that fills first is seen.
+The two take turns in fresh processes, and the medians are compared, because the machine is shared
+and noisy. Frames a second are given for a full core: frames that arrived ÷ CPU seconds of the
+server. Both raw figures stand beside it, so that a client core that fills first is seen.
 """
 
 import asyncio
@@ -26,8 +27,11 @@ from tests.integration.server_process import free_port
 
 SETTLE_SECONDS = 1.0  # before memory is read
 WARM_UP_SECONDS = 2.0  # between the first frame and the first one that counts
-DEMANDED_FRAMES = 130_000  # a second, over all streams: what the bare sender does here, so Evenflow's core is full
-SLOT_MS = 10  # of the delivery clock: a window of whole slots, so that each token is a frame of its own
+# A second, over all streams: what the bare sender does here, so Evenflow's core is full.
+DEMANDED_FRAMES = 130_000
+SLOT_MS = (
+    10  # of the delivery clock: a window of whole slots, so that each token is a frame of its own
+)
 STREAM_SECONDS = 20.0  # at a token per window: no response ends while frames are counted
 SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
 
@@ -46,7 +50,10 @@ class Round:
         return self.frames / self.usage.server
 
     def __str__(self) -> str:
-        return f"{self.frames / self.usage.seconds:,.0f} frames/s, {self.usage}, idle {self.idle_kb:.1f} KB"
+        return (
+            f"{self.frames / self.usage.seconds:,.0f} frames/s, {self.usage}, idle "
+            f"{self.idle_kb:.1f} KB"
+        )
 
 
 async def measure(plan: Plan) -> Outcome:
@@ -54,7 +61,10 @@ async def measure(plan: Plan) -> Outcome:
     bare: list[Round] = []
     ours: list[Round] = []
     for number in range(1, plan.rounds + 1):
-        plan.say(f"saturation {number}/{plan.rounds}: {plan.connections:,} connections of the bare sender")
+        plan.say(
+            f"saturation {number}/{plan.rounds}: {plan.connections:,} connections of the bare "
+            "sender"
+        )
         bare.append(await _bare_round(plan))
         plan.say(f"saturation {number}/{plan.rounds}: bare {bare[-1]}; now Evenflow")
         ours.append(await _evenflow_round(plan, tally))
@@ -91,7 +101,9 @@ async def _idle_kb(server: Child, before: int, connections: Sequence[Connection]
     return (server.memory_bytes() - before) / len(connections) / 1024
 
 
-async def _saturated(plan: Plan, server: Child, connections: Sequence[Connection], idle_kb: float) -> Round:
+async def _saturated(
+    plan: Plan, server: Child, connections: Sequence[Connection], idle_kb: float
+) -> Round:
     async with awake():
         await asyncio.sleep(WARM_UP_SECONDS)
         frames, usage = _received(connections), server.usage()
@@ -115,13 +127,25 @@ def _outcome(plan: Plan, bare: Sequence[Round], ours: Sequence[Round], tally: Ta
     return Outcome(
         "saturation",
         rows=[
-            Row(f"bare picows, {count}", f"{limit:,.0f} frames/s a core, {limit_kb:.1f} KB idle ({_sample(bare)})"),
-            at_most("idle memory per connection", idle_kb, targets.IDLE_KB, "KB", f"{count}, VmRSS"),
+            Row(
+                f"bare picows, {count}",
+                f"{limit:,.0f} frames/s a core, {limit_kb:.1f} KB idle ({_sample(bare)})",
+            ),
+            at_most(
+                "idle memory per connection", idle_kb, targets.IDLE_KB, "KB", f"{count}, VmRSS"
+            ),
             at_least(
-                "frames/s a core, of the bare limit", 100 * rate / limit, targets.SHARE_OF_BARE_PERCENT, "%",
+                "frames/s a core, of the bare limit",
+                100 * rate / limit,
+                targets.SHARE_OF_BARE_PERCENT,
+                "%",
                 f"{rate:,.0f} frames/s a core; {_sample(ours)}",
             ),
-            none_of("gaps, duplicates, wrong texts at saturation", tally.faults, f"{tally.deltas:,} deltas"),
+            none_of(
+                "gaps, duplicates, wrong texts at saturation",
+                tally.faults,
+                f"{tally.deltas:,} deltas",
+            ),
         ],
         figures={
             "connections": plan.connections,

@@ -1,15 +1,23 @@
-"""How long a new connection takes: an open-loop schedule of connections, alone and beside running streams.
+"""How long a new connection takes: an open-loop schedule of connections, alone and beside running
+streams.
 
-The start times are fixed in advance and each connection is timed from its own to the arrival of `session.ready`, so a
-server that stalls is charged for everyone who waited. Tokens are signed before. A connection that fails counts with the
-time after which the client gives up.
+The start times are fixed in advance and each connection is timed from its own to the arrival of
+`session.ready`, so a server that stalls is charged for everyone who waited. Tokens are signed
+before. A connection that fails counts with the time after which the client gives up.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench import targets
-from bench.client import HANDSHAKE_TIMEOUT_SECONDS, Connection, all_idle, all_ready, open_connections, settled
+from bench.client import (
+    HANDSHAKE_TIMEOUT_SECONDS,
+    Connection,
+    all_idle,
+    all_ready,
+    open_connections,
+    settled,
+)
 from bench.distributions import Percentiles, percentiles
 from bench.evenflow import evenflow
 from bench.plan import Plan
@@ -67,7 +75,12 @@ async def _storm(plan: Plan, beside: int) -> Storm:
 def _latencies(connections: Sequence[Connection]) -> list[float]:
     """From the scheduled start to `session.ready`, in ms."""
     return [
-        1_000 * (connection.arrivals[0] - connection.due if connection.ready else HANDSHAKE_TIMEOUT_SECONDS)
+        1_000
+        * (
+            connection.arrivals[0] - connection.due
+            if connection.ready
+            else HANDSHAKE_TIMEOUT_SECONDS
+        )
         for connection in connections
     ]
 
@@ -80,7 +93,11 @@ def _outcome(plan: Plan, storms: Sequence[Storm]) -> Outcome:
         "setup",
         rows=[
             *(_row(plan, storm) for storm in storms),
-            none_of("gaps, duplicates, wrong texts beside set-ups", tally.faults, f"{tally.deltas:,} deltas"),
+            none_of(
+                "gaps, duplicates, wrong texts beside set-ups",
+                tally.faults,
+                f"{tally.deltas:,} deltas",
+            ),
         ],
         figures={"rate": plan.setup_rate, "storms": [_figures(storm) for storm in storms]},
         faults=tally.faults,

@@ -1,7 +1,9 @@
-"""How evenly deltas arrive: every connection streams its own response at a 100 ms interval, from one server core.
+"""How evenly deltas arrive: every connection streams its own response at a 100 ms interval, from
+one server core.
 
-Jitter is |gap between two delta frames of a connection - 100 ms|, read where the client's frame callback runs, so the
-client's own delays are in it. The bare sender at the same rate shows how large those are.
+Jitter is |gap between two delta frames of a connection - 100 ms|, read where the client's frame
+callback runs, so the client's own delays are in it. The bare sender at the same rate shows how
+large those are.
 """
 
 import asyncio
@@ -41,7 +43,9 @@ class Step:
 
     connections: int
     client: Percentiles  # jitter in ms at the client
-    server: Percentiles  # jitter in ms where the server handed the frames to the sockets, from /metrics
+    server: (
+        Percentiles  # jitter in ms where the server handed the frames to the sockets, from /metrics
+    )
     frames_per_second: float
     usage: Usage
     tally: Tally
@@ -58,7 +62,9 @@ async def measure(plan: Plan) -> Outcome:
 
 
 async def _step(plan: Plan, count: int) -> Step:
-    """One count, on a server of its own: what it held of earlier answers would be in the way of the next."""
+    """One count, on a server of its own: what it held of earlier answers would be in the way of
+    the next.
+    """
     plan.say(f"streaming: {count:,} connections, a frame each every {INTERVAL_MS} ms")
     async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
         connections = await open_connections(server.ws_url, session_tokens(count))
@@ -119,7 +125,10 @@ def _outcome(steps: Sequence[Step], floor: Percentiles) -> Outcome:
     return Outcome(
         "streaming",
         rows=[
-            Row(f"{count}, {INTERVAL_MS} ms interval", f"{last.frames_per_second:,.0f} frames/s, {last.usage}"),
+            Row(
+                f"{count}, {INTERVAL_MS} ms interval",
+                f"{last.frames_per_second:,.0f} frames/s, {last.usage}",
+            ),
             at_most(
                 "client jitter p95",
                 last.client.p95,
@@ -135,13 +144,21 @@ def _outcome(steps: Sequence[Step], floor: Percentiles) -> Outcome:
                 f"{count}; bare sender {floor.p99:.1f}",
             ),
             Row("server's own ws.delivery_jitter_ms", str(last.server)),
-            none_of("gaps", tally.gaps, f"{tally.deltas:,} deltas in {tally.responses:,} responses"),
+            none_of(
+                "gaps", tally.gaps, f"{tally.deltas:,} deltas in {tally.responses:,} responses"
+            ),
             none_of("duplicates", tally.duplicates),
             none_of(
-                "wrong or unfinished texts", tally.wrong_texts + tally.unfinished, f"{tally.joined:,} joined deltas"
+                "wrong or unfinished texts",
+                tally.wrong_texts + tally.unfinished,
+                f"{tally.joined:,} joined deltas",
             ),
         ],
-        figures={"interval_ms": INTERVAL_MS, "bare": floor.as_figures(), "steps": [_figures(step) for step in steps]},
+        figures={
+            "interval_ms": INTERVAL_MS,
+            "bare": floor.as_figures(),
+            "steps": [_figures(step) for step in steps],
+        },
         faults=tally.faults,
     )
 

@@ -1,8 +1,9 @@
-"""A client that disappears without a word: how long until the server has closed and deregistered it.
+"""A client that disappears without a word: how long until the server has closed and deregistered
+it.
 
-The client runs in a network namespace whose link is then taken down, so that its packets are lost as they are when a
-phone leaves the network. Without root and iproute2 a stopped process stands in: its kernel still acknowledges packets,
-but nothing answers a ping.
+The client runs in a network namespace whose link is then taken down, so that its packets are lost
+as they are when a phone leaves the network. Without root and iproute2 a stopped process stands in:
+its kernel still acknowledges packets, but nothing answers a ping.
 """
 
 import asyncio
@@ -35,21 +36,29 @@ async def measure(plan: Plan) -> Outcome:
         seconds = await _behind_a_cut_link()
         means = "link of its network namespace taken down"
     else:
-        plan.say("vanished client: stopped with SIGSTOP, in the background (a cut link needs root and iproute2)")
+        plan.say(
+            "vanished client: stopped with SIGSTOP, in the background (a cut link needs root and "
+            "iproute2)"
+        )
         seconds = await _stopped()
         means = "SIGSTOP stands in for a cut link, which needs root and iproute2"
     plan.say(f"vanished client: deregistered after {seconds:.1f} s")
-    row = between("vanished client deregistered after", seconds, targets.VANISHED_SECONDS, "s", means)
+    row = between(
+        "vanished client deregistered after", seconds, targets.VANISHED_SECONDS, "s", means
+    )
     return Outcome("vanish", rows=[row], figures={"seconds": round(seconds, 2), "means": means})
 
 
 async def _behind_a_cut_link() -> float:
-    async with evenflow(core=LOAD_CORE, ws_host="0.0.0.0") as server:  # noqa: S104 - the namespace reaches it by its link
+    # The namespace reaches it by its link.
+    async with evenflow(core=LOAD_CORE, ws_host="0.0.0.0") as server:  # noqa: S104
         with _namespace() as (name, host_address):
             url = server.ws_url.replace("127.0.0.1", host_address)
             async with _client(["ip", "netns", "exec", name], url) as client:
                 heard = await _last_heard(client)
-                return await _deregistered(server, heard, lambda: _ip("-n", name, "link", "set", name, "down"))
+                return await _deregistered(
+                    server, heard, lambda: _ip("-n", name, "link", "set", name, "down")
+                )
 
 
 async def _stopped() -> float:
@@ -71,10 +80,14 @@ async def _deregistered(server: Evenflow, heard: float, cut: Callable[[], None])
 
 @contextmanager
 def _namespace() -> Iterator[tuple[str, str]]:
-    """A network namespace joined to this one by a pair of links: its name, which its link has too, and our address."""
+    """A network namespace joined to this one by a pair of links: its name, which its link has
+    too, and our address.
+    """
     name = f"evb{os.getpid()}"
     host = f"{name}h"
-    first = 4 * (os.getpid() % (NETWORKS.num_addresses // 4))  # a network of four addresses that no other run has
+    first = 4 * (
+        os.getpid() % (NETWORKS.num_addresses // 4)
+    )  # a network of four addresses that no other run has
     host_address, client_address = str(NETWORKS[first + 1]), str(NETWORKS[first + 2])
     _ip("netns", "add", name)
     try:

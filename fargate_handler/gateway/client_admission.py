@@ -13,7 +13,12 @@ from stream_core.protocol.errors import Overloaded
 
 
 def admit_client(
-    context: GatewayContext, claims: SessionClaims, dialect: Dialect, *, replaces: bool, asked_at: float
+    context: GatewayContext,
+    claims: SessionClaims,
+    dialect: Dialect,
+    *,
+    replaces: bool,
+    asked_at: float,
 ) -> ClientConnection:
     """Admit a client whose transport is about to be ready. Returns its connection.
 
@@ -30,7 +35,9 @@ def admit_client(
     now = context.wall_time()
     try:
         if context.orchestrator.draining:
-            raise Overloaded("this node is leaving; connect again", code="draining", retry_after_ms=1000)
+            raise Overloaded(
+                "this node is leaving; connect again", code="draining", retry_after_ms=1000
+            )
         context.registry.check(claims.channel, replaces)
         context.reconnects.check(claims, now, asked_at)
     except Overloaded:
@@ -38,7 +45,11 @@ def admit_client(
         raise
     if replaces:
         for older in context.registry.of(claims.channel):
-            older.close(CloseCode.REPLACED, "a newer connection of this session asked to replace this one")
+            older.close(
+                CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
+            )
     expires_in = claims.expires_at - now
-    session = ClientSession(claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect)
+    session = ClientSession(
+        claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect
+    )
     return ClientConnection(context, session, asked_at)

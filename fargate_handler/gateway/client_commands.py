@@ -81,18 +81,26 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         await _find_and_resume(client, message, client.context.monotonic(), keeps_pace=True)
     except Exception as error:
         if not isinstance(error, EvenflowError):
-            _logger.exception("response %s could not be resumed at another copy", message.response_id)
-        client.close(CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it")
+            _logger.exception(
+                "response %s could not be resumed at another copy", message.response_id
+            )
+        client.close(
+            CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it"
+        )
 
 
 # -- in the background ----------------------------------------------------------------------------
 
 
-def _in_background(client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
+def _in_background(
+    client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage
+) -> None:
     client.context.background.run(_answered(client, work, message))
 
 
-async def _answered(client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage) -> None:
+async def _answered(
+    client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage
+) -> None:
     """Do the work. If it fails, refuse `message`."""
     try:
         await work
@@ -120,7 +128,9 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     if reader is not None:
         client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
     else:
-        readers.read(client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate)
+        readers.read(
+            client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate
+        )
 
 
 def _resume(client: CommandingClient, message: ResponseResume, now: float) -> None:
@@ -166,7 +176,10 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
 
 
 def _add_credit(client: CommandingClient, message: ResponseCredit, now: float) -> None:
-    if message.response_id not in client.readers and _stream(client, message.response_id).log.closed:
+    if (
+        message.response_id not in client.readers
+        and _stream(client, message.response_id).log.closed
+    ):
         return  # the credit came after the end
     _reader(client, message.response_id).add_credit(message.n, now)
 
@@ -185,7 +198,9 @@ def _acknowledged(stream: ResponseStream, index: int) -> int:
     if stream.epoch > 1 or stream.via != "owner":
         return 0  # not all that it had from an earlier owner is on record
     raise InvalidRequest(
-        f"`index` is {index}, but the response's last index is {last_index}", code="invalid_field", param="index"
+        f"`index` is {index}, but the response's last index is {last_index}",
+        code="invalid_field",
+        param="index",
     )
 
 
@@ -197,5 +212,7 @@ def _reader(client: CommandingClient, response_id: str) -> ClientReader:
     reader = client.readers.get(response_id)
     if reader is None:
         _stream(client, response_id)
-        raise NotFound("this connection doesn't read that response; resume it first", code="response_not_found")
+        raise NotFound(
+            "this connection doesn't read that response; resume it first", code="response_not_found"
+        )
     return reader

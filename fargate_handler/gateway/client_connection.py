@@ -26,7 +26,12 @@ from stream_core.protocol.client_session_states import (
     SessionEvent,
     SetTimer,
 )
-from stream_core.protocol.messages import ResponseSummary, ServerMessage, SessionLimits, SessionReady
+from stream_core.protocol.messages import (
+    ResponseSummary,
+    ServerMessage,
+    SessionLimits,
+    SessionReady,
+)
 from stream_core.protocol.session_init import iso_time
 
 
@@ -60,7 +65,9 @@ class ClientConnection:
         setup = now - self._asked_at + context.clock.lateness
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
 
-    def receive(self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False) -> None:
+    def receive(
+        self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False
+    ) -> None:
         """The client sent a frame. `opcode` is a `stream_core.protocol.client_session.Opcode`."""
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))

@@ -77,7 +77,11 @@ class ClientReader(PacedCursor):
         context = client.context
         limits = context.limits
         super().__init__(
-            stream.log, next_index, limits.frame_characters, credit=pace.credit, most_credit=limits.credit_window
+            stream.log,
+            next_index,
+            limits.frame_characters,
+            credit=pace.credit,
+            most_credit=limits.credit_window,
         )
         self.stream = stream
         self._client = client
@@ -95,7 +99,9 @@ class ClientReader(PacedCursor):
         self._outbox = context.outbox
         # How many deltas were counted as due. Those before the reader came were due in no interval.
         self._counted = stream.log.next_index
-        self._steady = False  # whether the last delivery was in time: only then the next gap is measured
+        self._steady = (
+            False  # whether the last delivery was in time: only then the next gap is measured
+        )
 
     @property
     def holds_model(self) -> bool:
@@ -267,7 +273,11 @@ class ClientReader(PacedCursor):
 
     def _finish_without_credit(self) -> None:
         """Deliver the end, which needs no credit. A client that asked for a pause gets nothing."""
-        if self._flow.state is FlowState.PAUSED and self.at_end and not (self._lost or self._asked_to_pause):
+        if (
+            self._flow.state is FlowState.PAUSED
+            and self.at_end
+            and not (self._lost or self._asked_to_pause)
+        ):
             self._finish()
 
     def _end_pause(self) -> bool:

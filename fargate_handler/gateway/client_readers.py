@@ -24,7 +24,13 @@ class ClientReaders(dict[str, ClientReader]):
         self._numbered = 0
 
     def read(
-        self, client: ReadingClient, stream: ResponseStream, point: ResumePoint, pace: Pace, *, duplicate: bool
+        self,
+        client: ReadingClient,
+        stream: ResponseStream,
+        point: ResumePoint,
+        pace: Pace,
+        *,
+        duplicate: bool,
     ) -> None:
         """Send `chat.response.start`, and deliver the response from `point` on.
 
@@ -84,7 +90,9 @@ class ClientReaders(dict[str, ClientReader]):
             client.context.registry.slow.discard(client)
 
 
-def start_frame(stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool) -> ResponseStart:
+def start_frame(
+    stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool
+) -> ResponseStart:
     """`chat.response.start`. `number` replaces the response's id in the compact subprotocol."""
     return ResponseStart(
         type="chat.response.start",

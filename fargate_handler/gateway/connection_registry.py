@@ -66,9 +66,13 @@ class ConnectionRegistry:
                 code="node_full",
                 retry_after_ms=2000,
             )
-        if not replaces and len(self._of_channel.get(channel, ())) >= self._limits.connections_per_session:
+        if (
+            not replaces
+            and len(self._of_channel.get(channel, ())) >= self._limits.connections_per_session
+        ):
             raise RateLimited(
-                "this session has as many connections as it may have; close one, or connect with ?replace=1",
+                "this session has as many connections as it may have; close one, or connect with "
+                "?replace=1",
                 code="session_connections",
                 retry_after_ms=1000,
             )

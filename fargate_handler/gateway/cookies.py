@@ -20,7 +20,9 @@ EVENTS_COOKIE = "evenflow-events"
 
 def sticky_cookie(context: GatewayContext) -> str:
     """The `Set-Cookie` that brings a client back here. An ALB reads `Expires`, not `Max-Age`."""
-    return _cookie(context, STICKY_COOKIE, context.node_id, context.wall_time() + STICKY_SECONDS, "/", "Lax")
+    return _cookie(
+        context, STICKY_COOKIE, context.node_id, context.wall_time() + STICKY_SECONDS, "/", "Lax"
+    )
 
 
 def released_cookie(context: GatewayContext) -> str:
@@ -31,11 +33,22 @@ def released_cookie(context: GatewayContext) -> str:
 def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: str) -> str:
     """The `Set-Cookie` that opens one response's events. It is valid as long as the token."""
     now = context.wall_time()
-    ticket, expires_at = context.tokens.issue(claims.channel, now, claims.expires_at - int(now), only_for=response_id)
-    return _cookie(context, EVENTS_COOKIE, ticket, expires_at, EVENTS.with_names(response_id=response_id), "Strict")
+    ticket, expires_at = context.tokens.issue(
+        claims.channel, now, claims.expires_at - int(now), only_for=response_id
+    )
+    return _cookie(
+        context,
+        EVENTS_COOKIE,
+        ticket,
+        expires_at,
+        EVENTS.with_names(response_id=response_id),
+        "Strict",
+    )
 
 
-def _cookie(context: GatewayContext, name: str, value: str, expires_at: float, path: str, same_site: str) -> str:
+def _cookie(
+    context: GatewayContext, name: str, value: str, expires_at: float, path: str, same_site: str
+) -> str:
     cookie: Morsel[str] = Morsel()
     cookie.set(name, value, value)
     cookie["expires"] = formatdate(expires_at, usegmt=True)

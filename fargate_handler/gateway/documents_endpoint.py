@@ -24,4 +24,6 @@ class DocumentsEndpoint:
 
     async def get(self, request: web.Request) -> web.Response:
         """The document of the path."""
-        return web.Response(body=self._bodies[request.path], headers=_HEADERS, content_type="application/json")
+        return web.Response(
+            body=self._bodies[request.path], headers=_HEADERS, content_type="application/json"
+        )

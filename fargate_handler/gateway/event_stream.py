@@ -42,7 +42,11 @@ class Deadline:
     def __init__(self, timeout_ms: int | None, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._timeout_ms = timeout_ms
-        self._at = math.inf if timeout_ms is None else monotonic() + min(timeout_ms, _LONGEST_TIMEOUT_MS) / 1000
+        self._at = (
+            math.inf
+            if timeout_ms is None
+            else monotonic() + min(timeout_ms, _LONGEST_TIMEOUT_MS) / 1000
+        )
 
     @property
     def left(self) -> float:
@@ -57,7 +61,8 @@ class Deadline:
         """
         if not self.left:
             raise TimedOut(
-                f"the answer was not complete within the {self._timeout_ms} ms that the request allows",
+                f"the answer was not complete within the {self._timeout_ms} ms that the request "
+                "allows",
                 code="timeout",
                 param="timeout_ms",
             )

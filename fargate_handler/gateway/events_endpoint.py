@@ -33,7 +33,9 @@ class EventsEndpoint:
         context, last = self._context, _last_event(request)
         joined = number_of_query(request, "joined", 1) > 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
-        stream, point = await requested_resumption(request, context, progress, channel=_reader(request, context))
+        stream, point = await requested_resumption(
+            request, context, progress, channel=_reader(request, context)
+        )
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
             # It has everything. A 204 tells an EventSource not to come again.
             return web.Response(status=204)
@@ -49,7 +51,9 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
     ticket = request.cookies.get(EVENTS_COOKIE)
     if ticket is None or "Authorization" in request.headers:
         return authenticated(request, context)
-    return context.tokens.verify(ticket, context.wall_time(), only_for=request.match_info["response_id"]).channel
+    return context.tokens.verify(
+        ticket, context.wall_time(), only_for=request.match_info["response_id"]
+    ).channel
 
 
 def _last_event(request: web.Request) -> EventId:

@@ -11,7 +11,12 @@ from typing import cast
 
 from picows import WSUpgradeRequest
 
-from stream_core.protocol.errors import EvenflowError, InvalidRequest, MethodNotAllowed, UpgradeRequired
+from stream_core.protocol.errors import (
+    EvenflowError,
+    InvalidRequest,
+    MethodNotAllowed,
+    UpgradeRequired,
+)
 
 HttpAddress = Callable[[str], str]
 

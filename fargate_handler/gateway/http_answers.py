@@ -32,10 +32,14 @@ _logger = logging.getLogger(__name__)
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def json_answer(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+def json_answer(
+    body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
     """A JSON answer that must not be cached."""
     all_headers = {**NEVER_CACHED, **(headers or {})}
-    return web.Response(body=orjson.dumps(body), status=status, headers=all_headers, content_type="application/json")
+    return web.Response(
+        body=orjson.dumps(body), status=status, headers=all_headers, content_type="application/json"
+    )
 
 
 def error_answer(error: EvenflowError) -> web.Response:
@@ -56,7 +60,9 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
         return _refused_by_http(request, refused)
     except web.RequestPayloadError:
         # The body doesn't match its headers.
-        return _refused_by_http(request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted"))
+        return _refused_by_http(
+            request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted")
+        )
     except Exception:
         _logger.exception("%s %s failed", request.method, request.path)
         return error_answer(internal_error())

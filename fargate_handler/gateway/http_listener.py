@@ -13,7 +13,12 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
-from fargate_handler.gateway.http_answers import RequestHandler, errors_in_shape, expectation, json_answer
+from fargate_handler.gateway.http_answers import (
+    RequestHandler,
+    errors_in_shape,
+    expectation,
+    json_answer,
+)
 from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
@@ -37,8 +42,8 @@ _LOOPBACK = ("127.0.0.1", "::1")
 _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
 # Headers of browsers and load balancers, which call for somebody else.
-_FROM_ELSEWHERE = ("Origin", "X-Forwarded-For", "Via")
-_UNSNIFFED = {"X-Content-Type-Options": "nosniff"}
+_FORWARDED = ("Origin", "X-Forwarded-For", "Via")
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 
 class HttpListener:
@@ -53,7 +58,9 @@ class HttpListener:
         self._context = context
         self._leave = leave
         self._page = page
-        self._assets = {asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()}
+        self._assets = {
+            asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
+        }
         self._answering = 0
         others = OtherOrigins(context.allowed_origins, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
@@ -65,7 +72,11 @@ class HttpListener:
         app.on_response_prepare.append(others.add_headers)
         # When its client leaves, a request is cancelled, and so no longer reads.
         self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
+            app,
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
         )
 
     async def start(self, host: str, port: int) -> None:
@@ -120,8 +131,13 @@ class HttpListener:
         ]
 
     @web.middleware
-    async def _within_bounds(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-        if self._answering >= self._context.limits.requests_per_node and request.path not in _NOT_FOR_CLIENTS:
+    async def _within_bounds(
+        self, request: web.Request, handler: RequestHandler
+    ) -> web.StreamResponse:
+        if (
+            self._answering >= self._context.limits.requests_per_node
+            and request.path not in _NOT_FOR_CLIENTS
+        ):
             raise Overloaded(
                 "this node answers as many requests as it may; nothing was accepted, ask again",
                 code="node_full",
@@ -138,12 +154,16 @@ class HttpListener:
         if request.path in _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES:
             return
         stays = not (context.orchestrator.draining or context.registry.full)
-        answer.headers.add("Set-Cookie", sticky_cookie(context) if stays else released_cookie(context))
+        answer.headers.add(
+            "Set-Cookie", sticky_cookie(context) if stays else released_cookie(context)
+        )
 
     async def _health(self, request: web.Request) -> web.Response:
         context = self._context
         draining, full = context.orchestrator.draining, context.registry.full
-        status: Literal["draining", "full", "serving"] = "draining" if draining else "full" if full else "serving"
+        status: Literal["draining", "full", "serving"] = (
+            "draining" if draining else "full" if full else "serving"
+        )
         # ECS kills a task that its load balancer finds unhealthy. So a full or leaving task is
         # healthy to that one.
         for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
@@ -153,14 +173,18 @@ class HttpListener:
 
     async def _drain(self, request: web.Request) -> web.Response:
         """Leave, as after SIGTERM. Only this machine may ask for it."""
-        if request.remote not in _LOOPBACK or any(header in request.headers for header in _FROM_ELSEWHERE):
+        if request.remote not in _LOOPBACK or any(
+            header in request.headers for header in _FORWARDED
+        ):
             raise path_not_found(request.path)
         self._leave()
         return json_answer({"status": "draining"}, 202)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         page = self._context.metrics.prometheus_page()
-        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
 
     async def _ws(self, _request: web.Request) -> web.StreamResponse:
         raise UpgradeRequired(
@@ -183,16 +207,20 @@ class HttpListener:
         asset = self._assets.get(request.match_info["name"])
         if asset is None:
             raise NotFound(f"there is no {request.path[:200]}", code="path_not_found")
-        return web.FileResponse(asset, headers={"Cache-Control": "public, max-age=3600", **_UNSNIFFED})
+        return web.FileResponse(
+            asset, headers={"Cache-Control": "public, max-age=3600", **_NO_SNIFFING}
+        )
 
     async def _module(self, request: web.Request) -> web.StreamResponse:
         module = self._page / request.path.removeprefix("/")
         if not module.is_file():
-            raise NotFound("the modules are not built; `make run` builds them", code="path_not_found")
+            raise NotFound(
+                "the modules are not built; `make run` builds them", code="path_not_found"
+            )
         # Their names stay when their content changes, so browsers ask each time whether it has
         # (ETag).
         anybody = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"}
-        return web.FileResponse(module, headers=anybody | _UNSNIFFED)
+        return web.FileResponse(module, headers=anybody | _NO_SNIFFING)
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"
@@ -201,7 +229,7 @@ class HttpListener:
         websockets = self._context.ws_url or f"ws://{request.url.host}:{self._context.ws_port}"
         headers = {
             "Content-Security-Policy": page_policy(websockets),
-            **_UNSNIFFED,
+            **_NO_SNIFFING,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",
         }

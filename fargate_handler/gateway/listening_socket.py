@@ -19,7 +19,9 @@ def listening_sockets(host: str, port: int, limits: Limits, count: int) -> list[
     return [listening_socket(host, port, limits, shares=True) for _ in range(count)]
 
 
-def listening_socket(host: str, port: int, limits: Limits, *, shares: bool = False) -> socket.socket:
+def listening_socket(
+    host: str, port: int, limits: Limits, *, shares: bool = False
+) -> socket.socket:
     """Bind a TCP socket. With `shares`, other sockets may have the same address.
 
     Connections inherit its buffers. A fixed send buffer bounds the kernel's memory for a slow

@@ -40,9 +40,13 @@ class MessageEndpoint:
         claims = claims_of(request, context)
         message = parse(POSTED_MESSAGE, await request.read())
         # A message counts as sent even if its client hangs up now.
-        submitting = context.background.run(context.orchestrator.submit(IngestEvent.of_chat(claims, message)))
+        submitting = context.background.run(
+            context.orchestrator.submit(IngestEvent.of_chat(claims, message))
+        )
         stream, _ = await asyncio.shield(submitting)
-        body = MessageAccepted(response_id=stream.response_id, message_id=stream.message_id, status=stream.state)
+        body = MessageAccepted(
+            response_id=stream.response_id, message_id=stream.message_id, status=stream.state
+        )
         answer = json_answer(body.model_dump(), status=202)
         if message.cookie:
             answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
@@ -52,20 +56,28 @@ class MessageEndpoint:
         """Cancel a response and stop its model."""
         stream = await requested_stream(request, self._context)
         status = await self._context.orchestrator.cancel(stream)
-        return json_answer(ResponseStatus(response_id=stream.response_id, status=status).model_dump())
+        return json_answer(
+            ResponseStatus(response_id=stream.response_id, status=status).model_dump()
+        )
 
     async def poll(self, request: web.Request) -> web.Response:
         """The text from `from_index` on. Waits as the rules of the long poll say."""
         limits, metrics = self._context.limits, self._context.metrics
-        timeout_ms = min(number_of_query(request, "timeout_ms", DEFAULT_TIMEOUT_MS), limits.poll_timeout_max_ms)
+        timeout_ms = min(
+            number_of_query(request, "timeout_ms", DEFAULT_TIMEOUT_MS), limits.poll_timeout_max_ms
+        )
         from_index = number_of_query(request, "from_index", 0)
         progress = Progress(from_index - 1, epoch_of_query(request), "from_index")
-        stream, point = await requested_resumption(request, self._context, progress, timeout_ms / 1000)
+        stream, point = await requested_resumption(
+            request, self._context, progress, timeout_ms / 1000
+        )
         stream.polls += 1
         ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
         self._context.measures.delivered.value += stream.log.next_index - point.next_index
-        metrics.distribution(catalogue.POLL_LATENCY).record((self._context.monotonic() - ready_at) * 1000)
+        metrics.distribution(catalogue.POLL_LATENCY).record(
+            (self._context.monotonic() - ready_at) * 1000
+        )
         if stream.log.closed:
             metrics.distribution(catalogue.POLL_COUNT).record(stream.polls)
         return answer
@@ -80,7 +92,9 @@ class MessageEndpoint:
                 if reader.left_behind:
                     return monotonic()  # with what there is; the next poll finds the rest
                 now = monotonic()
-                due = poll.look(now, has_news=has_news, ended=ended, first_delta_at=stream.first_delta_at)
+                due = poll.look(
+                    now, has_news=has_news, ended=ended, first_delta_at=stream.first_delta_at
+                )
                 if now >= due:
                     return poll.could_at(has_news=has_news, ended_at=stream.ended_at)
                 await reader.wait(due - now)

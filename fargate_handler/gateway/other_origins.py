@@ -25,7 +25,9 @@ class OtherOrigins:
     async def preflights(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         """Answer preflights, also for unknown paths: the page can then read the call's 404."""
         asked_method = request.headers.get("Access-Control-Request-Method")
-        headers = self._allowed.preflight_headers(request.method, request.headers.get("Origin"), asked_method)
+        headers = self._allowed.preflight_headers(
+            request.method, request.headers.get("Origin"), asked_method
+        )
         if headers is None or request.path in self._besides:
             return await handler(request)
         return web.Response(status=204, headers=headers)

@@ -39,7 +39,9 @@ class Outbox(list[tuple[SendText, bytes]]):
         measures: counts the frames. Each is a delta delivered with its interval.
     """
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object], measures: DeliveryMeasures) -> None:
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], measures: DeliveryMeasures
+    ) -> None:
         super().__init__()
         self._call_soon = call_soon
         self._measures = measures

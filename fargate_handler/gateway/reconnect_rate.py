@@ -12,7 +12,7 @@ from stream_core.protocol.errors import Overloaded
 # A client with an older token than this comes back.
 _NEW_SECONDS = 60.0
 # Refused clients are told to wait a random time between these, so that they don't come together.
-_AGAIN_MS = (500, 3_000)
+_RETRY_MS = (500, 3_000)
 
 
 class ReconnectRate:
@@ -34,7 +34,8 @@ class ReconnectRate:
         """
         if wall_time - claims.issued_at > _NEW_SECONDS and self._returning.take(now):
             raise Overloaded(
-                "too many clients come back at the same time; nothing is lost, connect again a little later",
+                "too many clients come back at the same time; nothing is lost, connect again a "
+                "little later",
                 code="reconnect_storm",
-                retry_after_ms=random.randint(*_AGAIN_MS),
+                retry_after_ms=random.randint(*_RETRY_MS),
             )

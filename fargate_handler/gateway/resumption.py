@@ -18,10 +18,12 @@ PATIENCE_SECONDS = 20.0
 
 
 class Progress(NamedTuple):
-    """What a reader says that it has of a response; by default nothing yet.
+    """What a reader has of a response, as it says. By default nothing yet.
 
-    `after`: the last index, -1 for none. `epoch`: the newest of the response's owners that it was told
-    of, None where it doesn't say. `param`: what the request calls `after`.
+    Attributes:
+        after: the last index, -1 for none.
+        epoch: the newest epoch that it was told of. None if it doesn't say.
+        param: the name of `after` in the request.
     """
 
     after: int = EVERYTHING
@@ -82,7 +84,9 @@ class WakingReader:
             EvenflowError: as for `resume`, or the copy has as many readers as allowed.
         """
         self.detach()
-        stream, point = await resume(context, self.stream.response_id, self.stream.channel, progress)
+        stream, point = await resume(
+            context, self.stream.response_id, self.stream.channel, progress
+        )
         self.stream = stream
         self.attach()
         return point
@@ -147,7 +151,8 @@ async def resume(
             await _look_again(context, stream, epoch, param)
         elif stream.via == "owner" or stream.log.closed:
             raise InvalidRequest(
-                f"`{param}` is after the response's end: its last index is {stream.log.next_index - 1}; nothing was changed",
+                f"`{param}` is after the response's end: its last index is "
+                f"{stream.log.next_index - 1}; nothing was changed",
                 code="invalid_field",
                 param=param,
             )
@@ -159,7 +164,9 @@ async def resume(
             )
 
 
-async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int, param: str) -> None:
+async def _look_again(
+    context: ClientContext, stream: ResponseStream, epoch: int, param: str
+) -> None:
     """Drop this copy, since the client knows a later owner: then another one is found."""
     if await context.orchestrator.epoch_on_record(stream) < epoch:
         raise InvalidRequest(
@@ -169,7 +176,8 @@ async def _look_again(context: ClientContext, stream: ResponseStream, epoch: int
         )
     if stream.via == "owner" and not stream.log.closed:
         raise Overloaded(
-            "another task has taken this response over, which this one is about to learn; resume again",
+            "another task has taken this response over, which this one is about to learn; resume "
+            "again",
             code="response_elsewhere",
             retry_after_ms=1000,
         )

@@ -64,7 +64,9 @@ class WebSocketConnection(WSListener):
         if len(data) <= _COPIED_BYTES:
             self._transport.send(_TEXT, data)
         else:
-            self._transport.send_reuse_external_bytearray(_TEXT, bytearray(_HEADER_ROOM) + data, _HEADER_ROOM)
+            self._transport.send_reuse_external_bytearray(
+                _TEXT, bytearray(_HEADER_ROOM) + data, _HEADER_ROOM
+            )
 
     def send_ping(self) -> None:
         """Send a ping."""

@@ -7,7 +7,12 @@ import logging
 from urllib.parse import parse_qs
 
 import orjson
-from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
+from picows import (
+    WSAutoPingStrategy,
+    WSUpgradeRequest,
+    WSUpgradeResponse,
+    WSUpgradeResponseWithListener,
+)
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from fargate_handler.gateway.client_admission import admit_client
@@ -70,7 +75,9 @@ class WebSocketListener:
         """
         limits, loop = self._context.limits, asyncio.get_running_loop()
         for listening in listening_sockets(host, port, limits, _LISTENING_SOCKETS):
-            self._servers.append(await loop.create_server(self._protocol, sock=listening, backlog=_BACKLOG))
+            self._servers.append(
+                await loop.create_server(self._protocol, sock=listening, backlog=_BACKLOG)
+            )
 
     def stop_accepting(self) -> None:
         """Refuse new connections. Those that are open stay."""
@@ -106,7 +113,9 @@ class WebSocketListener:
         response = self._error_response(error)
         response.headers["Connection"] = "close"
         answer = bytes(response.to_bytes())
-        return answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if head.startswith(b"HEAD ") else answer
+        return (
+            answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if head.startswith(b"HEAD ") else answer
+        )
 
     def _http_address(self, host: str) -> str:
         return self._context.http_url or http_address(host, self._context.http_port)
@@ -130,7 +139,9 @@ class WebSocketListener:
         asked = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(openai_realtime.BETA_HEADER)
-        if path == OPENAI_REALTIME.path and openai_realtime.asks_for_openai_realtime(offered, asked, beta):
+        if path == OPENAI_REALTIME.path and openai_realtime.asks_for_openai_realtime(
+            offered, asked, beta
+        ):
             return _realtime_refusal(offered)
         self._check_origin(request)
         claims = context.tokens.verify(_token(request, offered), context.wall_time())
@@ -156,12 +167,19 @@ class WebSocketListener:
     def _check_origin(self, request: WSUpgradeRequest) -> None:
         """Check the page that opens the WebSocket, if origins are set. Browsers don't."""
         context, origin = self._context, request.headers.get("Origin")
-        if origin is None or not context.allowed_origins.are_named or context.allowed_origins.admits(origin):
+        if (
+            origin is None
+            or not context.allowed_origins.are_named
+            or context.allowed_origins.admits(origin)
+        ):
             return
         public_page = "/".join((context.http_url or "").split("/")[:3])
-        if origin != public_page and not is_own_page(origin, request.headers.get("Host", ""), context.http_port):
+        if origin != public_page and not is_own_page(
+            origin, request.headers.get("Host", ""), context.http_port
+        ):
             raise OriginNotAllowed(
-                f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those that may",
+                f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those "
+                "that may",
                 code="origin_not_allowed",
             )
 
@@ -175,14 +193,18 @@ class WebSocketListener:
             # This node is full or leaving: the cookie must not bring the next try here.
             headers["Set-Cookie"] = released_cookie(self._context)
         body = orjson.dumps(error.to_body())
-        response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(error.status, body, headers)
+        response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(
+            error.status, body, headers
+        )
         return response
 
 
 def _realtime_refusal(offered: list[str]) -> WSUpgradeResponseWithListener:
     name = openai_realtime.SUBPROTOCOL
     headers = {"Sec-WebSocket-Protocol": name} if name in offered else {}
-    return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(headers), RealtimeRefusal())
+    return WSUpgradeResponseWithListener(
+        WSUpgradeResponse.create_101_response(headers), RealtimeRefusal()
+    )
 
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:

@@ -28,7 +28,7 @@ _KEEPALIVE_TIMEOUT_MS = 3_000
 _CONNECT_MS = 2_000
 _RECONNECT_MS = (200, 2_000)
 # The longest character in UTF-8, and room for the rest of a message.
-_BYTES_A_CHARACTER, _AROUND = 4, 65_536
+_BYTES_A_CHARACTER, _OVERHEAD = 4, 65_536
 _COMMON: Options = [
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
@@ -51,18 +51,24 @@ def handler_options(limits: Limits, authority: str) -> Options:
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.initial_reconnect_backoff_ms", first),
         ("grpc.max_reconnect_backoff_ms", longest),
-        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS), # in spite of its name: how long connecting may take
+        # In spite of its name: how long connecting may take.
+        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         # The window of one stream: how much a worker may send to a handler that doesn't read.
         ("grpc.http2.lookahead_bytes", limits.worker_window_bytes),
-        ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * limits.response_bytes + _AROUND),
+        ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * limits.response_bytes + _OVERHEAD),
     ]  # fmt: skip
 
 
 def worker_options(limits: Limits) -> Options:
     """Options of a worker's server."""
     # A request of OpenAI's API may have a text twice, in a part and in its turn.
-    longest_request = limits.history_bytes + limits.message_bytes + 2 * limits.request_bytes + limits.response_bytes
+    longest_request = (
+        limits.history_bytes
+        + limits.message_bytes
+        + 2 * limits.request_bytes
+        + limits.response_bytes
+    )
     return [
         *_COMMON,
         # Two workers on one port would be a mistake.
@@ -70,7 +76,7 @@ def worker_options(limits: Limits) -> Options:
         ("grpc.http2.write_buffer_size", limits.worker_window_bytes),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
         ("grpc.http2.max_ping_strikes", 0),
-        ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * longest_request + _AROUND),
+        ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * longest_request + _OVERHEAD),
     ]
 
 
@@ -82,7 +88,7 @@ _MOST_CHARACTERS = 500
 
 _Status = grpc.StatusCode
 # They are for the operator, not for users.
-_NOT_FOR_US = (
+_REJECTED = (
     _Status.FAILED_PRECONDITION,
     _Status.NOT_FOUND,
     _Status.PERMISSION_DENIED,
@@ -130,17 +136,21 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
     message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
     if status is _Status.INVALID_ARGUMENT:
         return _refusal_of(said, code, told)
-    if status in _NOT_FOR_US:
-        operator.error(f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS")
+    if status in _REJECTED:
+        operator.error(
+            f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS"
+        )
         if code is None or _STATUS not in told:
             return not_set_up()
-        return UpstreamRejected(message, code=code, **_passed_on(told))
+        return UpstreamRejected(message, code=code, **_further_fields(told))
     if status is _Status.DEADLINE_EXCEEDED:
-        return UpstreamTimeout(f"the model did not finish in time; {_KEPT}", code=code or "model_timeout")
+        return UpstreamTimeout(
+            f"the model did not finish in time; {_KEPT}", code=code or "model_timeout"
+        )
     if status is _Status.INTERNAL and code:
         return InternalError(message, code=code)
     kind = UpstreamAnswered if _STATUS in told else UpstreamFailed
-    return kind(message, code=code or "upstream_failed", **_passed_on(told))
+    return kind(message, code=code or "upstream_failed", **_further_fields(told))
 
 
 def _refusal_of(said: str, code: str | None, told: dict[str, str]) -> ModelRefused:
@@ -148,10 +158,10 @@ def _refusal_of(said: str, code: str | None, told: dict[str, str]) -> ModelRefus
         return ModelRefused(f"the model refused the message: {said[:200]}", code="model_refused")
     # Without a server's status, the parameter was refused because the worker's model lacks it.
     kind = UnsupportedByModel if _PARAM in told and _STATUS not in told else ModelRefused
-    return kind(said, code=code, **_passed_on(told))
+    return kind(said, code=code, **_further_fields(told))
 
 
-def _passed_on(told: dict[str, str]) -> dict[str, Any]:
+def _further_fields(told: dict[str, str]) -> dict[str, Any]:
     """The further fields of a worker's error."""
     return {
         "status": _number(told.get(_STATUS)),

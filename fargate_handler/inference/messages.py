@@ -7,7 +7,13 @@ from typing import Any
 import orjson
 
 from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.token_sources.port import Caller, ModelEnd, ModelFinish, ModelOptions, ModelRequest
+from fargate_handler.token_sources.port import (
+    Caller,
+    ModelEnd,
+    ModelFinish,
+    ModelOptions,
+    ModelRequest,
+)
 from stream_core.log.conversation import ToolCall, Turn
 from stream_core.protocol.messages import Usage
 
@@ -27,7 +33,8 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
                 role=turn.role,
                 text=turn.text,
                 tool_calls=[
-                    wire.ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in turn.tool_calls
+                    wire.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+                    for call in turn.tool_calls
                 ],
                 tool_call_id=turn.tool_call_id,
                 parts=_json(turn.parts),
@@ -93,10 +100,18 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     if not message.HasField("usage"):
         return ModelFinish(reason, None)
     counted = message.usage
-    known = {name: getattr(counted, name) for name in ("cached_tokens", "reasoning_tokens") if counted.HasField(name)}
+    known = {
+        name: getattr(counted, name)
+        for name in ("cached_tokens", "reasoning_tokens")
+        if counted.HasField(name)
+    }
     return ModelFinish(
         reason,
-        Usage(prompt_tokens=counted.prompt_tokens, completion_tokens=counted.completion_tokens, **known),
+        Usage(
+            prompt_tokens=counted.prompt_tokens,
+            completion_tokens=counted.completion_tokens,
+            **known,
+        ),
     )
 
 
@@ -111,7 +126,9 @@ def _caller_message(caller: Caller) -> wire.Caller:
 
 
 def _caller_of(message: wire.Caller) -> Caller:
-    return Caller(message.session, message.user, message.tenant, message.message_id, dict(message.metadata))
+    return Caller(
+        message.session, message.user, message.tenant, message.message_id, dict(message.metadata)
+    )
 
 
 def _options_message(options: ModelOptions) -> wire.Options:

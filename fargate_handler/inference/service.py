@@ -30,7 +30,12 @@ class TokenBuffer:
         monotonic: seconds.
     """
 
-    def __init__(self, most_tokens: int, most_characters: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        most_tokens: int,
+        most_characters: int,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.taken = 0
         """How many tokens the model has given."""
         self._most_tokens = most_tokens
@@ -111,7 +116,8 @@ class InferenceService(InferenceServicer):
         self._buffers: set[TokenBuffer] = set()
         self._taken_of_ended = 0
 
-    async def Stream(self, request: wire.StreamRequest, context: _Context) -> None:  # noqa: N802 - the proto's name
+    # The proto's name.
+    async def Stream(self, request: wire.StreamRequest, context: _Context) -> None:  # noqa: N802
         """Stream one answer."""
         if len(self._buffers) >= self._limits.generations_per_node:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this worker is full; ask another one")
@@ -127,7 +133,9 @@ class InferenceService(InferenceServicer):
         else:
             await context.write(wire.StreamEvent(finish=finish_message(outcome)))
 
-    async def Describe(self, request: wire.DescribeRequest, context: _DescribeContext) -> wire.DescribeResponse:  # noqa: N802
+    async def Describe(  # noqa: N802
+        self, request: wire.DescribeRequest, context: _DescribeContext
+    ) -> wire.DescribeResponse:
         """What this worker can do, and how busy it is."""
         return wire.DescribeResponse(
             continues=self._source.continues,
@@ -147,7 +155,9 @@ class InferenceService(InferenceServicer):
     ) -> ModelFinish | EvenflowError:
         """Send the model's tokens. Returns how it ended. Afterwards the model is always stopped."""
         if request.prefix and not self._source.continues:
-            return UpstreamFailed("this model cannot go on from the middle of an answer", code="upstream_failed")
+            return UpstreamFailed(
+                "this model cannot go on from the middle of an answer", code="upstream_failed"
+            )
         generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
         generating.add_done_callback(lambda _: buffer.end())
         try:
@@ -160,9 +170,12 @@ class InferenceService(InferenceServicer):
             return error
         except Exception:
             if context.cancelled() or context.done():
-                raise asyncio.CancelledError from None  # the handler is gone, and so is the need for an end
+                # The handler is gone, and so is the need for an end.
+                raise asyncio.CancelledError from None
             _logger.exception("the token source failed with an unknown error")
-            return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
+            return InternalError(
+                "the model's connector failed; what was delivered was kept", code="internal_error"
+            )
         finally:
             generating.cancel()
             await asyncio.gather(generating, return_exceptions=True)

@@ -29,7 +29,9 @@ def main() -> int:
     address = f"127.0.0.1:{os.environ.get('EVENFLOW_WORKER_PORT', '50051')}"
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
-            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_SECONDS)
+            health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=_SECONDS
+            )
         except grpc.RpcError as error:
             print(f"the worker at {address} doesn't answer: {error.code().name}", file=sys.stderr)
             return 1
@@ -53,9 +55,13 @@ class Worker:
 
     def __init__(self, settings: HandlerSettings, loop: asyncio.AbstractEventLoop) -> None:
         if settings.model == "grpc":
-            raise ConfigurationError("EVENFLOW_MODEL=grpc: a worker needs a model of its own, not other workers")
+            raise ConfigurationError(
+                "EVENFLOW_MODEL=grpc: a worker needs a model of its own, not other workers"
+            )
         self._settings = settings
-        clock = DeliveryClock(time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms)
+        clock = DeliveryClock(
+            time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms
+        )
         self._driver = ClockDriver(clock, loop, time.monotonic, lambda: None)
         self._source = chosen_source(settings, clock)
         self._health = health.aio.HealthServicer()
@@ -79,8 +85,8 @@ class Worker:
             self._server.add_insecure_port(self._address)
         except RuntimeError as error:
             raise ConfigurationError(
-                f"EVENFLOW_WORKER_PORT={self._settings.worker_port}: cannot listen on {self._address} (EVENFLOW_WORKER_HOST); "
-                "is the port taken?"
+                f"EVENFLOW_WORKER_PORT={self._settings.worker_port}: cannot listen on "
+                f"{self._address} (EVENFLOW_WORKER_HOST); is the port taken?"
             ) from error
         self._driver.start()
         await self._server.start()
@@ -103,4 +109,8 @@ class Worker:
     @property
     def _address(self) -> str:
         host = self._settings.worker_host
-        return f"[{host}]:{self._settings.worker_port}" if ":" in host else f"{host}:{self._settings.worker_port}"
+        return (
+            f"[{host}]:{self._settings.worker_port}"
+            if ":" in host
+            else f"{host}:{self._settings.worker_port}"
+        )

@@ -39,7 +39,11 @@ async def resolve(addresses: Sequence[str], known: Mapping[str, str]) -> dict[st
     found = await asyncio.gather(*map(_resolve_one, addresses))
     targets: dict[str, str] = {}
     for address, looked_up in zip(addresses, found, strict=True):
-        stands_for = looked_up if looked_up is not None else [target for target, by in known.items() if by == address]
+        stands_for = (
+            looked_up
+            if looked_up is not None
+            else [target for target, by in known.items() if by == address]
+        )
         targets |= dict.fromkeys(stands_for, address)
     return targets
 
@@ -49,7 +53,9 @@ async def _resolve_one(address: str) -> list[str] | None:
     try:
         rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        _logger.warning("the workers at %s cannot be looked up (%s): the known ones stay", address, error)
+        _logger.warning(
+            "the workers at %s cannot be looked up (%s): the known ones stay", address, error
+        )
         return None
     return [_target(str(row[4][0]), port) for row in rows]
 
@@ -115,12 +121,16 @@ class WorkerPool(Generic[Connection]):
         for target, address in targets.items():
             if target not in self._workers:
                 self._workers[target] = KnownWorker(self._connect(target, address))
-        gone = [self._workers.pop(target) for target in tuple(self._workers) if target not in targets]
+        gone = [
+            self._workers.pop(target) for target in tuple(self._workers) if target not in targets
+        ]
         for worker in gone:
             worker.left = True
         return [worker.connection for worker in gone if not worker.outstanding]
 
-    def pick(self, now: float, tried: Sequence[KnownWorker[Connection]] = ()) -> KnownWorker[Connection] | None:
+    def pick(
+        self, now: float, tried: Sequence[KnownWorker[Connection]] = ()
+    ) -> KnownWorker[Connection] | None:
         """The worker to call next: the least busy one that doesn't rest and was not `tried`.
 
         If all rest, it is the one that has rested longest. None after enough tries.

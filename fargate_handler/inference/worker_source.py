@@ -68,7 +68,10 @@ class GrpcWorkers:
         return self._pool.continue_answers
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """Push the answer's tokens. Another worker is asked if one is gone before its first token."""
+        """Push the answer's tokens.
+
+        Another worker is asked if one is gone before its first token.
+        """
         await self._looked_up.wait()
         message = message_of(request)
         tried: list[_Worker] = []
@@ -92,15 +95,20 @@ class GrpcWorkers:
                     break
         if failure is None and without_tools:
             raise ModelRefused(
-                "the workers of this model don't know tools; nothing was generated, ask without them",
+                "the workers of this model don't know tools; nothing was generated, ask without "
+                "them",
                 code="model_refused",
             )
         raise UpstreamFailed(
-            "no worker can be reached" if failure is None else "the worker is gone; what it had sent was kept",
+            "no worker can be reached"
+            if failure is None
+            else "the worker is gone; what it had sent was kept",
             code="upstream_failed",
         ) from failure
 
-    async def _ask(self, worker: _Worker, message: wire.StreamRequest, answer: _Answer) -> ModelFinish:
+    async def _ask(
+        self, worker: _Worker, message: wire.StreamRequest, answer: _Answer
+    ) -> ModelFinish:
         call = worker.connection.stub.Stream(message, timeout=self._call_seconds)
         try:
             async for event in call:
@@ -111,7 +119,9 @@ class GrpcWorkers:
             call.cancel()  # which stops the model; harmless after the end
 
     def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
-        _logger.warning("the worker %s is gone or full (%s)", worker.connection.target, error.details())
+        _logger.warning(
+            "the worker %s is gone or full (%s)", worker.connection.target, error.details()
+        )
         self._pool.rest(worker, time.monotonic())
 
     async def close(self) -> None:
@@ -120,13 +130,16 @@ class GrpcWorkers:
         await asyncio.gather(self._watching, return_exceptions=True)
         await _close(self._pool.update({}))
 
-    # -- looking for workers -----------------------------------------------------------------------------------------
+    # -- looking for workers
+    # -----------------------------------------------------------------------------------------
 
     def _connect(self, target: str, address: str) -> _Connection:
         return _Connection(target, handler_options(self._limits, address))
 
     async def _watch(self) -> None:
-        """Look the names up again, and ask workers that have not said what they can, or were lost."""
+        """Look the names up again, and ask workers that have not said what they can, or were
+        lost.
+        """
         while True:
             try:
                 self._targets = await resolve(self._addresses, self._targets)
@@ -140,7 +153,9 @@ class GrpcWorkers:
 
     async def _describe(self, worker: _Worker) -> None:
         try:
-            said = await worker.connection.stub.Describe(wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS)
+            said = await worker.connection.stub.Describe(
+                wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS
+            )
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # a worker that is not ours
                 self._pool.wake(worker, continues=False, tools=False)
@@ -183,7 +198,8 @@ class _Answer:
         """
         if self._finish is None:
             raise UpstreamFailed(
-                "the worker broke off in the middle of its answer; what came before was kept", code="upstream_failed"
+                "the worker broke off in the middle of its answer; what came before was kept",
+                code="upstream_failed",
             )
         return finish_of(self._finish)
 

@@ -21,7 +21,9 @@ class AgentRequests:
         models: names at the model's server by public name. Empty for the source's own name.
     """
 
-    def __init__(self, agents: Agents | None = None, models: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, agents: Agents | None = None, models: Mapping[str, str] | None = None
+    ) -> None:
         self._agents = agents
         self._models = models or {}
 
@@ -43,13 +45,17 @@ class AgentRequests:
         """
         agent, asked = self._agent_of(channel, kind), asked_by(kind, turns)
         model = terms.model or agent.model or ""
-        asked = replace(asked, model=self._models.get(model, model), user=terms.user, metadata=terms.metadata)
+        asked = replace(
+            asked, model=self._models.get(model, model), user=terms.user, metadata=terms.metadata
+        )
         if kind.brings_conversation:
             return asked
         instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
         return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
 
-    def limits(self, channel: Channel, terms: MessageTerms, limits: Limits, kind: MessageKind = CHAT) -> Limits:
+    def limits(
+        self, channel: Channel, terms: MessageTerms, limits: Limits, kind: MessageKind = CHAT
+    ) -> Limits:
         """The node's limits with the deadlines of agent and message. The shorter one counts."""
         agent = self._agent_of(channel, kind)
         whole = [agent.deadline_seconds or limits.model_deadline_seconds]
@@ -57,7 +63,9 @@ class AgentRequests:
             whole.append(terms.timeout_ms / 1000)
         deadlines = {"model_deadline_seconds": min(whole)}
         if agent.silence_seconds is not None:
-            deadlines |= dict.fromkeys(("model_first_sign_seconds", "model_silence_seconds"), agent.silence_seconds)
+            deadlines |= dict.fromkeys(
+                ("model_first_sign_seconds", "model_silence_seconds"), agent.silence_seconds
+            )
         if all(getattr(limits, name) == seconds for name, seconds in deadlines.items()):
             return limits  # most answers share them: a copy has sixty fields
         return limits.model_copy(update=deadlines)

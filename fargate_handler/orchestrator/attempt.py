@@ -73,16 +73,20 @@ class ModelWatch:
             self._heard, self._heard_at, self._silent_at_first = self._signs, now, False
         if self.is_over(now):
             most = self._limits.model_deadline_seconds
-            return UpstreamTimeout(f"the model did not finish within {most:g} s; ask for less", code="model_timeout")
+            return UpstreamTimeout(
+                f"the model did not finish within {most:g} s; ask for less", code="model_timeout"
+            )
         if now < self._heard_at + self._patience:
             return None
         if self._silent_at_first:
             return UpstreamTimeout(
-                f"the model gave no sign of life for {self._patience:g} s; nothing was generated, ask again",
+                f"the model gave no sign of life for {self._patience:g} s; nothing was generated, "
+                "ask again",
                 code="first_token_timeout",
             )
         return UpstreamTimeout(
-            f"the model fell silent for {self._patience:g} s; what was delivered was kept, ask again",
+            f"the model fell silent for {self._patience:g} s; what was delivered was kept, ask "
+            "again",
             code="model_timeout",
         )
 
@@ -93,7 +97,11 @@ class ModelWatch:
     @property
     def _patience(self) -> float:
         limits = self._limits
-        return limits.model_first_sign_seconds if self._silent_at_first else limits.model_silence_seconds
+        return (
+            limits.model_first_sign_seconds
+            if self._silent_at_first
+            else limits.model_silence_seconds
+        )
 
     @property
     def _signs(self) -> int:

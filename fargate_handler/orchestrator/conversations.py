@@ -42,7 +42,9 @@ class Conversations:
             self._make_room()
             # A request that brings its conversation needs no history, which would fill the memory.
             limits, keeps_history = self._limits.of(channel.tenant), not kind.brings_conversation
-            conversation = self._known[channel] = Conversation(limits, now, keeps_history=keeps_history)
+            conversation = self._known[channel] = Conversation(
+                limits, now, keeps_history=keeps_history
+            )
         conversation.used_at = now
         self._known.move_to_end(channel)
         return conversation
@@ -66,12 +68,17 @@ class Conversations:
         if len(self._known) < self._limits.sessions_per_node:
             return
         idle = next(
-            (channel for channel, known in self._known.items() if not known.in_flight and channel not in self._turns),
+            (
+                channel
+                for channel, known in self._known.items()
+                if not known.in_flight and channel not in self._turns
+            ),
             None,
         )
         if idle is None:
             raise RateLimited(
-                "this node has as many sessions as it may have; nothing was accepted, try again later",
+                "this node has as many sessions as it may have; nothing was accepted, try again "
+                "later",
                 code="sessions_full",
                 retry_after_ms=5000,
             )

@@ -38,7 +38,9 @@ class ServedModel:
 class Dispatcher:
     """Makes generations, and adds them to the workload."""
 
-    def __init__(self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel) -> None:
+    def __init__(
+        self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel
+    ) -> None:
         self._workload = workload
         self._ledger = ledger
         self._source = model.source
@@ -102,7 +104,9 @@ class Dispatcher:
             limits=limits,
             grace_seconds=grace_seconds,
             fallback_text=self._fallback_text if kind.falls_back else "",
-            continues=lambda asked: self._source.continues and can_go_on(kind, asked, stream.log.entries),
+            continues=lambda asked: (
+                self._source.continues and can_go_on(kind, asked, stream.log.entries)
+            ),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
             on_attempt=self._attempted_again,

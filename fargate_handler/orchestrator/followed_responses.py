@@ -105,10 +105,13 @@ class FollowedResponses:
             lease = await self._store.lease(head.owner) if head is not None else None
             if lease is None or lease.address is None or not lease.in_force(self._wall_time()):
                 raise PeerUnreachable("its owner has left")
-            return await self._others.peers.cancel(PeerResponse(lease.address, stream.channel, stream.response_id))
+            return await self._others.peers.cancel(
+                PeerResponse(lease.address, stream.channel, stream.response_id)
+            )
         except (PeerUnreachable, StoreUnavailable) as error:
             raise Overloaded(
-                "the task that generates this response can't be reached now; nothing was changed, cancel it again",
+                "the task that generates this response can't be reached now; nothing was "
+                "changed, cancel it again",
                 code="owner_unreachable",
                 retry_after_ms=_RETRY_AFTER_MS,
             ) from error
@@ -139,7 +142,9 @@ class FollowedResponses:
         run = self._background.run(self._run(following))
         self._followings[following] = run
         filled = self._background.run(following.filled.wait())
-        await asyncio.wait((run, filled), timeout=_FILL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            (run, filled), timeout=_FILL_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         filled.cancel()
         return following.stream.channel
 
@@ -149,9 +154,13 @@ class FollowedResponses:
         return max(self._context.limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
 
     def _begin(self, head: ResponseHead) -> Following:
-        stream = self._new_stream(head.response_id, head.message_id, Channel(*head.channel.split(":")))
+        stream = self._new_stream(
+            head.response_id, head.message_id, Channel(*head.channel.split(":"))
+        )
         stream.via = "store"
-        return Following(self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over)
+        return Following(
+            self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over
+        )
 
     async def _run(self, following: Following) -> None:
         stream = following.stream

@@ -88,7 +88,11 @@ class Following:
                         return
                     # Following may have taken long, and the owner may have renewed its lease.
                     lease = await self._lease_of_owner()
-                elif lease is None and self._head.ending is None and await self._take_over(self.stream.response_id):
+                elif (
+                    lease is None
+                    and self._head.ending is None
+                    and await self._take_over(self.stream.response_id)
+                ):
                     return
                 await self._follow_store(lease)
             except StoreUnavailable:
@@ -102,11 +106,14 @@ class Following:
         lease = await self._leases.of(owner)
         return lease if lease is not None and lease.in_force(self._wall_time()) else None
 
-    # -- from the owner ------------------------------------------------------------------------------------------
+    # -- from the owner
+    # ------------------------------------------------------------------------------------------
 
     async def _follow_owner(self, address: str) -> None:
         log = self.stream.log
-        there = PeerResponse(address, self._channel, self.stream.response_id, log.epoch_at(log.next_index))
+        there = PeerResponse(
+            address, self._channel, self.stream.response_id, log.epoch_at(log.next_index)
+        )
         try:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:
                 async for events in stream:
@@ -116,7 +123,9 @@ class Following:
                     if log.closed:
                         return
         except PeerUnreachable as error:
-            _logger.debug("response %s can't be followed at its owner: %s", self.stream.response_id, error)
+            _logger.debug(
+                "response %s can't be followed at its owner: %s", self.stream.response_id, error
+            )
 
     def _add(self, events: list[PeerEvent]) -> None:
         log, entries = self.stream.log, list[LogEntry]()
@@ -131,7 +140,11 @@ class Following:
             if isinstance(event, ResponseDelta):
                 entries.append(event.delta)
             else:
-                entries.append(Restart(event.from_index, event.attempt, event.epoch if event.epoch > epoch else 0))
+                entries.append(
+                    Restart(
+                        event.from_index, event.attempt, event.epoch if event.epoch > epoch else 0
+                    )
+                )
                 epoch = event.epoch
         self.stream.follow(entries)
 
@@ -139,10 +152,17 @@ class Following:
         if isinstance(event, ResponseFailed):
             self.stream.end_like(ResponseState.ERROR, error=event.error)
             return
-        state = ResponseState.CANCELLED if event.finish_reason == "cancelled" else ResponseState.COMPLETED
-        self.stream.end_like(state, finish_reason=event.finish_reason, usage=event.usage, degraded=event.degraded)
+        state = (
+            ResponseState.CANCELLED
+            if event.finish_reason == "cancelled"
+            else ResponseState.COMPLETED
+        )
+        self.stream.end_like(
+            state, finish_reason=event.finish_reason, usage=event.usage, degraded=event.degraded
+        )
 
-    # -- from the store ------------------------------------------------------------------------------------------
+    # -- from the store
+    # ------------------------------------------------------------------------------------------
 
     async def _follow_store(self, lease: TaskLease | None) -> None:
         """Read the store until the owner is due again, or has changed, or the response ends."""
@@ -152,13 +172,17 @@ class Following:
         self.reads_store = not gone_for
         try:
             while True:
-                read = await self._store.entries(self.stream.response_id, log.next_index, self._wall_time())
+                read = await self._store.entries(
+                    self.stream.response_id, log.next_index, self._wall_time()
+                )
                 self._take(read)
                 self.filled.set()
                 if log.closed or self._head.owner != owner:
                     return
                 if self._monotonic() >= self._note_at:
-                    self._note_at = self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
+                    self._note_at = (
+                        self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
+                    )
                     await self._store.note_read(self.stream.response_id, self._wall_time())
                 # An owner that is gone writes nothing, and many may wait for the end of its lease.
                 await asyncio.sleep(gone_for or self._pause())

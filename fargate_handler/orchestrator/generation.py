@@ -143,11 +143,13 @@ class Generation:
         # `finally` would not run.
 
     def _end(self) -> None:
-        # The clock has this object until its next look, seconds later: not with a request of megabytes.
+        # The clock has this object until its next look, seconds later: not with a request of
+        # megabytes.
         self._asked = WholeRequest(())
         self._on_end(self)
 
-    # -- attempts ------------------------------------------------------------------------------------------------
+    # -- attempts
+    # ----------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         self._begun = True
@@ -188,14 +190,19 @@ class Generation:
             self.stream.next_attempt()
 
     def _is_tried_again(self, error: EvenflowError) -> bool:
-        if isinstance(error, ModelRefused | UpstreamRejected) or self.stream.attempt >= self._last_attempt:
+        if (
+            isinstance(error, ModelRefused | UpstreamRejected)
+            or self.stream.attempt >= self._last_attempt
+        ):
             return False
         sender_repeats = not self.kind.repeatable  # with a key, repeating gives the same error
         if isinstance(error, UpstreamAnswered) and sender_repeats and not self.stream.log.text:
             return False
         pause = (error.retry_after_ms or 0) / 1000
         # An attempt after the deadline would only cost money.
-        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._watch.is_over(self._monotonic() + pause)
+        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._watch.is_over(
+            self._monotonic() + pause
+        )
 
     @property
     def _is_late(self) -> bool:
@@ -219,7 +226,9 @@ class Generation:
         except Exception as error:
             _logger.exception("the token source failed with an unknown error")
             _drop_frames(error)
-            return InternalError("the model's connector failed; what was delivered was kept", code="internal_error")
+            return InternalError(
+                "the model's connector failed; what was delivered was kept", code="internal_error"
+            )
 
     async def _try(self) -> ModelFinish:
         now, stream = self._monotonic(), self.stream
@@ -254,7 +263,8 @@ class Generation:
             self._attempt = None
         if replaces and stream.tokens == self._tokens_before:
             raise UpstreamFailed(
-                "the model began again and said nothing; what was delivered before was kept", code="upstream_failed"
+                "the model began again and said nothing; what was delivered before was kept",
+                code="upstream_failed",
             )
         return finish
 
@@ -267,8 +277,8 @@ class Generation:
         self.stream.complete("stop", None)
 
     # -- timers
-    # -------------------------------------------------------------------------------------------------
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def on_due(self, slot: int) -> None:
         """Check the grace period and the deadlines."""
@@ -293,7 +303,10 @@ class Generation:
         return self.stream.created_at + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
-        times = [now + self._look_every, self._start_by if self.started_at is None else self._watch.due]
+        times = [
+            now + self._look_every,
+            self._start_by if self.started_at is None else self._watch.due,
+        ]
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
@@ -301,7 +314,8 @@ class Generation:
 
 def _waited_too_long(seconds: float) -> Overloaded:
     return Overloaded(
-        f"no model was free for this message within {seconds:g} s; nothing was generated, send it again as a new one",
+        f"no model was free for this message within {seconds:g} s; nothing was generated, send it "
+        "again as a new one",
         code="queue_timeout",
         retry_after_ms=_QUEUE_RETRY_AFTER_MS,
     )

@@ -48,7 +48,14 @@ class Generations:
         """The generation of a response here. None if there is none, or it was abandoned."""
         # One that was abandoned and is still closing its model doesn't hide the next one.
         both = (self._running.get(response_id), self._waiting.get(response_id))
-        return next((generation for generation in both if generation is not None and not generation.abandoned), None)
+        return next(
+            (
+                generation
+                for generation in both
+                if generation is not None and not generation.abandoned
+            ),
+            None,
+        )
 
     def add(self, generation: Generation) -> None:
         """Begin a generation, or queue it.
@@ -118,8 +125,15 @@ class Generations:
         self._count_failure(stream)
         metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
         # A response that was taken over began elsewhere.
-        if stream.epoch == 1 and stream.tokens and stream.first_delta_at is not None and stream.ended_at is not None:
-            metrics.distribution(catalogue.FIRST_TOKEN).record((stream.first_delta_at - stream.created_at) * 1000)
+        if (
+            stream.epoch == 1
+            and stream.tokens
+            and stream.first_delta_at is not None
+            and stream.ended_at is not None
+        ):
+            metrics.distribution(catalogue.FIRST_TOKEN).record(
+                (stream.first_delta_at - stream.created_at) * 1000
+            )
             if stream.tokens > 1:
                 gap = (stream.ended_at - stream.first_delta_at) / (stream.tokens - 1)
                 metrics.distribution(catalogue.TOKEN_GAP).record(gap * 1000)

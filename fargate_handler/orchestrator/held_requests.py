@@ -17,7 +17,9 @@ _VALUE_BYTES, _OBJECT_BYTES = 80, 240
 def memory_of(request: bytes | bytearray) -> int:
     """Bytes that a request takes when its JSON is read: its text, and the objects around it."""
     return (
-        len(request) + _OBJECT_BYTES * request.count(b"{") + _VALUE_BYTES * (request.count(b"[") + request.count(b","))
+        len(request)
+        + _OBJECT_BYTES * request.count(b"{")
+        + _VALUE_BYTES * (request.count(b"[") + request.count(b","))
     )
 
 
@@ -63,7 +65,8 @@ class HeldRequests:
         """
         if self.bytes + more > self._most:
             raise Overloaded(
-                "this node has as many bytes of requests as it may have; nothing was generated, ask again",
+                "this node has as many bytes of requests as it may have; nothing was generated, "
+                "ask again",
                 code="node_memory",
                 retry_after_ms=_RETRY_AFTER_MS,
             )

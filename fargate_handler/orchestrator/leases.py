@@ -92,11 +92,15 @@ class LeaseKeeper:
         try:
             await self._renew()
         except StoreUnavailable:
-            _logger.warning("the lease of this task could not be renewed; what it answers may be taken over")
+            _logger.warning(
+                "the lease of this task could not be renewed; what it answers may be taken over"
+            )
         except LeaseLost:
             if self._released:
                 return
-            _logger.warning("the lease of this task was lost: other tasks go on with what it was answering")
+            _logger.warning(
+                "the lease of this task was lost: other tasks go on with what it was answering"
+            )
             self._names += 1
             self.owner = f"{self._name}-{self._names}"
             self._in_force_until = 0.0

@@ -14,7 +14,12 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import Lease, StoreUnavailable
-from stream_core.ports.session_store import LargeTexts, LedgerEntry, SessionStore, StoredConversation
+from stream_core.ports.session_store import (
+    LargeTexts,
+    LedgerEntry,
+    SessionStore,
+    StoredConversation,
+)
 from stream_core.protocol.errors import Overloaded, TooLarge
 
 LARGEST_ITEM_TEXT = 196_608
@@ -145,7 +150,9 @@ class MessageLedger:
         try:
             yield
         except StoreUnavailable as error:
-            raise self._refusal("store_unavailable", "the store of messages cannot be reached") from error
+            raise self._refusal(
+                "store_unavailable", "the store of messages cannot be reached"
+            ) from error
 
     def _refusal(self, code: str, what: str) -> Overloaded:
         self._refused.value += 1

@@ -125,7 +125,11 @@ class Orchestrator:
     def _was_given_up(self, response_id: str) -> bool:
         """Whether it went to the dead letters. Its message may have another response since."""
         stream = self.responses.held(response_id)
-        return stream is not None and stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED
+        return (
+            stream is not None
+            and stream.error is not None
+            and stream.error["code"] == ATTEMPTS_EXHAUSTED
+        )
 
     async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
         """Read the ledger."""
@@ -146,10 +150,14 @@ class Orchestrator:
         self._dispatcher.check(channel, event.kind)
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._workload.limiting(channel, event.kind).check_in_flight()
-        stream = self._dispatcher.new_stream(f"rsp_{secrets.token_hex(16)}", event.message_id, channel)
+        stream = self._dispatcher.new_stream(
+            f"rsp_{secrets.token_hex(16)}", event.message_id, channel
+        )
         with self._workload.accepting(channel, event.kind):
             await self._ledger.accept(event, stream)
-        turns = conversation.accept(event.message_id, stream.response_id, event.text, now, event.replaces)
+        turns = conversation.accept(
+            event.message_id, stream.response_id, event.text, now, event.replaces
+        )
         self._dispatcher.begin(stream, event.kind, turns, event.terms)
         return Submission(stream, duplicate=False)
 

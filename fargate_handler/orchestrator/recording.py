@@ -34,7 +34,9 @@ class Recording:
         "written",
     )
 
-    def __init__(self, stream: ResponseStream, lease: Lease, written: int, now: float, *, look_at: float) -> None:
+    def __init__(
+        self, stream: ResponseStream, lease: Lease, written: int, now: float, *, look_at: float
+    ) -> None:
         self.stream = stream
         self.lease = lease
         self.written = written
@@ -57,6 +59,11 @@ class Recording:
         self.look_at = look_at
         """When to see whether somebody reads it elsewhere."""
         self.polls = 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it is still generated, and nobody reads it here."""
+        return self.stream.unread_since is not None and not self.stream.state.terminal
 
     @property
     def missing(self) -> int:

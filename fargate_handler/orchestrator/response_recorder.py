@@ -16,7 +16,13 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.recording import Recording
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.ports.response_store import Chunk, Lease, LeaseLost, ResponseStore, StoreUnavailable
+from stream_core.ports.response_store import (
+    Chunk,
+    Lease,
+    LeaseLost,
+    ResponseStore,
+    StoreUnavailable,
+)
 from stream_core.ports.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
@@ -121,13 +127,18 @@ class ResponseRecorder:
         for recording in left:
             if recording.stream.log.closed:
                 _logger.error(
-                    "response %s could not be written to the store before this task left", recording.lease.response_id
+                    "response %s could not be written to the store before this task left",
+                    recording.lease.response_id,
                 )
                 self._give_up(recording)
             else:
                 self._forget(recording)
         await asyncio.gather(
-            *(self._hand_over(recording.lease) for recording in left if not recording.stream.log.closed)
+            *(
+                self._hand_over(recording.lease)
+                for recording in left
+                if not recording.stream.log.closed
+            )
         )
 
     async def aclose(self) -> None:
@@ -153,7 +164,7 @@ class ResponseRecorder:
             self._count(recording, recording.stream.log.text_bytes - recording.stored_bytes)
             if now >= recording.look_at:
                 recording.look_at = now + self._look_every
-                if recording.stream.unread_since is not None and not recording.stream.state.terminal:
+                if recording.is_unread:
                     self._background.run(self._look(recording))
 
     def _next_turn(self, now: float) -> Sequence[Recording]:
@@ -179,7 +190,8 @@ class ResponseRecorder:
             for recording in self._recordings.values()
         )
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def _interval(self) -> float:
@@ -264,11 +276,16 @@ class ResponseRecorder:
         ended_at = self._wall_time() - self._ago(stream.ended_at)
         try:
             ending = recording.ending(ended_at)
-            await self._responses.finish(recording.lease, ending, ended_at + limits.response_ttl_seconds)
+            await self._responses.finish(
+                recording.lease, ending, ended_at + limits.response_ttl_seconds
+            )
             answer = recording.answer(limits.history_bytes)
             await self._sessions.answered(stream.channel, stream.message_id, answer)
         except LeaseLost:
-            _logger.warning("response %s was taken over by another task before its end was written", stream.response_id)
+            _logger.warning(
+                "response %s was taken over by another task before its end was written",
+                stream.response_id,
+            )
             self._lose(recording)
             return
         except Exception as error:
@@ -283,7 +300,10 @@ class ResponseRecorder:
     def _try_later(self, recording: Recording, now: float) -> None:
         stream = recording.stream
         self._retries.value += 1
-        if stream.ended_at is not None and now - stream.ended_at > self._limits.response_ttl_seconds:
+        if (
+            stream.ended_at is not None
+            and now - stream.ended_at > self._limits.response_ttl_seconds
+        ):
             _logger.error(
                 "response %s expired before the store had its last %d deltas and its end",
                 stream.response_id,
@@ -313,7 +333,8 @@ class ResponseRecorder:
             self._count(recording, 0)
             del self._recordings[recording.stream.response_id]
 
-    # -- readers ---------------------------------------------------------------------------------------
+    # -- readers
+    # ---------------------------------------------------------------------------------------
 
     async def _look(self, recording: Recording) -> None:
         """Read whether somebody polls this response elsewhere, and whether we still own it."""

@@ -32,7 +32,9 @@ class Responses:
         """Hold a new response. The session's oldest ended one may be forgotten for it."""
         siblings = self._of_channel.setdefault(stream.channel, [])
         if len(siblings) >= self._limits.responses_held_per_session:
-            oldest = next((sibling for sibling in siblings if sibling.response_id in self._ended), None)
+            oldest = next(
+                (sibling for sibling in siblings if sibling.response_id in self._ended), None
+            )
             if oldest is not None:
                 del self._ended[oldest.response_id]
                 self._forget(oldest)
@@ -57,7 +59,9 @@ class Responses:
                 "ask again with a new message",
                 code="response_expired",
             )
-        raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
+        raise NotFound(
+            f"this session has no response {response_id[:64]!r}", code="response_not_found"
+        )
 
     def held(self, response_id: str) -> ResponseStream | None:
         """A response of any session. None if it is not held."""

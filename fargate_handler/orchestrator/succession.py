@@ -193,12 +193,18 @@ class Succession:
         head = stored.head
         channel = Channel(*head.channel.split(":"))
         conversation = await self._sessions.load(channel, self._wall_time())
-        message = next((entry for entry in conversation.entries if entry.response_id == response_id), None)
+        message = next(
+            (entry for entry in conversation.entries if entry.response_id == response_id), None
+        )
         message = await self._texts.whole(message) if message is not None else None
         if head.losses >= self._limits.owners_per_response or message is None:
             await self._give_up(head, channel, stored)
         else:
-            began_at = None if stored.began_at is None else self._monotonic() - (self._wall_time() - stored.began_at)
+            began_at = (
+                None
+                if stored.began_at is None
+                else self._monotonic() - (self._wall_time() - stored.began_at)
+            )
             if head.owner != self._keeper.owner:
                 self._claimed.discard(response_id)
                 return False  # our lease was lost meanwhile, and with it this response
@@ -214,27 +220,37 @@ class Succession:
     async def _give_up(self, head: ResponseHead, channel: Channel, stored: StoredEntries) -> None:
         """End a response that lost too many owners, perhaps by its own fault, or expired."""
         now, attempts = self._wall_time(), head.losses
-        letter = DeadLetter(head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now)
-        _logger.error("response %s: %d tasks were lost while they answered it; given up", head.response_id, attempts)
+        letter = DeadLetter(
+            head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now
+        )
+        _logger.error(
+            "response %s: %d tasks were lost while they answered it; given up",
+            head.response_id,
+            attempts,
+        )
         try:
             await self._dead_letters.send(letter)
         except DeadLettersUnavailable as error:
             raise StoreUnavailable(str(error)) from error
         self._dead.value += 1
         exhausted = InternalError(
-            f"{attempts} tasks were lost while they answered this message; what was delivered and the message are kept, "
-            "send it again as a new one",
+            f"{attempts} tasks were lost while they answered this message; what was delivered and "
+            "the message are kept, send it again as a new one",
             code=ATTEMPTS_EXHAUSTED,
         )
         # Readers may have more than is on record. The marker tells them so.
         marker = Restart(stored.next_index - 1, head.epoch, head.epoch)
-        chunk = Chunk(head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now)
+        chunk = Chunk(
+            head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now
+        )
         if await self._responses.append([chunk]):
             raise StoreUnavailable("the last entry of a response was not taken")
         ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
         # In this order: a response that has ended is not looked at again.
         await self._sessions.answered(channel, head.message_id, None)
         try:
-            await self._responses.finish(head.lease, ending, now + self._limits.response_ttl_seconds)
+            await self._responses.finish(
+                head.lease, ending, now + self._limits.response_ttl_seconds
+            )
         except LeaseLost:
             _logger.warning("response %s has another owner already", head.response_id)

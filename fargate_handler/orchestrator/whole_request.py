@@ -69,7 +69,9 @@ class WholeRequest:
         options = dict(sorted(self.options.given().items()))
         if self.options.passed:
             options["passed"] = dict(sorted(self.options.passed.items()))
-        return orjson.dumps({"options": options, "turns": [_row(turn) for turn in self.turns]}).decode()
+        return orjson.dumps(
+            {"options": options, "turns": [_row(turn) for turn in self.turns]}
+        ).decode()
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -90,7 +92,9 @@ def _row(turn: Turn) -> list[Any]:
     return [*row, more] if more else row
 
 
-def _turn(role: str, text: str, calls: str | list[list[str]] = "", more: dict[str, Any] | None = None) -> Turn:
+def _turn(
+    role: str, text: str, calls: str | list[list[str]] = "", more: dict[str, Any] | None = None
+) -> Turn:
     parts = tuple((more or {}).get("parts", ()))
     text, extra = text_of_parts(parts) if parts else text, (more or {}).get("extra", {})
     if isinstance(calls, str):
@@ -133,10 +137,14 @@ def single_channel(tenant: str, unique: str, session: Channel | None = None) -> 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
     # The slash keeps it apart from sessions: `POST /session` takes no name with one.
-    return Channel(tenant, AGENT, name if session is None else f"{name}/{session.agent}/{session.session}")
+    return Channel(
+        tenant, AGENT, name if session is None else f"{name}/{session.agent}/{session.session}"
+    )
 
 
 def caller_of(kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
     """For whom a message is answered. A request with a tenant's own key has no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
-    return Caller(session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata)
+    return Caller(
+        session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata
+    )

@@ -31,7 +31,9 @@ class Workload:
         self.conversations = Conversations(limits)
         self.generations = Generations(context, self._release)
         self.responses = Responses(limits)
-        self.held_requests = HeldRequests(limits.requests_held_bytes, store_in_memory=store_in_memory)
+        self.held_requests = HeldRequests(
+            limits.requests_held_bytes, store_in_memory=store_in_memory
+        )
         self.draining = False
         """Whether this task leaves, so that it takes nothing new."""
         self._limits = limits
@@ -91,7 +93,8 @@ class Workload:
         """
         if self._accepting[channel] >= self._limits.of(channel.tenant).messages_waiting_per_session:
             raise RateLimited(
-                "too many messages of this session are being accepted; this one was not, send it again later",
+                "too many messages of this session are being accepted; this one was not, send it "
+                "again later",
                 code="session_in_flight",
                 retry_after_ms=1000,
             )
@@ -152,7 +155,9 @@ class Workload:
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
             answered = stream.state in REMEMBERED and not stream.degraded
-            conversation.response_ended(stream.message_id, stream.log.text if answered else "", self._monotonic())
+            conversation.response_ended(
+                stream.message_id, stream.log.text if answered else "", self._monotonic()
+            )
             conversation.stale |= not stream.state.terminal
             if not kind.repeatable:
                 self.conversations.forget(stream.channel)

@@ -45,7 +45,8 @@ class AwsClient:
             connect_timeout=10,
             read_timeout=None,  # the orchestrator has deadlines and retries
             retries={"total_max_attempts": 1},
-            warm_up_loader_caches=True,  # in a thread: the service's description is a megabyte of JSON
+            # In a thread: the service's description is a megabyte of JSON.
+            warm_up_loader_caches=True,
         )
         self._operator = OperatorLog(_logger)
         self._opening = asyncio.Lock()
@@ -97,14 +98,18 @@ class AwsClient:
             if self._client is None:
                 # The SDK itself reads only AWS_DEFAULT_REGION.
                 region = os.environ.get("AWS_REGION")
-                client = get_session().create_client(self._service, region_name=region, config=self._config)
+                client = get_session().create_client(
+                    self._service, region_name=region, config=self._config
+                )
                 self._client = await self._open.enter_async_context(client)
         return self._client
 
 
 @contextmanager
 def hanging_up(stream: Any) -> Iterator[AsyncIterator[Event]]:
-    """The events of an answer. Leaving before their end resets the connection, which stops the model.
+    """The events of an answer.
+
+    Leaving before their end resets the connection, which stops the model.
 
     At their end the connection is kept for another call. `stream.close()` alone is not enough:
     under TLS and uvloop it waits half a minute for a server that only writes.

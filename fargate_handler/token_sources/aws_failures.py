@@ -25,26 +25,42 @@ from stream_core.protocol.errors import (
     UpstreamRejected,
 )
 
-NOT_READABLE = (ParserError, ResponseParserError, struct.error, AttributeError, LookupError, TypeError, ValueError)
+NOT_READABLE = (
+    ParserError,
+    ResponseParserError,
+    struct.error,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 """What the SDK and our code raise for an event that is not as the service's model says."""
 
 # Quotas are per minute and often used up: after a few seconds there is room again.
 _THROTTLED_MS = 5_000
 _THROTTLED = frozenset(
-    ["ThrottlingException", "ThrottledException", "TooManyRequestsException", "ServiceQuotaExceededException"]
+    [
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "ServiceQuotaExceededException",
+    ]
 )
 # These come with 401, 403 or 404, or with 400.
-_NOT_FOR_US = frozenset(
+_REJECTED = frozenset(
     [
         "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature",
-        "InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "OptInRequired",
-        "ResourceNotFoundException", "UnrecognizedClientException",
-        "ValidationError", # SageMaker's own: the endpoint doesn't exist; a model's refusal is a ModelError
+        "InvalidSignatureException", "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException", "OptInRequired", "ResourceNotFoundException",
+        "UnrecognizedClientException",
+        # SageMaker's own: the endpoint doesn't exist; a model's refusal is a ModelError.
+        "ValidationError",
     ]
 )  # fmt: skip
 # Bedrock has one name for a message that is too long and for a model that doesn't exist.
 _ABOUT_OUR_SETTINGS = re.compile(
-    r"model ?id|on-demand throughput|the model that you provided|maximum tokens you requested|(does|is)n.t support"
+    r"model ?id|on-demand throughput|the model that you provided|"
+    r"maximum tokens you requested|(does|is)n.t support"
     r"|endpointName",
     re.IGNORECASE,
 )
@@ -54,9 +70,16 @@ _UNAVAILABLE = frozenset(["ServiceUnavailableException", "ModelNotReadyException
 # By OpenAI's name, by which clients know to shorten the conversation.
 _TOO_LONG = re.compile(r"too long|context (length|window)|maximum context", re.IGNORECASE)
 # An ARN, or an account's number. Clients must not see them.
-_TELLING = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
+_PRIVATE = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
 # The connection failed, or something other than AWS answered.
-_BROKEN = (HTTPClientError, NotConnected, aiohttp.ClientError, OSError, ResponseParserError, UnicodeDecodeError)
+_BROKEN = (
+    HTTPClientError,
+    NotConnected,
+    aiohttp.ClientError,
+    OSError,
+    ResponseParserError,
+    UnicodeDecodeError,
+)
 
 
 def failure_of(error: Exception, service: str, check: str, operator: OperatorLog) -> EvenflowError:
@@ -71,7 +94,8 @@ def failure_of(error: Exception, service: str, check: str, operator: OperatorLog
         return _answered(error, service, check, operator)
     if isinstance(error, _BROKEN):
         return UpstreamFailed(
-            f"the connection to the model failed ({type(error).__name__}); what it had sent was kept",
+            f"the connection to the model failed ({type(error).__name__}); what it had sent was "
+            "kept",
             code="upstream_failed",
         )
     # No credentials, no region, or an endpoint that is not a URL: the call was never made.
@@ -81,7 +105,8 @@ def failure_of(error: Exception, service: str, check: str, operator: OperatorLog
 def unreadable_event() -> UpstreamFailed:
     """The error for a stream with an event that can't be read."""
     return UpstreamFailed(
-        "the model sent an event that cannot be read; what came before was kept", code="upstream_failed"
+        "the model sent an event that cannot be read; what came before was kept",
+        code="upstream_failed",
     )
 
 
@@ -96,7 +121,7 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
         status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
     if (busy := _busy(name, status)) is not None:
         return busy
-    if status in (401, 403, 404) or name in _NOT_FOR_US:
+    if status in (401, 403, 404) or name in _REJECTED:
         return _rejected(service, f"{name}: {message}", check, operator)
     if name == "ValidationException":
         # A message about tools is for whoever sent the tools.
@@ -105,13 +130,16 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
         return _refused(message)
     if name == "ModelError" and status in (400, 413, 422):
         return _refused(message)
-    return UpstreamFailed(f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed")
+    return UpstreamFailed(
+        f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed"
+    )
 
 
 def _busy(name: str, status: object) -> UpstreamAnswered | None:
     if status == 429 or name in _THROTTLED:
         return UpstreamAnswered(
-            "the model has too much to do at the moment; what it had sent was kept, ask again in a few seconds",
+            "the model has too much to do at the moment; what it had sent was kept, ask again in "
+            "a few seconds",
             code="upstream_throttled",
             status=429,
             type=RateLimited.type,
@@ -119,7 +147,8 @@ def _busy(name: str, status: object) -> UpstreamAnswered | None:
         )
     if name in _UNAVAILABLE or status == 503:
         return UpstreamAnswered(
-            "the model is not available at the moment; what it had sent was kept, ask again in a few seconds",
+            "the model is not available at the moment; what it had sent was kept, ask again in a "
+            "few seconds",
             code="upstream_overloaded",
             status=503,
             type=Overloaded.type,
@@ -129,7 +158,7 @@ def _busy(name: str, status: object) -> UpstreamAnswered | None:
 
 def _refused(message: str) -> ModelRefused:
     return ModelRefused(
-        f"the model refused the message: {_TELLING.sub('…', message)[:_MOST_MESSAGE]}",
+        f"the model refused the message: {_PRIVATE.sub('…', message)[:_MOST_MESSAGE]}",
         code="context_length_exceeded" if _TOO_LONG.search(message) else "model_refused",
         status=400,
         type=InvalidRequest.type,

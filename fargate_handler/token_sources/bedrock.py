@@ -9,8 +9,9 @@ from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
 _CHECK = (
-    "EVENFLOW_MODEL_NAME (a model or an inference profile of this region), AWS_REGION, the credentials and their permission "
-    "bedrock:InvokeModelWithResponseStream, and the account's access to the model"
+    "EVENFLOW_MODEL_NAME (a model or an inference profile of this region), AWS_REGION, the "
+    "credentials and their permission bedrock:InvokeModelWithResponseStream, and the account's "
+    "access to the model"
 )
 
 
@@ -38,7 +39,9 @@ class BedrockModel:
         schema = AnswerTool(answer_tool(request.options))
         # The request is kept in no name: it may be large, and the answer long.
         answer = await self._client.call(
-            "converse_stream", modelId=request.model or self._model, **bedrock_request(request, self._max_tokens)
+            "converse_stream",
+            modelId=request.model or self._model,
+            **bedrock_request(request, self._max_tokens),
         )
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:

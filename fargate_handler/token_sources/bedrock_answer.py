@@ -41,7 +41,12 @@ class AnswerTool:
 
     def _rewritten(self, event: Event) -> Event | None:
         match event:
-            case {"contentBlockStart": {"contentBlockIndex": int(place), "start": {"toolUse": {"name": name}}}}:
+            case {
+                "contentBlockStart": {
+                    "contentBlockIndex": int(place),
+                    "start": {"toolUse": {"name": name}},
+                }
+            }:
                 if name != self._name:
                     self._calls_others = True
                     return event
@@ -51,7 +56,9 @@ class AnswerTool:
                 if place in self._blocks:
                     return _text(place, delta["toolUse"]["input"])
                 return None if "text" in delta else event
-            case {"messageStop": {"stopReason": "tool_use"}} if self._blocks and not self._calls_others:
+            case {"messageStop": {"stopReason": "tool_use"}} if (
+                self._blocks and not self._calls_others
+            ):
                 return {"messageStop": {"stopReason": "end_turn"}}
         return event
 
@@ -99,7 +106,9 @@ class BedrockAnswer:
         if "contentBlockDelta" in event:
             block = event["contentBlockDelta"]
             if self._marked is not None and "toolUse" in block["delta"]:
-                return self._call(self._marked, block["contentBlockIndex"], block["delta"]["toolUse"]["input"])
+                return self._call(
+                    self._marked, block["contentBlockIndex"], block["delta"]["toolUse"]["input"]
+                )
             return self._text(block["delta"])
         if self._marked is not None and "contentBlockStart" in event:
             return self._begin(self._marked, event["contentBlockStart"])
@@ -144,7 +153,8 @@ class BedrockAnswer:
         """
         if self._reason is None or self._reason in _MALFORMED:
             raise UpstreamFailed(
-                "the model broke off in the middle of its answer; what came before was kept", code="upstream_failed"
+                "the model broke off in the middle of its answer; what came before was kept",
+                code="upstream_failed",
             )
         if self._reason in _FILTERED:
             return ModelFinish("content_filter", self._usage)

@@ -58,7 +58,10 @@ def wanted_schema(passed: Mapping[str, Any]) -> dict[str, Any] | None:
         case {"type": "json_schema", "json_schema": {"name": str(), "schema": dict()} as wanted}:
             return dict(wanted)
         case {"type": "json_schema"}:
-            raise _refusal("response_format needs a json_schema with a name and a schema here", "response_format")
+            raise _refusal(
+                "response_format needs a json_schema with a name and a schema here",
+                "response_format",
+            )
     return None
 
 
@@ -75,7 +78,10 @@ def check_passed(passed: Mapping[str, Any]) -> None:
             _left_out(name)
         elif name != "response_format" or wanted_schema(passed) is None:
             hint = " (a json_schema is)" if name == "response_format" else ""
-            raise _refusal(f"{name[:100]} is not supported by models on Amazon Bedrock{hint}; leave it out", name[:100])
+            raise _refusal(
+                f"{name[:100]} is not supported by models on Amazon Bedrock{hint}; leave it out",
+                name[:100],
+            )
 
 
 @functools.cache
@@ -85,4 +91,6 @@ def _left_out(name: str) -> None:
 
 
 def _refusal(what: str, param: str) -> UnsupportedByModel:
-    return UnsupportedByModel(f"{what}; nothing was generated", code="unsupported_parameter", param=param)
+    return UnsupportedByModel(
+        f"{what}; nothing was generated", code="unsupported_parameter", param=param
+    )

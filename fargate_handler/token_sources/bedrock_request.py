@@ -19,7 +19,7 @@ from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
 # What an assistant did other than by calls of functions. Its answer depends on it.
-_UNTOLD = ("audio", "function_call", "tool_calls")
+_UNSUPPORTED_FIELDS = ("audio", "function_call", "tool_calls")
 
 
 def check_turn(turn: Turn, where: str) -> None:
@@ -32,10 +32,14 @@ def check_turn(turn: Turn, where: str) -> None:
         UnsupportedByModel: it can't take a part of it.
     """
     if turn.role == "function":
-        raise _refusal("the role function is not supported by models on Amazon Bedrock", f"{where}role")
-    for name in _UNTOLD:
+        raise _refusal(
+            "the role function is not supported by models on Amazon Bedrock", f"{where}role"
+        )
+    for name in _UNSUPPORTED_FIELDS:
         if name in turn.extra:
-            raise _refusal(f"{where}{name} is not supported by models on Amazon Bedrock", f"{where}{name}")
+            raise _refusal(
+                f"{where}{name} is not supported by models on Amazon Bedrock", f"{where}{name}"
+            )
     for place, part in enumerate(turn.parts):
         within = f"{where}content.{place}"
         if turn.role == "system" and part["type"] != "text":
@@ -56,7 +60,11 @@ def _block(part: dict[str, Any], where: str) -> dict[str, Any] | None:
             return {"text": text} if text.strip() else None
         case {"type": "image_url", "image_url": {"url": str(url)} | str(url)}:
             return {"image": _image(url, where)}
-    raise _refusal(f"{where}: parts of type {part['type'][:40]!r} are not supported by models on Amazon Bedrock", where)
+    raise _refusal(
+        f"{where}: parts of type {part['type'][:40]!r} are not supported by models on Amazon "
+        "Bedrock",
+        where,
+    )
 
 
 def _image(url: str, where: str) -> dict[str, Any]:
@@ -64,18 +72,23 @@ def _image(url: str, where: str) -> dict[str, Any]:
     kind = _FORMATS.get(head[1].lower()) if head else None
     if head is None or kind is None:
         raise _refusal(
-            f"{where}: models on Amazon Bedrock take images only as data URLs (data:image/png;base64,…), of type "
-            "png, jpeg, gif or webp",
+            f"{where}: models on Amazon Bedrock take images only as data URLs "
+            "(data:image/png;base64,…), of type png, jpeg, gif or webp",
             where,
         )
     try:
-        return {"format": kind, "source": {"bytes": base64.b64decode(url[head.end() :], validate=True)}}
+        return {
+            "format": kind,
+            "source": {"bytes": base64.b64decode(url[head.end() :], validate=True)},
+        }
     except binascii.Error:
         raise _refusal(f"{where}: the image's data is not base64", where) from None
 
 
 def _refusal(what: str, param: str) -> UnsupportedByModel:
-    return UnsupportedByModel(f"{what}; nothing was generated", code="unsupported_value", param=param)
+    return UnsupportedByModel(
+        f"{what}; nothing was generated", code="unsupported_value", param=param
+    )
 
 
 _NO_PARAMETERS = {"type": "object", "properties": {}}
@@ -99,7 +112,10 @@ def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str,
     check_passed(options.passed)
     for place, turn in enumerate(request.turns):
         check_turn(turn, f"messages.{place}.")
-    call: dict[str, Any] = {"inferenceConfig": _inference(options.within(most_tokens)), "messages": _messages(request)}
+    call: dict[str, Any] = {
+        "inferenceConfig": _inference(options.within(most_tokens)),
+        "messages": _messages(request),
+    }
     if instructions := system_texts(request.turns):
         call["system"] = [{"text": text} for text in instructions]
     if tools := _tools(options):
@@ -120,9 +136,14 @@ def answer_tool(options: ModelOptions) -> str | None:
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     # A tool's result is said by the user, together with what the user says next.
-    speaking = groupby(alternating_turns(request.turns), lambda said: "user" if said[0] == "tool" else said[0])
+    speaking = groupby(
+        alternating_turns(request.turns), lambda said: "user" if said[0] == "tool" else said[0]
+    )
     return [
-        {"role": role, "content": [block for _, turns in said for turn in turns for block in _blocks(turn)]}
+        {
+            "role": role,
+            "content": [block for _, turns in said for turn in turns for block in _blocks(turn)],
+        }
         for role, said in speaking
     ]
 
@@ -143,8 +164,8 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
         arguments = None
     if not isinstance(arguments, dict):
         raise ModelRefused(
-            f"this model takes only JSON objects as the arguments of a call, and those of {call.id[:64]!r} are not one; "
-            "nothing was generated",
+            "this model takes only JSON objects as the arguments of a call, and those of "
+            f"{call.id[:64]!r} are not one; nothing was generated",
             code="model_refused",
         )
     return {"toolUse": {"toolUseId": call.id, "name": call.name, "input": arguments}}
@@ -188,7 +209,8 @@ def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
 def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
     if tool["type"] != "function":
         raise UnsupportedByModel(
-            f"{where}: only tools of type function are supported by models on Amazon Bedrock; nothing was generated",
+            f"{where}: only tools of type function are supported by models on Amazon Bedrock; "
+            "nothing was generated",
             code="unsupported_value",
             param=where,
         )
@@ -196,7 +218,10 @@ def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _spec(function: dict[str, Any]) -> dict[str, Any]:
-    tool = {"name": function["name"], "inputSchema": {"json": function.get("parameters") or _NO_PARAMETERS}}
+    tool = {
+        "name": function["name"],
+        "inputSchema": {"json": function.get("parameters") or _NO_PARAMETERS},
+    }
     # Not every model knows the other fields, so only those that were given are sent.
     return tool | {name: function[name] for name in ("description", "strict") if function.get(name)}
 

@@ -30,9 +30,13 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
     if settings.model == "bedrock":
         from fargate_handler.token_sources.bedrock import BedrockModel
 
-        return BedrockModel(settings.model_name, settings.model_max_tokens, settings.generations_per_node)
+        return BedrockModel(
+            settings.model_name, settings.model_max_tokens, settings.generations_per_node
+        )
     if settings.model == "sagemaker":
         from fargate_handler.token_sources.sagemaker import SageMakerModel
 
-        return SageMakerModel(settings.model_name, settings.model_max_tokens, settings.generations_per_node)
+        return SageMakerModel(
+            settings.model_name, settings.model_max_tokens, settings.generations_per_node
+        )
     return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)

@@ -31,7 +31,11 @@ def openai_content(turn: Turn) -> str | list[dict[str, Any]] | None:
 def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
     """The calls of an assistant's message."""
     return [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
         for call in calls
     ]
 

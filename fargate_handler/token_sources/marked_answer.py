@@ -44,7 +44,9 @@ class MarkedAnswer:
         begun = self._begun.setdefault(choice, set())
         if index is None:
             index = len(begun) if name else len(begun) - 1
-        if not isinstance(index, int) or not all(isinstance(said, str) for said in (call_id, name, arguments)):
+        if not isinstance(index, int) or not all(
+            isinstance(said, str) for said in (call_id, name, arguments)
+        ):
             raise TypeError("this is not a fragment of a call")
         if index not in begun and not call_id:
             # The tool's answer needs one.

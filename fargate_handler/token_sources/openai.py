@@ -11,7 +11,11 @@ import aiohttp
 import orjson
 
 from fargate_handler.token_sources.conversation_forms import openai_message, streamed_parameters
-from fargate_handler.token_sources.model_connection import abort_connection, caller_headers, while_paused
+from fargate_handler.token_sources.model_connection import (
+    abort_connection,
+    caller_headers,
+    while_paused,
+)
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
@@ -41,7 +45,13 @@ class OpenAIModel:
     """
 
     def __init__(
-        self, url: str, model: str, api_key: str | None, max_tokens: int | None = None, *, continues: bool = False
+        self,
+        url: str,
+        model: str,
+        api_key: str | None,
+        max_tokens: int | None = None,
+        *,
+        continues: bool = False,
     ) -> None:
         self._continues = continues
         self._max_tokens = max_tokens
@@ -71,13 +81,17 @@ class OpenAIModel:
             # A file is sent piece by piece: it may be megabytes.
             body = io.BytesIO(orjson.dumps(self._body(request)))
             # Prompt and key go only where the settings say, so redirects are not followed.
-            async with self._http.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+            async with self._http.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as answer:
                 del body
                 if answer.status != 200:
                     said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
                     raise self._failures.answered(answer.status, answer.headers, said)
                 try:
-                    finish = await _relay(answer.content, OpenAIAnswer(sink, marked=request.marked), sink)
+                    finish = await _relay(
+                        answer.content, OpenAIAnswer(sink, marked=request.marked), sink
+                    )
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish
                 except BaseException:
@@ -89,7 +103,8 @@ class OpenAIModel:
             if isinstance(error, aiohttp.ClientConnectorError):
                 self._failures.unreachable(error)
             raise UpstreamFailed(
-                f"the connection to the model's server failed ({type(error).__name__}); what it had sent was kept",
+                f"the connection to the model's server failed ({type(error).__name__}); what it "
+                "had sent was kept",
                 code="upstream_failed",
             ) from error
 
@@ -111,7 +126,9 @@ class OpenAIModel:
         await self._http.close()
 
 
-async def _relay(content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: TokenSink) -> ModelFinish:
+async def _relay(
+    content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: TokenSink
+) -> ModelFinish:
     decoder = SseDecoder()
     async for chunk in content.iter_any():
         comments = decoder.comments

@@ -40,7 +40,13 @@ class OpenAIAnswer:
         try:
             chunk = orjson.loads(data)
             text = self._read(chunk)
-        except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError, ValueError) as wrong:
+        except (
+            orjson.JSONDecodeError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as wrong:
             raise UpstreamFailed(
                 "the model's server sent something that is not a chunk; what came before was kept",
                 code="upstream_failed",
@@ -77,7 +83,8 @@ class OpenAIAnswer:
         """
         if self._reason is None:
             raise UpstreamFailed(
-                "the model's server broke off in the middle of its answer; what came before was kept",
+                "the model's server broke off in the middle of its answer; what came before was "
+                "kept",
                 code="upstream_failed",
             )
         known: dict[str, ModelEnd] = {"length": "length", "content_filter": "content_filter"}

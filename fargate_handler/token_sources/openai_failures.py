@@ -31,7 +31,10 @@ _REFUSED = (400, 413, 422)
 _REFUSING = ("context_length_exceeded", "content_policy_violation")
 # Any other status from 300 to 499 is for the operator: a wrong key, model, path or method.
 _PASSING = (408, 409, 425, 429)
-_BUSY = {429: ("upstream_throttled", RateLimited.type), 503: ("upstream_overloaded", Overloaded.type)}
+_BUSY = {
+    429: ("upstream_throttled", RateLimited.type),
+    503: ("upstream_overloaded", Overloaded.type),
+}
 _MOST_MESSAGE = 1_000
 _MOST_WORD = 64
 _LONGEST_RETRY_AFTER_MS = 86_400_000
@@ -64,7 +67,10 @@ class Failures:
 
     def unreachable(self, error: Exception) -> None:
         """Log that no connection could be made."""
-        self._operator.error(f"the model's server cannot be reached ({type(error).__name__}): check EVENFLOW_MODEL_URL")
+        self._operator.error(
+            f"the model's server cannot be reached ({type(error).__name__}): check "
+            "EVENFLOW_MODEL_URL"
+        )
 
 
 def failed_in_stream(error: object) -> EvenflowError:
@@ -112,9 +118,13 @@ def _refused(said: _Said, status: int) -> ModelRefused:
 
 def _busy(said: _Said, status: int, message: str, retry_after_ms: int | None) -> UpstreamAnswered:
     if status not in _BUSY:
-        return UpstreamAnswered(message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms)
+        return UpstreamAnswered(
+            message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms
+        )
     code, kind = _BUSY[status]
-    return UpstreamAnswered(message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms)
+    return UpstreamAnswered(
+        message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms
+    )
 
 
 class _Said(NamedTuple):
@@ -155,14 +165,21 @@ def _words(error: dict[str, Any]) -> str:
 
 def _word(value: object) -> str | None:
     """A short word for programs. None for numbers and sentences, which servers also send."""
-    if isinstance(value, str) and 0 < len(value) <= _MOST_WORD and value.isascii() and value.isprintable():
+    if (
+        isinstance(value, str)
+        and 0 < len(value) <= _MOST_WORD
+        and value.isascii()
+        and value.isprintable()
+    ):
         return value
     return None
 
 
 def _retry_after_ms(headers: Mapping[str, str]) -> int | None:
     """When to try again, in milliseconds. Servers send milliseconds, seconds or a date."""
-    seconds = _seconds(headers.get("retry-after-ms"), 1000) or _seconds(headers.get("retry-after"), 1)
+    seconds = _seconds(headers.get("retry-after-ms"), 1000) or _seconds(
+        headers.get("retry-after"), 1
+    )
     if seconds is None and (date := headers.get("retry-after")):
         try:
             seconds = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()

@@ -19,7 +19,9 @@ class OperatorLog:
         monotonic: seconds.
     """
 
-    def __init__(self, logger: logging.Logger, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, logger: logging.Logger, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._logger = logger
         self._monotonic = monotonic
         self._told: dict[str, tuple[float, int]] = {}  # time of the last line, and number since
@@ -35,7 +37,9 @@ class OperatorLog:
         if len(self._told) >= _MOST_LINES:
             self._told.clear()
         self._told[line] = (now, 0)
-        self._logger.error("%s%s", line, f" ({met + 1} times since the last such line)" if met else "")
+        self._logger.error(
+            "%s%s", line, f" ({met + 1} times since the last such line)" if met else ""
+        )
 
 
 def not_set_up() -> UpstreamRejected:

@@ -53,7 +53,9 @@ class ModelOptions:
 
     def parameters(self) -> dict[str, Any]:
         """The options that were given, as parameters of OpenAI's API."""
-        return self.passed | {name: value for name, value in self.given().items() if name != "passed"}
+        return self.passed | {
+            name: value for name, value in self.given().items() if name != "passed"
+        }
 
 
 @dataclass(frozen=True, slots=True)

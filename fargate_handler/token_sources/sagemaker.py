@@ -22,8 +22,8 @@ from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseD
 from stream_core.log.conversation import Turn
 
 _CHECK = (
-    "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials and their permission "
-    "sagemaker:InvokeEndpoint"
+    "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials "
+    "and their permission sagemaker:InvokeEndpoint"
 )
 _EACH_ITS_OWN = ("tool", "function")
 
@@ -80,7 +80,9 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     if instructions := system_texts(turns):
         messages.append({"role": "system", "content": "\n\n".join(instructions)})
     for role, said in alternating_turns(turns):
-        messages.extend(map(openai_message, said if role in _EACH_ITS_OWN else [_joined(role, said)]))
+        messages.extend(
+            map(openai_message, said if role in _EACH_ITS_OWN else [_joined(role, said)])
+        )
     return messages
 
 

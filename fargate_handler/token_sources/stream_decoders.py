@@ -29,7 +29,8 @@ class SseDecoder:
         self._rest = lines.pop()
         if self._size + len(self._rest) > _MOST_BYTES:
             raise UpstreamFailed(
-                "the model's server sent an event without end; the connection was closed", code="upstream_failed"
+                "the model's server sent an event without end; the connection was closed",
+                code="upstream_failed",
             )
         events = []
         for raw in lines:
@@ -64,6 +65,7 @@ class JsonLinesDecoder:
         self._rest = lines.pop()
         if len(self._rest) > _MOST_BYTES:
             raise UpstreamFailed(
-                "the model's server sent a line without end; the connection was closed", code="upstream_failed"
+                "the model's server sent a line without end; the connection was closed",
+                code="upstream_failed",
             )
         return [line for line in lines if line.strip()]

@@ -28,7 +28,9 @@ logger = Logger()
 tracer = Tracer()
 
 _settings = PollResponseSettings.from_environment(os.environ)
-_signing_keys = CachedSecret(aws_client("secretsmanager"), _settings.token_keys_secret, parse_signing_keys, logger)
+_signing_keys = CachedSecret(
+    aws_client("secretsmanager"), _settings.token_keys_secret, parse_signing_keys, logger
+)
 _responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
 
 # Without a service, which would be a second dimension. The alarms have only the environment.

@@ -96,8 +96,12 @@ class LongPoll:
         head = self._responses.note_read(self._response_id, self._channel, self._wall_time())
         next_index = self._first_index(head)
         while True:
-            new, head = self._responses.chunks_and_head(self._response_id, next_index, self._wall_time())
-            self._chunks |= {(chunk.epoch, chunk.first_index, chunk.last_index): chunk for chunk in new}
+            new, head = self._responses.chunks_and_head(
+                self._response_id, next_index, self._wall_time()
+            )
+            self._chunks |= {
+                (chunk.epoch, chunk.first_index, chunk.last_index): chunk for chunk in new
+            }
             look, waits = self._look(head)
             if waits <= 0 and head.ending is None:
                 # Read the head once more, after the chunks: it shows which ones an earlier owner
@@ -113,23 +117,33 @@ class LongPoll:
         found = gapless(head, self._chunks.values(), self._first_index(head))
         look, now = _Look(head, found, self._first_news(head)), self._wall_time()
         due = self._patience.look(
-            now, has_news=look.has_news, ended=look.ending is not None, first_delta_at=found.began_at
+            now,
+            has_news=look.has_news,
+            ended=look.ending is not None,
+            first_delta_at=found.began_at,
         )
         return look, due - now
 
     def _first_news(self, head: ResponseHead) -> int:
         later_owner_begins_at = head.first_index_after(self._epoch)
-        return self._from_index if later_owner_begins_at is None else min(self._from_index, later_owner_begins_at)
+        return (
+            self._from_index
+            if later_owner_begins_at is None
+            else min(self._from_index, later_owner_begins_at)
+        )
 
     def _first_index(self, head: ResponseHead) -> int:
         """The index at which the answer begins."""
         return self._from_index if self._first_news(head) == self._from_index else 0
 
-    # -- the answer ----------------------------------------------------------------------------------------------
+    # -- the answer
+    # ----------------------------------------------------------------------------------------------
 
     def _answer(self, look: _Look) -> PollResult:
         begun = self._from_index > 0 or look.found.began_at is not None
-        told_of = [epoch for epoch, start in look.head.starts.items() if start < look.found.next_index]
+        told_of = [
+            epoch for epoch, start in look.head.starts.items() if start < look.found.next_index
+        ]
         polled = Polled(
             response_id=self._response_id,
             message_id=look.head.message_id,
@@ -172,4 +186,11 @@ class LongPoll:
     def _late_ms(self, look: _Look) -> float:
         ended_at = None if look.ending is None else look.ending.ended_at
         # Never negative, though the times come from two machines.
-        return max(0.0, self._wall_time() - self._patience.could_at(has_news=look.has_news, ended_at=ended_at)) * 1000
+        return (
+            max(
+                0.0,
+                self._wall_time()
+                - self._patience.could_at(has_news=look.has_news, ended_at=ended_at),
+            )
+            * 1000
+        )

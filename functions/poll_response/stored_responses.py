@@ -37,7 +37,9 @@ class StoredResponses:
         """
         item = self._counted(response_id)
         if item is None or item["channel"]["S"] != channel:
-            raise NotFound(f"this session has no response {response_id[:64]!r}", code="response_not_found")
+            raise NotFound(
+                f"this session has no response {response_id[:64]!r}", code="response_not_found"
+            )
         return _unexpired(response_id, item, now)
 
     def head(self, response_id: str, now: float) -> ResponseHead:
@@ -46,11 +48,13 @@ class StoredResponses:
         Raises:
             Gone: it ended too long ago.
         """
-        with _in_shape():
+        with _failures_as_overloaded():
             answer = self._client.get_item(**requests.get_head(self._table, response_id))
         return _unexpired(response_id, answer.get("Item"), now)
 
-    def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
+    def chunks_and_head(
+        self, response_id: str, from_index: int, now: float
+    ) -> tuple[list[Chunk], ResponseHead]:
         """The chunks from the one with the entry before `from_index` on, and the head at that time.
 
         Raises:
@@ -59,7 +63,7 @@ class StoredResponses:
         items: list[Item] = []
         request = requests.query_from(self._table, response_id, from_index)
         while True:
-            with _in_shape():
+            with _failures_as_overloaded():
                 answer = self._client.query(**request)
             items += answer["Items"]
             if "LastEvaluatedKey" not in answer:
@@ -71,7 +75,7 @@ class StoredResponses:
 
     def _counted(self, response_id: str) -> Item | None:
         try:
-            with _in_shape():
+            with _failures_as_overloaded():
                 answer = self._client.update_item(**requests.note_read(self._table, response_id))
         except self._client.exceptions.ConditionalCheckFailedException:
             return None
@@ -82,21 +86,26 @@ class StoredResponses:
 def _unexpired(response_id: str, item: Item | None, now: float) -> ResponseHead:
     if item is None or not alive(item, now):
         raise Gone(
-            f"response {response_id} ended too long ago and is no longer kept; ask again with a new message",
+            f"response {response_id} ended too long ago and is no longer kept; ask again with a "
+            "new message",
             code="response_expired",
         )
     return read_head(item)
 
 
 @contextmanager
-def _in_shape() -> Iterator[None]:
+def _failures_as_overloaded() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+        if (
+            isinstance(error, ClientError)
+            and error.response["Error"]["Code"] == "ConditionalCheckFailedException"
+        ):
             raise
         raise Overloaded(
-            "the response buffer cannot be read at the moment; nothing is lost, poll again from the same index",
+            "the response buffer cannot be read at the moment; nothing is lost, poll again from "
+            "the same index",
             code="store_unavailable",
             retry_after_ms=1_000,
         ) from error

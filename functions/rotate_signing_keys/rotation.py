@@ -38,7 +38,9 @@ class RotatingSecret:
             raise RotationRefused("rotation is not enabled for this secret; nothing was changed")
         stages = described["VersionIdsToStages"].get(self._version, [])
         if _CURRENT not in stages and _PENDING not in stages:
-            raise RotationRefused("the version is not the pending one of this secret; nothing was changed")
+            raise RotationRefused(
+                "the version is not the pending one of this secret; nothing was changed"
+            )
         return _CURRENT in stages
 
     def create(self) -> None:
@@ -51,7 +53,9 @@ class RotatingSecret:
         try:
             self._pending()
         except self._client.exceptions.ResourceNotFoundException:
-            current = {kid: key.decode() for kid, key in parse_signing_keys(self._current()).items()}
+            current = {
+                kid: key.decode() for kid, key in parse_signing_keys(self._current()).items()
+            }
             keys = rotated(current, f"k{secrets.token_hex(8)}", secrets.token_urlsafe(48))
             self._client.put_secret_value(
                 SecretId=self._secret_id,
@@ -86,7 +90,9 @@ class RotatingSecret:
         return self._value(VersionId=self._version, VersionStage=_PENDING)
 
     def _value(self, **version: str) -> str:
-        value: str = self._client.get_secret_value(SecretId=self._secret_id, **version)["SecretString"]
+        value: str = self._client.get_secret_value(SecretId=self._secret_id, **version)[
+            "SecretString"
+        ]
         return value
 
 
@@ -111,8 +117,8 @@ def rotated(keys: dict[str, str], fresh_kid: str, fresh_key: str) -> dict[str, s
     """
     if not 1 <= len(keys) <= _MOST_KEYS:
         raise RotationRefused(
-            f"the secret has {len(keys)} keys, but rotation keeps {_MOST_KEYS}: current, previous, next. "
-            "Keep those whose tokens are still valid, the signing one first"
+            f"the secret has {len(keys)} keys, but rotation keeps {_MOST_KEYS}: current, previous, "
+            "next. Keep those whose tokens are still valid, the signing one first"
         )
     if fresh_kid in keys:
         raise RotationRefused(f"the id {fresh_kid!r} is taken; rotate again")

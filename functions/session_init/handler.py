@@ -12,7 +12,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
-from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, answer_event, json_answer, public_address
+from functions.http_api import (
+    Event,
+    HttpApiAnswer,
+    HttpApiRequest,
+    answer_event,
+    json_answer,
+    public_address,
+)
 from functions.session_init.session_table import SessionTable
 from functions.settings import SessionInitSettings
 from stream_aws.keys import parse_signing_keys, parse_tenant_keys
@@ -31,7 +38,9 @@ _agents = Agents(_settings.agents)
 _secrets = aws_client("secretsmanager")
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
-_sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_table)  # without retries
+_sessions = SessionTable(
+    aws_client("dynamodb", attempts=1), _settings.sessions_table
+)  # without retries
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
@@ -39,7 +48,9 @@ _sessions = SessionTable(aws_client("dynamodb", attempts=1), _settings.sessions_
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one event of the HTTP API."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
-    return answer_event(event, OPEN_SESSION, _open, origins=origins, body_limit=body_limit, logger=logger)
+    return answer_event(
+        event, OPEN_SESSION, _open, origins=origins, body_limit=body_limit, logger=logger
+    )
 
 
 def _open(request: HttpApiRequest) -> HttpApiAnswer:
@@ -66,5 +77,6 @@ def _note(channel: Channel, now: float) -> None:
         _sessions.note_opened(channel, now)
     except (BotoCoreError, ClientError) as error:
         logger.error(
-            "the session's row was not written; the token was given all the same", extra={"reason": str(error)}
+            "the session's row was not written; the token was given all the same",
+            extra={"reason": str(error)},
         )

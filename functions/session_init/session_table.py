@@ -36,7 +36,12 @@ class SessionTable:
         self._client.update_item(
             TableName=self._table,
             Key={SESSIONS.partition: text(str(channel))},
-            UpdateExpression="SET created_at = if_not_exists(created_at, :now), #ttl = if_not_exists(#ttl, :ttl)",
+            UpdateExpression=(
+                "SET created_at = if_not_exists(created_at, :now), #ttl = if_not_exists(#ttl, :ttl)"
+            ),
             ExpressionAttributeNames={"#ttl": TTL_ATTRIBUTE},
-            ExpressionAttributeValues={":now": seconds(now), ":ttl": seconds(now + LIFETIME_SECONDS)},
+            ExpressionAttributeValues={
+                ":now": seconds(now),
+                ":ttl": seconds(now + LIFETIME_SECONDS),
+            },
         )

@@ -35,7 +35,9 @@ def evenflow_metric(
     )
 
 
-def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE) -> cloudwatch.MathExpression:
+def sudden_drop(
+    metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE
+) -> cloudwatch.MathExpression:
     """The percent by which a rate, summed over all tasks, is below that of the period before.
 
     0 where it was quiet before. Each task publishes its rate once a minute, so the sum over a
@@ -49,7 +51,9 @@ def sudden_drop(metric: Metric, settings: EnvironmentSettings, period: Duration 
         expression="current-DIFF(current)", using_metrics={"current": current}, period=period
     )
     return cloudwatch.MathExpression(
-        expression=f"IF(previous>{quiet:g}, 100*(previous-current)/IF(previous>{quiet:g}, previous, 1), 0)",
+        expression=(
+            f"IF(previous>{quiet:g}, 100*(previous-current)/IF(previous>{quiet:g}, previous, 1), 0)"
+        ),
         using_metrics={"previous": previous, "current": current},
         period=period,
         label="percent lost since the period before",

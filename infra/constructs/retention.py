@@ -25,7 +25,9 @@ _RETENTION = {
 }
 
 
-def log_group(scope: Construct, construct_id: str, name: str, settings: EnvironmentSettings) -> logs.LogGroup:
+def log_group(
+    scope: Construct, construct_id: str, name: str, settings: EnvironmentSettings
+) -> logs.LogGroup:
     """A log group with the environment's retention. It survives its stack if the data do."""
     return logs.LogGroup(
         scope,

@@ -29,7 +29,11 @@ def agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
 def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """The variables of the function that opens sessions. They have no instructions."""
     model = {"EVENFLOW_MODEL": settings.inference.kind}
-    return model | ({"EVENFLOW_AGENTS_JSON": agents_as_json(told_of(settings.agents))} if settings.agents else {})
+    return model | (
+        {"EVENFLOW_AGENTS_JSON": agents_as_json(told_of(settings.agents))}
+        if settings.agents
+        else {}
+    )
 
 
 def origin_variables(settings: EnvironmentSettings) -> dict[str, str]:

@@ -36,4 +36,9 @@ class EdgeStack(cdk.Stack):
             access_logs=data.access_logs,
         )
         address = settings.edge.domain_name or edge.distribution.distribution_domain_name
-        cdk.CfnOutput(self, "Url", value=f"https://{address}", description="The page, and the base of every call")
+        cdk.CfnOutput(
+            self,
+            "Url",
+            value=f"https://{address}",
+            description="The page, and the base of every call",
+        )

@@ -26,9 +26,15 @@ class FunctionsStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         tables, secrets, key = data.tables, data.secrets, data.key
-        session_init = SessionInit(self, "SessionInit", settings=settings, tables=tables, secrets=secrets, key=key)
-        poll_response = PollResponse(self, "PollResponse", settings=settings, tables=tables, secrets=secrets, key=key)
-        KeyRotation(self, "KeyRotation", settings=settings, signing_keys=secrets.signing_keys, key=key)
+        session_init = SessionInit(
+            self, "SessionInit", settings=settings, tables=tables, secrets=secrets, key=key
+        )
+        poll_response = PollResponse(
+            self, "PollResponse", settings=settings, tables=tables, secrets=secrets, key=key
+        )
+        KeyRotation(
+            self, "KeyRotation", settings=settings, signing_keys=secrets.signing_keys, key=key
+        )
         self.session_api = SessionApi(
             self,
             "SessionApi",

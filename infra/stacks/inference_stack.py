@@ -28,4 +28,6 @@ class InferenceStack(cdk.Stack):
             self.model_access = BedrockAccess(self, "Bedrock", settings=settings).model_access
         else:
             vpc = network.network.vpc
-            self.model_access = SageMakerEndpoint(self, "SageMaker", settings=settings, vpc=vpc).model_access
+            self.model_access = SageMakerEndpoint(
+                self, "SageMaker", settings=settings, vpc=vpc
+            ).model_access

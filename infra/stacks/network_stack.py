@@ -13,7 +13,12 @@ class NetworkStack(cdk.Stack):
     """The VPC of the load balancer and the tasks."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, env: cdk.Environment
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         self.network = Network(self, "Network", settings=settings)

@@ -28,7 +28,8 @@ _SECURITY_SCHEMES = {
         "in": "header",
         "name": "Sec-WebSocket-Protocol",
         "description": (
-            "The same token as an offered subprotocol, `bearer.<token>`. A browser can send no other header."
+            "The same token as an offered subprotocol, `bearer.<token>`. A browser can send no "
+            "other header."
         ),
     },
 }
@@ -41,22 +42,35 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
         "info": {
             "title": "Evenflow",
             "version": "1",
-            "description": "Text frames of JSON. A refused handshake is an HTTP answer: `/openapi.json` lists them.",
+            "description": (
+                "Text frames of JSON. A refused handshake is an HTTP answer: `/openapi.json` "
+                "lists them."
+            ),
         },
         "defaultContentType": "application/json",
         "servers": {
             "here": {
                 "host": "{host}",
                 "protocol": "wss",
-                "description": ("`POST /session` gives the address as `ws_url`. On your own machine it is `ws`."),
+                "description": (
+                    "`POST /session` gives the address as `ws_url`. On your own machine it is `ws`."
+                ),
                 "variables": {"host": {"default": "127.0.0.1:8081"}},
-                "security": [{"$ref": f"#/components/securitySchemes/{name}"} for name in _SECURITY_SCHEMES],
+                "security": [
+                    {"$ref": f"#/components/securitySchemes/{name}"} for name in _SECURITY_SCHEMES
+                ],
             }
         },
         "channels": {endpoint.name: _channel(endpoint) for endpoint in WEBSOCKETS},
-        "operations": dict(part for endpoint in WEBSOCKETS for part in _operations(endpoint).items()),
+        "operations": dict(
+            part for endpoint in WEBSOCKETS for part in _operations(endpoint).items()
+        ),
         "components": {
-            "messages": {model.__name__: _message(model) for endpoint in WEBSOCKETS for model in _models(endpoint)},
+            "messages": {
+                model.__name__: _message(model)
+                for endpoint in WEBSOCKETS
+                for model in _models(endpoint)
+            },
             "schemas": _schemas(),
             "securitySchemes": _SECURITY_SCHEMES,
         },
@@ -72,18 +86,26 @@ def _models(endpoint: WebSocketEndpoint) -> tuple[Model, ...]:
 @cache
 def _schemas() -> dict[str, Any]:
     received = [model for endpoint in WEBSOCKETS for model in endpoint.received]
-    sent = [model for endpoint in WEBSOCKETS for model in _models(endpoint) if model not in endpoint.received]
+    sent = [
+        model
+        for endpoint in WEBSOCKETS
+        for model in _models(endpoint)
+        if model not in endpoint.received
+    ]
     schemas: dict[str, Any] = _tuples_of_draft_7(component_schemas(received, sent))
     return schemas
 
 
 def _channel(endpoint: WebSocketEndpoint) -> dict[str, Any]:
-    query = {name: {"type": "string", "description": meaning} for name, meaning in endpoint.query.items()}
+    query = {
+        name: {"type": "string", "description": meaning} for name, meaning in endpoint.query.items()
+    }
     return {
         "address": endpoint.path,
         "description": endpoint.meaning,
         "messages": {
-            frame_name(model): {"$ref": f"#/components/messages/{model.__name__}"} for model in _models(endpoint)
+            frame_name(model): {"$ref": f"#/components/messages/{model.__name__}"}
+            for model in _models(endpoint)
         },
         "bindings": {"ws": {"method": "GET", "query": {"type": "object", "properties": query}}},
         "x-subprotocols": [subprotocol.name for subprotocol in endpoint.subprotocols],
@@ -96,7 +118,11 @@ def _channel(endpoint: WebSocketEndpoint) -> dict[str, Any]:
 
 def _operations(endpoint: WebSocketEndpoint) -> dict[str, Any]:
     """The operations as the server sees them: it receives what clients send."""
-    receives = {f"{endpoint.name}.receive": _operation(endpoint, "receive", "What clients send.", endpoint.received)}
+    receives = {
+        f"{endpoint.name}.receive": _operation(
+            endpoint, "receive", "What clients send.", endpoint.received
+        )
+    }
     sends = {
         f"{endpoint.name}.{subprotocol.operation}": _operation(
             endpoint, "send", f"What the server sends in `{subprotocol.name}`.", subprotocol.sent
@@ -106,7 +132,9 @@ def _operations(endpoint: WebSocketEndpoint) -> dict[str, Any]:
     return receives | sends
 
 
-def _operation(endpoint: WebSocketEndpoint, action: str, summary: str, models: tuple[Model, ...]) -> dict[str, Any]:
+def _operation(
+    endpoint: WebSocketEndpoint, action: str, summary: str, models: tuple[Model, ...]
+) -> dict[str, Any]:
     there = f"#/channels/{endpoint.name}"
     return {
         "action": action,
@@ -126,4 +154,7 @@ def _tuples_of_draft_7(schema: Any) -> Any:
         return [_tuples_of_draft_7(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {("items" if name == "prefixItems" else name): _tuples_of_draft_7(inner) for name, inner in schema.items()}
+    return {
+        ("items" if name == "prefixItems" else name): _tuples_of_draft_7(inner)
+        for name, inner in schema.items()
+    }

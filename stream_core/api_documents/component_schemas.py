@@ -11,7 +11,7 @@ from pydantic_core.core_schema import WithDefaultSchema
 
 from stream_core.policy.limits import Limits
 
-_THEIRS = (
+_CLIENT_LIMITS = (
     "message_bytes",
     "messages_per_second",
     "messages_in_flight_per_session",
@@ -40,8 +40,11 @@ _THEIRS = (
 def client_limits(limits: Limits) -> dict[str, Any]:
     """The value of each limit that clients meet, and what happens when it is reached."""
     return {
-        name: {"value": getattr(limits, name), "when_reached": Limits.model_fields[name].description}
-        for name in _THEIRS
+        name: {
+            "value": getattr(limits, name),
+            "when_reached": Limits.model_fields[name].description,
+        }
+        for name in _CLIENT_LIMITS
     }
 
 
@@ -53,7 +56,11 @@ class _AsSent(GenerateJsonSchema):
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         inner = schema["schema"]
-        if self.mode == "serialization" and schema.get("default", ...) is None and inner["type"] == "nullable":
+        if (
+            self.mode == "serialization"
+            and schema.get("default", ...) is None
+            and inner["type"] == "nullable"
+        ):
             return self.generate_inner(inner["schema"])
         return super().default_schema(schema)
 
@@ -98,7 +105,9 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {key: _tidy(value) for key, value in inner.items()} if name == "properties" else _tidy(inner)
+        name: {key: _tidy(value) for key, value in inner.items()}
+        if name == "properties"
+        else _tidy(inner)
         for name, inner in schema.items()
         if name != "title" or not isinstance(inner, str)
     }

@@ -12,7 +12,13 @@ from stream_core.protocol.completion_bodies import (
     ModelList,
     ModelObject,
 )
-from stream_core.protocol.http_bodies import Health, MessageAccepted, PollAnswer, ResponseStatus, SessionOpened
+from stream_core.protocol.http_bodies import (
+    Health,
+    MessageAccepted,
+    PollAnswer,
+    ResponseStatus,
+    SessionOpened,
+)
 from stream_core.protocol.http_contract import CHUNK_ID_PATTERN, EVENT_ID_PATTERN, ErrorBody
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
 from stream_core.protocol.messages import (
@@ -38,7 +44,13 @@ _ACCEPTING = {
     409: ("causal_violation",),
     410: ("response_expired",),
     429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
-    503: ("draining", "store_unavailable", "store_behind", "session_contended", "response_elsewhere"),
+    503: (
+        "draining",
+        "store_unavailable",
+        "store_behind",
+        "session_contended",
+        "response_elsewhere",
+    ),
 }
 _KEY = {401: ("invalid_api_key", "token_expired")}
 _COMPLETING = {
@@ -68,9 +80,17 @@ _HANDSHAKE = {
 }
 
 _RESPONSE_ID = Parameter(
-    "response_id", "path", "From the answer to `POST /chat/message`.", {"type": "string", "minLength": 1}
+    "response_id",
+    "path",
+    "From the answer to `POST /chat/message`.",
+    {"type": "string", "minLength": 1},
 )
-_EPOCH = Parameter("epoch", "query", "The newest epoch that the client was told.", {"type": "integer", "minimum": 1})
+_EPOCH = Parameter(
+    "epoch",
+    "query",
+    "The newest epoch that the client was told.",
+    {"type": "integer", "minimum": 1},
+)
 
 _SESSION = Operation(
     routes.OPEN_SESSION,
@@ -78,10 +98,16 @@ _SESSION = Operation(
     "Open a session, or continue the one that is named.",
     answers=(
         Answer(201, "The session is open.", SessionOpened),
-        Answer(429, "In AWS: more calls than the API's throttle allows. The body is the API's own.", content_type=""),
+        Answer(
+            429,
+            "In AWS: more calls than the API's throttle allows. The body is the API's own.",
+            content_type="",
+        ),
     ),
     refusals=refusals(
-        _ANY, _BODY, {401: ("tenant_key_invalid",), 404: ("agent_not_found",), 503: ("keys_unavailable",)}
+        _ANY,
+        _BODY,
+        {401: ("tenant_key_invalid",), 404: ("agent_not_found",), 503: ("keys_unavailable",)},
     ),
     body=SessionRequest,
     body_required=False,
@@ -90,7 +116,8 @@ _SESSION = Operation(
 _MESSAGE = Operation(
     routes.POST_MESSAGE,
     "sendMessage",
-    "Send a message. The same `message_id` again gives the same `response_id`, and nothing is generated twice.",
+    "Send a message. The same `message_id` again gives the same `response_id`, and nothing is "
+    "generated twice.",
     answers=(Answer(202, "The message is on record.", MessageAccepted, headers=("Set-Cookie",)),),
     refusals=refusals(_ANY, _BODY, _TOKEN, _ACCEPTING, {404: ("agent_not_found",)}),
     body=PostedMessage,
@@ -103,7 +130,12 @@ _POLL = Operation(
     refusals=refusals(_ANY, _TOKEN, _RESPONSE, _READING),
     parameters=(
         _RESPONSE_ID,
-        Parameter("from_index", "query", "The first index wanted.", {"type": "integer", "minimum": 0, "default": 0}),
+        Parameter(
+            "from_index",
+            "query",
+            "The first index wanted.",
+            {"type": "integer", "minimum": 0, "default": 0},
+        ),
         Parameter(
             "timeout_ms",
             "query",
@@ -117,8 +149,12 @@ _CANCEL = Operation(
     routes.CANCEL,
     "cancelResponse",
     "Cancel the response: the model stops at once.",
-    answers=(Answer(200, "It has ended. One that had ended before keeps its status.", ResponseStatus),),
-    refusals=refusals(_ANY, {417: ("bad_request",)}, _TOKEN, _RESPONSE, {503: ("owner_unreachable",)}),
+    answers=(
+        Answer(200, "It has ended. One that had ended before keeps its status.", ResponseStatus),
+    ),
+    refusals=refusals(
+        _ANY, {417: ("bad_request",)}, _TOKEN, _RESPONSE, {503: ("owner_unreachable",)}
+    ),
     parameters=(_RESPONSE_ID,),
 )
 _EVENTS = Operation(
@@ -141,11 +177,15 @@ _EVENTS = Operation(
         Parameter(
             "Last-Event-ID",
             "header",
-            "The `id` of the last event that the client has, empty for none. It overrides `after` and `epoch`.",
+            "The `id` of the last event that the client has, empty for none. It overrides "
+            "`after` and `epoch`.",
             {"type": "string", "pattern": f"^$|{EVENT_ID_PATTERN}"},
         ),
         Parameter(
-            "after", "query", "The last index that the client has.", {"type": "integer", "minimum": -1, "default": -1}
+            "after",
+            "query",
+            "The last index that the client has.",
+            {"type": "integer", "minimum": -1, "default": -1},
         ),
         _EPOCH,
     ),
@@ -155,11 +195,13 @@ _KEYS = ("", "tenantKey", "session")
 _COMPLETIONS = Operation(
     routes.COMPLETIONS,
     "completeChat",
-    "Answer a conversation that is in the request. docs/protocol.md lists what is done with OpenAI's other parameters.",
+    "Answer a conversation that is in the request. docs/protocol.md lists what is done with "
+    "OpenAI's other parameters.",
     answers=(
         Answer(
             200,
-            "The answer. With `stream` its chunks; if it fails, an error takes the place of the last one.",
+            "The answer. With `stream` its chunks; if it fails, an error takes the place of the "
+            "last one.",
             Completion,
             headers=("Evenflow-Via", "x-request-id"),
             chunks=(CompletionChunk, ErrorBody),
@@ -170,19 +212,22 @@ _COMPLETIONS = Operation(
         Parameter(
             "Idempotency-Key",
             "header",
-            "The same request with the same key gives the same response, and nothing is generated twice.",
+            "The same request with the same key gives the same response, and nothing is "
+            "generated twice.",
             {"type": "string", "minLength": 1, "maxLength": 255},
         ),
         Parameter(
             "Last-Event-ID",
             "header",
-            "With an `Idempotency-Key`: the `id` of the last chunk that the client has, empty for none.",
+            "With an `Idempotency-Key`: the `id` of the last chunk that the client has, empty "
+            "for none.",
             {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
         ),
         Parameter(
             "Evenflow-Timeout-Ms",
             "header",
-            "The most milliseconds that the whole answer may take. `timeout_ms` in the body overrides it.",
+            "The most milliseconds that the whole answer may take. `timeout_ms` in the body "
+            "overrides it.",
             {"type": "integer", "minimum": 1},
         ),
     ),
@@ -203,7 +248,9 @@ _MODEL = Operation(
     "Whether this is a name of the model.",
     answers=(Answer(200, "It is.", ModelObject),),
     refusals=refusals(_ANY, _KEY, {404: ("model_not_found", "path_not_found")}),
-    parameters=(Parameter("model", "path", "A name of the list.", {"type": "string", "minLength": 1}),),
+    parameters=(
+        Parameter("model", "path", "A name of the list.", {"type": "string", "minLength": 1}),
+    ),
     security=_KEYS,
 )
 
@@ -214,17 +261,25 @@ def _websocket(route: Route, name: str, summary: str, subprotocols: str) -> Oper
         name,
         f"{summary}. `/asyncapi.json` describes its frames.",
         answers=(
-            Answer(101, "The WebSocket is open.", content_type="", headers=("Sec-WebSocket-Protocol", "Set-Cookie")),
+            Answer(
+                101,
+                "The WebSocket is open.",
+                content_type="",
+                headers=("Sec-WebSocket-Protocol", "Set-Cookie"),
+            ),
         ),
         refusals=refusals(_ANY, _TOKEN, _HANDSHAKE),
         parameters=(
             Parameter(
                 "Sec-WebSocket-Protocol",
                 "header",
-                f"{subprotocols}. Also `bearer.<token>` from clients that can't send `Authorization`.",
+                f"{subprotocols}. Also `bearer.<token>` from clients that can't send "
+                "`Authorization`.",
                 {"type": "string"},
             ),
-            Parameter("replace", "query", "1: close the session's other connections.", {"type": "string"}),
+            Parameter(
+                "replace", "query", "1: close the session's other connections.", {"type": "string"}
+            ),
         ),
         security=("", "session"),
     )
@@ -297,9 +352,21 @@ OPERATIONS: tuple[Operation, ...] = (
     *_DOCUMENTS,
 )
 
-RECEIVED: tuple[Model, ...] = tuple(operation.body for operation in OPERATIONS if operation.body is not None)
+RECEIVED: tuple[Model, ...] = tuple(
+    operation.body for operation in OPERATIONS if operation.body is not None
+)
 SENT: tuple[Model, ...] = (
     ErrorBody,
-    *(answer.body for operation in OPERATIONS for answer in operation.answers if answer.body is not None),
-    *(event for operation in OPERATIONS for answer in operation.answers for event in (*answer.events, *answer.chunks)),
+    *(
+        answer.body
+        for operation in OPERATIONS
+        for answer in operation.answers
+        if answer.body is not None
+    ),
+    *(
+        event
+        for operation in OPERATIONS
+        for answer in operation.answers
+        for event in (*answer.events, *answer.chunks)
+    ),
 )

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from stream_core.api_documents.component_schemas import Model, client_limits, component_schemas, frame_name, reference
+from stream_core.api_documents.component_schemas import (
+    Model,
+    client_limits,
+    component_schemas,
+    frame_name,
+    reference,
+)
 from stream_core.api_documents.http_operations import OPERATIONS, RECEIVED, SENT
 from stream_core.api_documents.operation import Answer, Operation, Parameter
 from stream_core.policy.limits import Limits
@@ -20,18 +26,32 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "Where the task has the response from: itself, the response's owner, or the store.",
         {"type": "string", "enum": ["owner", "peer", "store"]},
     ),
-    "Evenflow-Next-Index": ("How many entries there were when the stream began.", {"type": "integer", "minimum": 0}),
-    "Retry-After": ("How many seconds to wait before trying again.", {"type": "integer", "minimum": 0}),
+    "Evenflow-Next-Index": (
+        "How many entries there were when the stream began.",
+        {"type": "integer", "minimum": 0},
+    ),
+    "Retry-After": (
+        "How many seconds to wait before trying again.",
+        {"type": "integer", "minimum": 0},
+    ),
     "WWW-Authenticate": ("`Bearer`.", _TEXT),
     "Sec-WebSocket-Protocol": ("The subprotocol that was chosen; never the token.", _TEXT),
     "Set-Cookie": (
-        "`WSID` names the task that answered, for the load balancer; `evenflow-events` opens one response's event stream.",
+        (
+            "`WSID` names the task that answered, for the load balancer; `evenflow-events` opens "
+            "one response's event stream."
+        ),
         _TEXT,
     ),
     "Upgrade": ("`websocket`.", _TEXT),
     "x-request-id": ("The `response_id` of the answer.", _TEXT),
 }
-_WITH_STATUS = {401: ("WWW-Authenticate",), 426: ("Upgrade",), 429: ("Retry-After",), 503: ("Retry-After",)}
+_WITH_STATUS = {
+    401: ("WWW-Authenticate",),
+    426: ("Upgrade",),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
+}
 
 SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
     "session": {
@@ -49,7 +69,10 @@ SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
         "type": "apiKey",
         "in": "cookie",
         "name": "evenflow-events",
-        "description": ("Set by `POST /chat/message` with `cookie: true`. It opens that response's event stream only."),
+        "description": (
+            "Set by `POST /chat/message` with `cookie: true`. It opens that response's event "
+            "stream only."
+        ),
     },
 }
 
@@ -78,7 +101,8 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
             "schemas": _schemas(),
             "securitySchemes": SECURITY_SCHEMES,
             "headers": {
-                name: {"description": meaning, "schema": schema} for name, (meaning, schema) in HEADERS.items()
+                name: {"description": meaning, "schema": schema}
+                for name, (meaning, schema) in HEADERS.items()
             },
         },
         "x-limits": client_limits(limits),
@@ -88,7 +112,9 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
 def _paths() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.route.public_path, {})[operation.route.method.lower()] = _operation(operation)
+        paths.setdefault(operation.route.public_path, {})[operation.route.method.lower()] = (
+            _operation(operation)
+        )
     return paths
 
 
@@ -155,7 +181,11 @@ def _event(model: Model) -> dict[str, Any]:
 
 
 def _data(model: Model) -> dict[str, Any]:
-    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": reference(model)}
+    data = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": reference(model),
+    }
     return {"type": "object", "required": ["data"], "properties": {"data": data}}
 
 

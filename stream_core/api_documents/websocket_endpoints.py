@@ -60,20 +60,26 @@ def members(union: Any) -> tuple[Model, ...]:
 _FIX, _RESUME = "fix the client", "reconnect, resume"
 CLOSE_CODES = {
     CloseCode.DONE: CloseReason("done", "nothing"),
-    CloseCode.GOING_AWAY: CloseReason("going away: the node drains", "reconnect after `after_ms`, resume"),
+    CloseCode.GOING_AWAY: CloseReason(
+        "going away: the node drains", "reconnect after `after_ms`, resume"
+    ),
     CloseCode.PROTOCOL: CloseReason("a frame that breaks the WebSocket protocol", _FIX),
     CloseCode.UNSUPPORTED_DATA: CloseReason("binary frame", _FIX),
     CloseCode.INVALID_TEXT: CloseReason("text that is not UTF-8", _FIX),
-    CloseCode.POLICY: CloseReason("policy: too many frames that are not understood or too fast", _FIX),
+    CloseCode.POLICY: CloseReason(
+        "policy: too many frames that are not understood or too fast", _FIX
+    ),
     CloseCode.TOO_LARGE: CloseReason("message over `message_bytes`", _FIX),
     1011: CloseReason("a defect of the server", _RESUME),
     CloseCode.OVER_CAPACITY: CloseReason("over capacity", "reconnect with backoff"),
     CloseCode.TOO_SLOW: CloseReason(
-        "too slow: more than `lag_close_seconds` or `lag_close_bytes` behind, or paused or without credit for more than "
-        "`pause_seconds`; the reason names the resume point",
+        "too slow: more than `lag_close_seconds` or `lag_close_bytes` behind, or paused or "
+        "without credit for more than `pause_seconds`; the reason names the resume point",
         _RESUME,
     ),
-    CloseCode.REPLACED: CloseReason("replaced by a newer connection of the session that asked for it", "nothing"),
+    CloseCode.REPLACED: CloseReason(
+        "replaced by a newer connection of the session that asked for it", "nothing"
+    ),
     CloseCode.HEARTBEAT_LOST: CloseReason("heartbeat lost", _RESUME),
 }
 
@@ -83,13 +89,16 @@ _CHAT = WebSocketEndpoint(
     name="chat",
     path=routes.WEBSOCKET.path,
     meaning=(
-        "Messages and their answers. Offer the subprotocol and `bearer.<token>`, or send the token in `Authorization`."
+        "Messages and their answers. Offer the subprotocol and `bearer.<token>`, or send the "
+        "token in `Authorization`."
     ),
     received=members(ClientMessage),
     subprotocols=(
         Subprotocol(V1, "sendV1", _SENT),
         Subprotocol(
-            COMPACT, "sendCompact", tuple(CompactDelta if model is ResponseDelta else model for model in _SENT)
+            COMPACT,
+            "sendCompact",
+            tuple(CompactDelta if model is ResponseDelta else model for model in _SENT),
         ),
     ),
     query=_QUERY,

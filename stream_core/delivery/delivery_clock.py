@@ -91,7 +91,16 @@ class DeliveryClock(TimerWheel):
         shortest_ms, longest_ms: bounds of the delivery interval, in milliseconds.
     """
 
-    __slots__ = ("_changed_at", "_epoch", "_longest", "_shortest", "_target", "interval", "interval_slots", "lateness")
+    __slots__ = (
+        "_changed_at",
+        "_epoch",
+        "_longest",
+        "_shortest",
+        "_target",
+        "interval",
+        "interval_slots",
+        "lateness",
+    )
 
     def __init__(self, now: float, shortest_ms: int, longest_ms: int) -> None:
         super().__init__()

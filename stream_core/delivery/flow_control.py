@@ -105,7 +105,10 @@ class ReaderFlow:
 
     def holds_model(self, log_bytes: int) -> bool:
         """Whether the reader pauses, and the log has grown by the pause window since."""
-        return self.state is FlowState.PAUSED and log_bytes - self._bytes_then >= self._limits.pause_window_bytes
+        return (
+            self.state is FlowState.PAUSED
+            and log_bytes - self._bytes_then >= self._limits.pause_window_bytes
+        )
 
     def end_long_pause(self, now: float) -> bool:
         """Make a reader that has paused too long too slow. Returns whether it has."""

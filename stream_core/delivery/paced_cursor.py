@@ -75,7 +75,9 @@ class PacedCursor(Cursor):
 
     __slots__ = ("_byte", "_most_credit", "_until")
 
-    def __init__(self, log: ResponseLog, next_index: int, most: int, *, credit: int | None, most_credit: int) -> None:
+    def __init__(
+        self, log: ResponseLog, next_index: int, most: int, *, credit: int | None, most_credit: int
+    ) -> None:
         super().__init__(log, next_index, most)
         self._most_credit = most_credit
         self._until: int | None = None
@@ -115,7 +117,9 @@ class PacedCursor(Cursor):
         if self._until is None:
             self._until = self.next_index
             unread = self._entries[self.next_index :]
-            self._byte = self._log.text_bytes - sum(len(text.encode()) for text in unread if isinstance(text, str))
+            self._byte = self._log.text_bytes - sum(
+                len(text.encode()) for text in unread if isinstance(text, str)
+            )
         self._until += credit
 
     def lift(self) -> None:

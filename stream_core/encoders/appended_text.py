@@ -66,10 +66,10 @@ class AppendedText:
         replacing = [marker for marker, kept in ahead if kept < at]
         if not replacing:
             return min((kept + 1 for _, kept in ahead), default=sys.maxsize)
-        self._go_over(replacing[-1])
+        self._skip_to(replacing[-1])
         return replacing[-1] + 1
 
-    def _go_over(self, marker: int) -> None:
+    def _skip_to(self, marker: int) -> None:
         entries = self._log.entries
         has = slice_of(entries[: self.cursor.next_index], 0).text + self._ahead
         kept = slice_of(entries[: marker + 1], 0).text

@@ -40,8 +40,8 @@ def check_completed(stream: ResponseStream) -> None:
     """
     if stream.state is ResponseState.CANCELLED:
         raise Gone(
-            "this answer was cancelled before its end, because nobody read it any more; ask again, with another "
-            "Idempotency-Key if there was one",
+            "this answer was cancelled before its end, because nobody read it any more; ask "
+            "again, with another Idempotency-Key if there was one",
             code="response_cancelled",
         )
     if stream.error is not None:
@@ -73,7 +73,9 @@ class ChunkEncoder:
 
     __slots__ = ("_most", "_objects", "_reader", "_stream", "_text", "ended", "opening")
 
-    def __init__(self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, most: int) -> None:
+    def __init__(
+        self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, most: int
+    ) -> None:
         log = stream.log
         self.ended = False
         self._objects = objects

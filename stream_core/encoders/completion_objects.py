@@ -37,7 +37,8 @@ class AnswerReader:
             return self._marked.read(piece)
         except NotMarked as wrong:
             raise UpstreamFailed(
-                f"the model's answer cannot be read ({wrong}); drop what you have of it, and ask again",
+                f"the model's answer cannot be read ({wrong}); drop what you have of it, and ask "
+                "again",
                 code="upstream_failed",
             ) from wrong
 
@@ -52,9 +53,15 @@ class CompletionObjects:
         tools: whether the request has tools. Then the answer may have no content.
     """
 
-    def __init__(self, response_id: str, created: int, model: str, *, include_usage: bool, tools: bool) -> None:
+    def __init__(
+        self, response_id: str, created: int, model: str, *, include_usage: bool, tools: bool
+    ) -> None:
         self._tools = tools
-        self._common = {"id": f"chatcmpl-{response_id.removeprefix('rsp_')}", "created": created, "model": model}
+        self._common = {
+            "id": f"chatcmpl-{response_id.removeprefix('rsp_')}",
+            "created": created,
+            "model": model,
+        }
         self._include_usage = include_usage
         head = orjson.dumps({"object": "chat.completion.chunk", **self._common})
         self._before = b"data: " + head[:-1] + b',"choices":'
@@ -76,7 +83,9 @@ class CompletionObjects:
 
     def role(self, event_id: str) -> bytes:
         """The first chunk of every stream."""
-        return self._chunk(event_id, [_choice(0, {"role": "assistant", "content": None if self._tools else ""})])
+        return self._chunk(
+            event_id, [_choice(0, {"role": "assistant", "content": None if self._tools else ""})]
+        )
 
     def parts(self, event_id: str, parts: Iterable[AnswerPart]) -> bytes:
         """A chunk with all of `parts`. With it the client has everything up to `event_id`."""
@@ -84,14 +93,26 @@ class CompletionObjects:
 
     def finish(self, event_id: str, stream: ResponseStream, choices: Iterable[int]) -> bytes:
         """The last chunks, and the end of the stream. `choices` are those that have not ended."""
-        chunks = [self._chunk(event_id, [_choice(choice, {}, stream.finish_reason) for choice in choices])]
+        chunks = [
+            self._chunk(event_id, [_choice(choice, {}, stream.finish_reason) for choice in choices])
+        ]
         if self._include_usage and stream.usage is not None:
-            usage = {"object": "chat.completion.chunk", **self._common, "choices": [], "usage": _usage(stream.usage)}
+            usage = {
+                "object": "chat.completion.chunk",
+                **self._common,
+                "choices": [],
+                "usage": _usage(stream.usage),
+            }
             chunks.append(b"id: " + event_id.encode() + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
         return b"".join([*chunks, DONE])
 
     def _chunk(self, event_id: str, choices: Sequence[Mapping[str, Any]]) -> bytes:
-        return b"id: %b\n%b%b%b" % (event_id.encode(), self._before, orjson.dumps(choices), self._end)
+        return b"id: %b\n%b%b%b" % (
+            event_id.encode(),
+            self._before,
+            orjson.dumps(choices),
+            self._end,
+        )
 
 
 def error_event(error: EvenflowError) -> bytes:
@@ -110,13 +131,21 @@ def _choice_of(part: AnswerPart) -> dict[str, Any]:
 
 
 def _choice(
-    index: int, delta: dict[str, Any], finish_reason: str | None = None, logprobs: dict[str, Any] | None = None
+    index: int,
+    delta: dict[str, Any],
+    finish_reason: str | None = None,
+    logprobs: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
 
 
 def _whole_choice(part: AnswerPart, finish_reason: str | None) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": part.text, "refusal": None, **part.asides}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": part.text,
+        "refusal": None,
+        **part.asides,
+    }
     if part.calls:
         message["tool_calls"] = [_call(call) for call in part.calls]
     if part.calls or part.asides.get("refusal"):

@@ -20,7 +20,18 @@ class FrameEncoder:
         most: the most characters of text in one joined delta. 0: each entry is a frame.
     """
 
-    __slots__ = ("_deltas", "_most", "_restarted", "_stream", "cursor", "ended", "epoch", "kind", "last", "opening")
+    __slots__ = (
+        "_deltas",
+        "_most",
+        "_restarted",
+        "_stream",
+        "cursor",
+        "ended",
+        "epoch",
+        "kind",
+        "last",
+        "opening",
+    )
 
     def __init__(self, stream: ResponseStream, point: ResumePoint, most: int) -> None:
         self.opening = b""
@@ -90,7 +101,9 @@ class EventEncoder:
 
     __slots__ = ("_frames", "_most", "opening")
 
-    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool) -> None:
+    def __init__(
+        self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool
+    ) -> None:
         # Milliseconds until an EventSource comes back; its own default is seconds. The line belongs
         # to the first event: alone, with an empty line after it, some parsers take it for an event.
         self.opening = b"retry: 500\n"
@@ -134,7 +147,11 @@ class EventEncoder:
         if frames.kind is _DELTA and frames.epoch == 1:
             # Nearly every event is like this. Written out, it takes half the time.
             return b"event: chat.response.delta\nid: %d\ndata: %b\n\n" % (frames.last, frame)
-        return b"event: %b\nid: %b\ndata: %b\n\n" % (frames.kind.encode(), self._id().encode(), frame)
+        return b"event: %b\nid: %b\ndata: %b\n\n" % (
+            frames.kind.encode(),
+            self._id().encode(),
+            frame,
+        )
 
     def _id(self) -> str:
         """The event's id. Empty before any entry: an EventSource then begins again."""

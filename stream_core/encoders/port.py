@@ -81,8 +81,8 @@ class EventId(NamedTuple):
         found = _EVENT_ID.fullmatch(text)
         if found is None or (found[3] and not ends):
             raise InvalidRequest(
-                f"{LAST_EVENT_ID} must be the id of one of this response's events, not {text[:32]!r}; "
-                "nothing was generated",
+                f"{LAST_EVENT_ID} must be the id of one of this response's events, not "
+                f"{text[:32]!r}; nothing was generated",
                 code="invalid_field",
                 param=LAST_EVENT_ID,
             )

@@ -120,7 +120,9 @@ class Conversation:
                 retry_after_ms=int(wait * 1000) + 1,
             )
 
-    def check(self, message_id: str, previous_message_id: str | None, replaces: str | None = None) -> None:
+    def check(
+        self, message_id: str, previous_message_id: str | None, replaces: str | None = None
+    ) -> None:
         """Check that a new message comes in its order. Changes nothing.
 
         Raises:
@@ -130,16 +132,18 @@ class Conversation:
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
             raise Conflict(
-                f"message {message_id!r} names previous_message_id {previous_message_id!r}, but this session's last message "
-                f"is {expected}; nothing was accepted, send it again behind that one",
+                f"message {message_id!r} names previous_message_id {previous_message_id!r}, but "
+                f"this session's last message is {expected}; nothing was accepted, send it again "
+                "behind that one",
                 code="causal_violation",
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
         if replaces not in (None, previous_message_id):
             raise InvalidRequest(
-                f"message {message_id!r} is to replace {replaces!r}, but only the session's last message can be replaced; "
-                "nothing was accepted, send it again with `replaces` as `previous_message_id`, or without",
+                f"message {message_id!r} is to replace {replaces!r}, but only the session's last "
+                "message can be replaced; nothing was accepted, send it again with `replaces` as "
+                "`previous_message_id`, or without",
                 code="invalid_request",
                 param="replaces",
             )
@@ -152,8 +156,8 @@ class Conversation:
         """
         if self.in_flight >= self._limits.messages_in_flight_per_session:
             raise RateLimited(
-                f"{self.in_flight} messages of this session are being answered; the message was not accepted, "
-                "send it again when one has ended",
+                f"{self.in_flight} messages of this session are being answered; the message was "
+                "not accepted, send it again when one has ended",
                 code="session_in_flight",
                 retry_after_ms=1000,
             )

@@ -103,7 +103,13 @@ class MarkedTextWriter:
         return self._turn_to(name, choice) + _escaped(text) if text else ""
 
     def call(
-        self, index: int, arguments: str, call_id: str = "", name: str = "", choice: int = 0, kind: str = "function"
+        self,
+        index: int,
+        arguments: str,
+        call_id: str = "",
+        name: str = "",
+        choice: int = 0,
+        kind: str = "function",
     ) -> str:
         """More of the call `index`. `call_id`, `name` and `kind` matter only at its beginning.
 
@@ -132,7 +138,9 @@ class MarkedTextWriter:
         """
         # One record a token: so the text doesn't depend on how the server joins them.
         named = ((name, entries) for name, entries in given.items() if isinstance(entries, list))
-        records = [_mark({"logprobs": {name: [entry]}}) for name, entries in named for entry in entries]
+        records = [
+            _mark({"logprobs": {name: [entry]}}) for name, entries in named for entry in entries
+        ]
         if any(len(record) > LONGEST_RECORD for record in records):
             raise NotMarked("the log probabilities of a token are too long")
         return self._choose(choice) + "".join(records) if records else ""

@@ -61,7 +61,7 @@ class MarkedTextReader:
             if len(mark) > longest or not (end or place == len(marked)):
                 raise NotMarked("a mark has no end")
             if end:
-                self._obey(mark)
+                self._apply(mark)
                 self._add(behind)
             else:
                 self._unread = MARK + mark
@@ -69,7 +69,7 @@ class MarkedTextReader:
         self._gathered.clear()
         return parts
 
-    def _obey(self, mark: str) -> None:
+    def _apply(self, mark: str) -> None:
         try:
             said = orjson.loads(mark)
         except orjson.JSONDecodeError as wrong:
@@ -85,11 +85,13 @@ class MarkedTextReader:
                 self._places[self._choice] = name
             case {"choice": int(choice)} if 0 <= choice < MOST_CHOICES:
                 self._choose(choice)
-            case {"logprobs": dict(given)} if all(isinstance(entries, list) for entries in given.values()):
-                self._of_choice().add_logprobs(given)
+            case {"logprobs": dict(given)} if all(
+                isinstance(entries, list) for entries in given.values()
+            ):
+                self._part_of_choice().add_logprobs(given)
             case {"end": str(reason)} if reason in _ENDS and self._choice:
                 self._ended.add(self._choice)
-                self._of_choice().end = reason
+                self._part_of_choice().end = reason
             case _:
                 raise NotMarked("a mark is of an unknown kind")
 
@@ -97,7 +99,7 @@ class MarkedTextReader:
         self._choice = choice
         if choice not in self._places:
             self._places[choice] = None
-            self._of_choice().begins = True
+            self._part_of_choice().begins = True
 
     def _turn_to_call(self, index: int, said: dict[str, Any]) -> None:
         known = (self._choice, index) in self._calls
@@ -105,9 +107,11 @@ class MarkedTextReader:
             case {"id": str(call_id), "name": str(name)} if not known:
                 kind = said.get("type", "function")
                 if not (call_id and name and 0 <= index < MOST_CALLS and kind in CALL_TYPES):
-                    raise NotMarked("a call begins without a name or an id, or its number is out of range")
+                    raise NotMarked(
+                        "a call begins without a name or an id, or its number is out of range"
+                    )
                 self._calls[self._choice, index] = kind
-                self._of_choice().call(index, kind).begins(call_id, name)
+                self._part_of_choice().call(index, kind).begins(call_id, name)
             case _ if not known or len(said) > 1:
                 raise NotMarked("a mark is of an unknown kind")
         self._places[self._choice] = index
@@ -115,13 +119,13 @@ class MarkedTextReader:
     def _add(self, text: str) -> None:
         if not text:
             return
-        place, gathered = self._places[self._choice], self._of_choice()
+        place, gathered = self._places[self._choice], self._part_of_choice()
         if isinstance(place, int):
             gathered.call(place, self._calls[self._choice, place]).arguments.append(text)
         else:
             gathered.texts.setdefault(place, []).append(text)
 
-    def _of_choice(self) -> _Gathered:
+    def _part_of_choice(self) -> _Gathered:
         return self._gathered.setdefault(self._choice, _Gathered(self._choice))
 
 

@@ -8,7 +8,12 @@ from typing import Protocol
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
-from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, ResponseFailed, ResponseRestarted
+from stream_core.protocol.messages import (
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponseRestarted,
+)
 
 PeerEvent = ResponseDelta | ResponseRestarted | ResponseCompleted | ResponseFailed
 

@@ -114,7 +114,9 @@ def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
 
 
 class ResponseLog:
-    """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one terminal event."""
+    """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one
+    terminal event.
+    """
 
     __slots__ = ("_owners", "entries", "restarts", "state", "text_bytes")
 
@@ -154,7 +156,9 @@ class ResponseLog:
             LogClosed: the response has ended.
         """
         if self.state is not None:
-            raise LogClosed("a delta came after the end of its response; the log keeps what it held")
+            raise LogClosed(
+                "a delta came after the end of its response; the log keeps what it held"
+            )
         self.entries.append(text)
         self.text_bytes += len(text) if text.isascii() else len(text.encode())
 
@@ -165,7 +169,9 @@ class ResponseLog:
             LogClosed: the response has ended.
         """
         if self.state is not None:
-            raise LogClosed("a restart came after the end of its response; the log keeps what it held")
+            raise LogClosed(
+                "a restart came after the end of its response; the log keeps what it held"
+            )
         if epoch:
             self._owners.append((len(self.entries), epoch))
         self.restarts.append((len(self.entries), from_index))

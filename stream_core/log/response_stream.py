@@ -137,7 +137,8 @@ class ResponseStream:
         self._delivered_at = 0.0
         self._pace = 0.0
 
-    # -- what the token source does ------------------------------------------------------------------------------
+    # -- what the token source does
+    # ------------------------------------------------------------------------------
 
     def push(self, token: str) -> None:
         """Take a token of the model. Never waits.
@@ -158,7 +159,9 @@ class ResponseStream:
             self._deliver(token)
             return
         if self.log.closed:
-            raise LogClosed("a token came after the end of its response; the log keeps what it held")
+            raise LogClosed(
+                "a token came after the end of its response; the log keeps what it held"
+            )
         if self._batcher.add(token):
             self.log.append(self._batcher.cut())
         if not self._scheduled:
@@ -172,7 +175,9 @@ class ResponseStream:
     def _push_long(self, text: str) -> None:
         """Take a text that is too long for a batch: it becomes entries of its own."""
         if self.log.closed:
-            raise LogClosed("a token came after the end of its response; the log keeps what it held")
+            raise LogClosed(
+                "a token came after the end of its response; the log keeps what it held"
+            )
         self.tokens += 1
         if waiting := self._batcher.cut():
             self.log.append(waiting)
@@ -191,7 +196,8 @@ class ResponseStream:
         if full:
             raise ResponseFull
 
-    # -- what the generation does --------------------------------------------------------------------------------
+    # -- what the generation does
+    # --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """The response leaves the queue: its generation begins."""
@@ -210,7 +216,9 @@ class ResponseStream:
         self.epoch = epoch
         self.first_delta_at = began_at
         self._delivered_at = self._monotonic()
-        self.attempt = 1 + max((entry.attempt for entry in entries if isinstance(entry, Restart)), default=1)
+        self.attempt = 1 + max(
+            (entry.attempt for entry in entries if isinstance(entry, Restart)), default=1
+        )
         replaced = self.log.text_bytes - len(self.log.text.encode())
         self._full_at = self._most_bytes + replaced
         self.log.restart(self.log.next_index - 1, self.attempt, epoch)
@@ -265,7 +273,8 @@ class ResponseStream:
         for reader in tuple(self.readers):
             reader.lost()
 
-    # -- what follows another copy ---------------------------------------------------------------------------------
+    # -- what follows another copy
+    # ---------------------------------------------------------------------------------
 
     def follow(self, entries: Sequence[LogEntry]) -> None:
         """Add and deliver entries of the copy that this one follows.
@@ -303,10 +312,16 @@ class ResponseStream:
         if self.state is ResponseState.QUEUED and state is ResponseState.COMPLETED:
             self.start()
         self._fire(_END_EVENTS[state])
-        self.finish_reason, self.usage, self.error, self.degraded = finish_reason, usage, error, degraded
+        self.finish_reason, self.usage, self.error, self.degraded = (
+            finish_reason,
+            usage,
+            error,
+            degraded,
+        )
         self._end()
 
-    # -- what readers do -----------------------------------------------------------------------------------------
+    # -- what readers do
+    # -----------------------------------------------------------------------------------------
 
     def check_readers(self) -> None:
         """Check that one more reader may be attached.
@@ -342,7 +357,8 @@ class ResponseStream:
         self.acknowledged += added
         return added
 
-    # -- what the clock does -------------------------------------------------------------------------------------
+    # -- what the clock does
+    # -------------------------------------------------------------------------------------
 
     def on_due(self, slot: int) -> None:
         """The interval has passed: cut the batch and deliver it."""
@@ -369,7 +385,8 @@ class ResponseStream:
             jitter = None
         else:
             gap, pace, interval = now - self._delivered_at, self._pace, clock.interval
-            # The stream's current interval is the clock's, or the model's own recent pace where that is slower.
+            # The stream's current interval is the clock's, or the model's own recent pace where
+            # that is slower.
             jitter = abs(gap - interval) if interval > pace else abs(gap - pace)
             self._pace = pace + (gap - pace) * _PACE_SMOOTHING
         self._delivered_at = now

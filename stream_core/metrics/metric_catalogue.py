@@ -96,8 +96,9 @@ DELIVERY_JITTER = Metric(
     "ws.delivery_jitter_ms",
     _D,
     "ms",
-    "|gap between two consecutive deltas of a response - that stream's current interval|, per connection, where the frame "
-    "is handed to the socket. The current interval is the delivery clock's, or the model's own recent pace where slower",
+    "|gap between two consecutive deltas of a response - that stream's current interval|, per "
+    "connection, where the frame is handed to the socket. The current interval is the delivery "
+    "clock's, or the model's own recent pace where slower",
     "p95 < 50 ms",
     Alarm(Statistic.P95, 100, " ms", silence="nothing is streaming"),
 )
@@ -105,7 +106,8 @@ CONNECTION_SETUP = Metric(
     "ws.connection_setup_ms",
     _D,
     "ms",
-    "from the upgrade request to session.ready handed to the socket, plus how late the event loop was",
+    "from the upgrade request to session.ready handed to the socket, plus how late the event "
+    "loop was",
     "p95 < 100 ms",
     Alarm(Statistic.P95, 200, " ms", silence="nobody has connected", datapoints=5),
 )
@@ -119,7 +121,10 @@ ACTIVE_CONNECTIONS = Metric(
         Statistic.MAXIMUM,
         10_000,
         " per node",
-        silence="no task is running, or none can publish: every task says its number each minute, zero included",
+        silence=(
+            "no task is running, or none can publish: every task says its number each minute, "
+            "zero included"
+        ),
         silence_is_bad=True,
         felt_by_readers=False,
     ),
@@ -153,8 +158,9 @@ BACKPRESSURE_DROPS = Metric(
     "ws.backpressure_drops",
     _R,
     "%",
-    "deltas that could not be delivered in their own interval (they are joined later) or whose reader was disconnected for "
-    "being too slow, of the deltas due in the last minute. Nothing is lost, but the reader felt it",
+    "deltas that could not be delivered in their own interval (they are joined later) or whose "
+    "reader was disconnected for being too slow, of the deltas due in the last minute. Nothing "
+    "is lost, but the reader felt it",
     "< 0.1 %",
     Alarm(Statistic.AVERAGE, 1, " %", silence="nothing is streaming"),
 )
@@ -162,7 +168,8 @@ POLL_LATENCY = Metric(
     "fallback.poll_latency_ms",
     _D,
     "ms",
-    "from the moment a long-poll could answer (its text was there and its linger over, or the response ended) to its answer",
+    "from the moment a long-poll could answer (its text was there and its linger over, or the "
+    "response ended) to its answer",
     "p95 < 200 ms",
     Alarm(Statistic.P95, 500, " ms", silence="nobody uses the fallback", datapoints=5),
 )
@@ -174,34 +181,57 @@ POLL_COUNT = Metric(
     "avg < 5",
     Alarm(Statistic.AVERAGE, 10, "", silence="nobody uses the fallback"),
 )
-FIRST_TOKEN = Metric("model.first_token_ms", _D, "ms", "from accepting the message to its first delta")
-TOKEN_GAP = Metric("model.token_gap_ms", _D, "ms", "mean gap between two tokens of a response, as the model gave them")
-QUEUE_WAIT = Metric(
-    "queue.wait_ms", _D, "ms", "from accepting a message to the begin of its generation (watch p95, p99, p99.9)"
+FIRST_TOKEN = Metric(
+    "model.first_token_ms", _D, "ms", "from accepting the message to its first delta"
 )
-QUEUE_DEPTH = Metric("queue.depth", _G, "messages", "accepted messages whose generation has not begun")
-QUEUE_REFUSED = Metric("queue.refused", _C, "messages", "messages answered with system.busy or 429 queue_full")
+TOKEN_GAP = Metric(
+    "model.token_gap_ms",
+    _D,
+    "ms",
+    "mean gap between two tokens of a response, as the model gave them",
+)
+QUEUE_WAIT = Metric(
+    "queue.wait_ms",
+    _D,
+    "ms",
+    "from accepting a message to the begin of its generation (watch p95, p99, p99.9)",
+)
+QUEUE_DEPTH = Metric(
+    "queue.depth", _G, "messages", "accepted messages whose generation has not begun"
+)
+QUEUE_REFUSED = Metric(
+    "queue.refused", _C, "messages", "messages answered with system.busy or 429 queue_full"
+)
 MESSAGES_REFUSED = Metric(
     "messages.refused",
     _C,
     "messages",
-    "messages that were not accepted, over all transports, by the `code` that their sender was given",
+    "messages that were not accepted, over all transports, by the `code` that their sender was "
+    "given",
     label="code",
 )
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
-GENERATION_RETRIES = Metric("generations.retries", _C, "attempts", "attempts that followed a failed one")
-GENERATIONS_DEGRADED = Metric("generations.degraded", _C, "responses", "responses ended with the fallback answer")
+GENERATION_RETRIES = Metric(
+    "generations.retries", _C, "attempts", "attempts that followed a failed one"
+)
+GENERATIONS_DEGRADED = Metric(
+    "generations.degraded", _C, "responses", "responses ended with the fallback answer"
+)
 RESPONSES_COMPLETED = Metric("responses.completed", _C, "responses", "responses that completed")
 RESPONSES_FAILED = Metric("responses.failed", _C, "responses", "responses that ended in an error")
 RESPONSES_CANCELLED = Metric(
-    "responses.cancelled", _C, "responses", "responses cancelled, by a client or for want of readers"
+    "responses.cancelled",
+    _C,
+    "responses",
+    "responses cancelled, by a client or for want of readers",
 )
 RESPONSE_FAILURE_RATE = Metric(
     "responses.failure_rate",
     _R,
     "%",
-    "responses that ended in an error or with the fallback answer, of those that ended in the last minute; without those that "
-    "were cancelled, and without messages that the model refused, which are their senders' errors",
+    "responses that ended in an error or with the fallback answer, of those that ended in the "
+    "last minute; without those that were cancelled, and without messages that the model "
+    "refused, which are their senders' errors",
     "< 1 %",
     Alarm(Statistic.AVERAGE, 5, " %", silence="no response ended"),
 )
@@ -209,14 +239,26 @@ RESPONSES_HELD = Metric(
     "responses.held", _G, "responses", "responses in memory, running or ended less than the TTL ago"
 )
 TOKENS_GENERATED = Metric("tokens.generated", _C, "tokens", "tokens that models gave")
-DELTAS_DELIVERED = Metric("deltas.delivered", _C, "deltas", "deltas handed to sockets, SSE streams and polls")
-DELTAS_ACKNOWLEDGED = Metric("deltas.acknowledged", _C, "deltas", "deltas that clients said they have (response.ack)")
+DELTAS_DELIVERED = Metric(
+    "deltas.delivered", _C, "deltas", "deltas handed to sockets, SSE streams and polls"
+)
+DELTAS_ACKNOWLEDGED = Metric(
+    "deltas.acknowledged", _C, "deltas", "deltas that clients said they have (response.ack)"
+)
 READERS_LAGGING = Metric("readers.lagging", _C, "readers", "`lag` notices sent")
 READERS_TOO_SLOW = Metric("readers.too_slow", _C, "readers", "connections closed with 4008")
-CONNECTIONS_REFUSED = Metric("ws.connections_refused", _C, "handshakes", "handshakes refused for capacity")
-RESUME = Metric("ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket")
-CLOCK_LATENESS = Metric("clock.lateness_ms", _G, "ms", "smoothed time by which the delivery clock is late")
-CLOCK_INTERVAL = Metric("clock.interval_ms", _G, "ms", "the current delivery interval of all streams")
+CONNECTIONS_REFUSED = Metric(
+    "ws.connections_refused", _C, "handshakes", "handshakes refused for capacity"
+)
+RESUME = Metric(
+    "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
+)
+CLOCK_LATENESS = Metric(
+    "clock.lateness_ms", _G, "ms", "smoothed time by which the delivery clock is late"
+)
+CLOCK_INTERVAL = Metric(
+    "clock.interval_ms", _G, "ms", "the current delivery interval of all streams"
+)
 
 STORE_WRITE_DELAY = Metric(
     "store.write_delay_ms",
@@ -227,17 +269,26 @@ STORE_WRITE_DELAY = Metric(
     Alarm(Statistic.P95, 2_000, " ms", silence="nothing is streaming"),
 )
 STORE_BACKLOG = Metric(
-    "store.backlog_bytes", _G, "bytes", "text in the logs of this node that the response buffer does not have yet"
+    "store.backlog_bytes",
+    _G,
+    "bytes",
+    "text in the logs of this node that the response buffer does not have yet",
 )
-STORE_RETRIES = Metric("store.retries", _C, "writes", "writes repeated because the store throttled or failed")
+STORE_RETRIES = Metric(
+    "store.retries", _C, "writes", "writes repeated because the store throttled or failed"
+)
 STORE_REFUSED = Metric(
-    "store.refused", _C, "messages", "messages refused because the store could not take them, or was too far behind"
+    "store.refused",
+    _C,
+    "messages",
+    "messages refused because the store could not take them, or was too far behind",
 )
 STORE_DELTAS_LOST = Metric(
     "store.deltas_lost",
     _C,
     "deltas",
-    "deltas that this node had to forget before the store took them: polls of such an answer find no more text and no end",
+    "deltas that this node had to forget before the store took them: polls of such an answer "
+    "find no more text and no end",
     "0 a minute",
     Alarm(Statistic.SUM, 0, " a minute", silence="no task is running", datapoints=1, minutes=1),
 )
@@ -255,7 +306,12 @@ DEAD_LETTERS = Metric(
 )
 
 RESPONSES_FOLLOWED = Metric(
-    "responses.followed", _G, "responses", "responses of other tasks that are copied for readers of this one"
+    "responses.followed",
+    _G,
+    "responses",
+    "responses of other tasks that are copied for readers of this one",
 )
 
-CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+CATALOGUE: tuple[Metric, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Metric)
+)

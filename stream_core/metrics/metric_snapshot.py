@@ -12,7 +12,28 @@ from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
 # Preferred numbers (ISO 3, series R20), at most 14.3 % apart. They include the round numbers that
 # are thresholds, so a percentile from the buckets is on the same side of them as the true one.
-_R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
+_R20 = (
+    1.0,
+    1.12,
+    1.25,
+    1.4,
+    1.6,
+    1.8,
+    2.0,
+    2.24,
+    2.5,
+    2.8,
+    3.15,
+    3.55,
+    4.0,
+    4.5,
+    5.0,
+    5.6,
+    6.3,
+    7.1,
+    8.0,
+    9.0,
+)
 # The open bucket above the last bound is taken to be as wide as the next one would be.
 _LAST_EDGE = 1_000_000.0
 # A bucket does not include its lower bound, so no value may be on it.
@@ -29,7 +50,9 @@ class Distribution:
     __slots__ = ("_bounds", "counts", "total")
 
     BOUNDS: tuple[float, ...] = tuple(
-        round(number * scale, 3) for scale in (0.1, 1, 10, 100, 1_000, 10_000, 100_000) for number in _R20
+        round(number * scale, 3)
+        for scale in (0.1, 1, 10, 100, 1_000, 10_000, 100_000)
+        for number in _R20
     )  # 0.1 … 900,000 (at milliseconds: 0.1 ms to a quarter of an hour)
 
     def __init__(self) -> None:
@@ -51,7 +74,9 @@ class Distribution:
         """The p-th percentile (0–100), interpolated in its bucket. 0.0 without values."""
         rank = self.count * p / 100
         seen = 0
-        for count, (low, high) in zip(self.counts, pairwise((0.0, *self.BOUNDS, self.BOUNDS[-1])), strict=True):
+        for count, (low, high) in zip(
+            self.counts, pairwise((0.0, *self.BOUNDS, self.BOUNDS[-1])), strict=True
+        ):
             if count and seen + count >= rank:
                 return low + (high - low) * (rank - seen) / count
             seen += count
@@ -64,7 +89,9 @@ class Distribution:
     def since(self, earlier: Distribution) -> Self:
         """What was recorded after `earlier`, an earlier copy of this one."""
         recorded = type(self)()
-        recorded.counts = [now - then for now, then in zip(self.counts, earlier.counts, strict=True)]
+        recorded.counts = [
+            now - then for now, then in zip(self.counts, earlier.counts, strict=True)
+        ]
         recorded.total = self.total - earlier.total
         return recorded
 
@@ -76,7 +103,11 @@ class Distribution:
         last bound count as at most 1,000,000.
         """
         edges = pairwise((0.0, *self.BOUNDS, _LAST_EDGE))
-        buckets = [(low, high, count) for (low, high), count in zip(edges, self.counts, strict=True) if count]
+        buckets = [
+            (low, high, count)
+            for (low, high), count in zip(edges, self.counts, strict=True)
+            if count
+        ]
         if not buckets:
             return []
         least = sum(low * count for low, _, count in buckets)
@@ -90,7 +121,9 @@ _SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class MetricPoint:
-    """One metric of one process in one minute: `values[i]`, in the metric's unit, occurred `counts[i]` times."""
+    """One metric of one process in one minute: `values[i]`, in the metric's unit, occurred
+    `counts[i]` times.
+    """
 
     metric: Metric
     values: tuple[float, ...]
@@ -133,14 +166,19 @@ class MetricSnapshot:
             for values, counts in [zip(*weighted, strict=True)]
         ]
 
-    def _weighted_values(self, metric: Metric, earlier: MetricSnapshot, leaving: bool) -> Iterator[tuple[float, int]]:
+    def _weighted_values(
+        self, metric: Metric, earlier: MetricSnapshot, leaving: bool
+    ) -> Iterator[tuple[float, int]]:
         name = metric.name
         if metric.kind is MetricKind.DISTRIBUTION:
             yield from self.distributions[name].since(earlier.distributions[name]).weighted_values()
         elif metric.kind is MetricKind.COUNTER:
             yield float(self.counters[name] - earlier.counters[name]), 1
         elif metric.kind is MetricKind.RATIO:
-            part, whole = (now - then for now, then in zip(self.ratios[name], earlier.ratios[name], strict=True))
+            part, whole = (
+                now - then
+                for now, then in zip(self.ratios[name], earlier.ratios[name], strict=True)
+            )
             if whole:
                 yield 100.0 * part / whole, whole
         elif name in self.events:

@@ -50,7 +50,10 @@ class MessageParams(BaseModel):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=4)] | None = None
+    stop: (
+        Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=4)]
+        | None
+    ) = None
     seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
 
 
@@ -123,11 +126,19 @@ class Agent(BaseModel):
     model: Annotated[str, Field(min_length=1, max_length=2_048)] | None = Field(
         None, description="the model's name at its server, or a name of EVENFLOW_MODELS"
     )
-    instructions: str = Field("", max_length=32_768, description="the system prompt, of 32,768 characters at most")
+    instructions: str = Field(
+        "", max_length=32_768, description="the system prompt, of 32,768 characters at most"
+    )
     temperature: float | None = Field(None, ge=0, le=2, description="a number from 0 to 2")
-    max_tokens: int | None = Field(None, ge=1, le=10_000_000, description="a whole number from 1 to 10,000,000")
-    silence_seconds: float | None = Field(None, ge=0.1, le=3_600, description="seconds from 0.1 to 3,600")
-    deadline_seconds: float | None = Field(None, ge=0.1, le=86_400, description="seconds from 0.1 to 86,400")
+    max_tokens: int | None = Field(
+        None, ge=1, le=10_000_000, description="a whole number from 1 to 10,000,000"
+    )
+    silence_seconds: float | None = Field(
+        None, ge=0.1, le=3_600, description="seconds from 0.1 to 3,600"
+    )
+    deadline_seconds: float | None = Field(
+        None, ge=0.1, le=86_400, description="seconds from 0.1 to 86,400"
+    )
     suggestions: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
         [], max_length=8, description="a list of at most 8 questions, each of 1 to 200 characters"
     )
@@ -228,7 +239,9 @@ def _checked(tables: Any, where: str) -> dict[str, Agent]:
 
 def _agent(name: str, table: Any, where: str) -> Agent:
     if not re.match(NAME_PATTERN, name):
-        raise AgentsError(f"{where}: [{name[:80]}]: an agent's name has 1 to 64 letters, digits, `_`, `.` or `-`")
+        raise AgentsError(
+            f"{where}: [{name[:80]}]: an agent's name has 1 to 64 letters, digits, `_`, `.` or `-`"
+        )
     if not isinstance(table, dict):
         raise AgentsError(f"{where}: {name} must be an agent's table, [{name}]")
     try:
@@ -238,6 +251,10 @@ def _agent(name: str, table: Any, where: str) -> Agent:
         field = str(first["loc"][0])
         if field not in Agent.model_fields:
             known = ", ".join(Agent.model_fields)
-            raise AgentsError(f"{where}: [{name}] {field}: there is no such field; there are {known}") from None
+            raise AgentsError(
+                f"{where}: [{name}] {field}: there is no such field; there are {known}"
+            ) from None
         accepts = Agent.model_fields[field].description
-        raise AgentsError(f"{where}: [{name}] {field}: must be {accepts} ({first['msg']})") from None
+        raise AgentsError(
+            f"{where}: [{name}] {field}: must be {accepts} ({first['msg']})"
+        ) from None

@@ -29,7 +29,9 @@ _HIGHEST_PORT = 65_535
 _METHODS = "GET, POST"
 # Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never stands for
 # Authorization.
-_REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Evenflow-Timeout-Ms, *"
+_REQUEST_HEADERS = (
+    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Evenflow-Timeout-Ms, *"
+)
 # The headers that our clients and OpenAI's read.
 _ANSWER_HEADERS = "Evenflow-Next-Index, Evenflow-Via, Retry-After, X-Request-Id, X-Should-Retry"
 _PREFLIGHT_SECONDS = 7_200  # Chromium's maximum; no browser keeps it for longer
@@ -45,8 +47,9 @@ def parse_origins(text: str) -> tuple[str, ...]:
     for origin in origins:
         if origin != EVERY_ORIGIN and not _is_origin(origin):
             raise ValueError(
-                "must be origins as browsers write them, https://app.example.com,http://localhost:3000 (small letters, no path, "
-                f"no port 443 or 80 where that goes without saying), or * for all; {origin[:100]!r} is none"
+                "must be origins as browsers write them, "
+                "https://app.example.com,http://localhost:3000 (small letters, no path, no port "
+                f"443 or 80 where that goes without saying), or * for all; {origin[:100]!r} is none"
             )
     if EVERY_ORIGIN in origins and len(origins) > 1:
         raise ValueError("has * beside other origins; it stands for all, so it must be alone")
@@ -82,9 +85,13 @@ class AllowedOrigins:
             return _readable_by(EVERY_ORIGIN)
         # Also without an allowed origin: a cache must not give this answer to other origins.
         vary = {"Vary": "Origin"}
-        return vary if origin is None or origin not in self._origins else vary | _readable_by(origin)
+        return (
+            vary if origin is None or origin not in self._origins else vary | _readable_by(origin)
+        )
 
-    def preflight_headers(self, method: str, origin: str | None, asked_method: str | None) -> dict[str, str] | None:
+    def preflight_headers(
+        self, method: str, origin: str | None, asked_method: str | None
+    ) -> dict[str, str] | None:
         """The headers that only the answer to a CORS preflight has.
 
         Returns:

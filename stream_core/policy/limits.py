@@ -23,110 +23,186 @@ class Limits(BaseModel):
         12_000,
         1,
         1_000_000,
-        "handshake refused with 503 and Retry-After; /health answers 503 so that the ALB stops sending",
+        "handshake refused with 503 and Retry-After; /health answers 503 so that the ALB stops "
+        "sending",
     )
     requests_per_node: int = _limit(
         8_000,
         1,
         1_000_000,
-        "503 node_full with Retry-After: HTTP requests at once, event streams and waiting polls among them",
+        "503 node_full with Retry-After; event streams and waiting polls count, too",
     )
-    connections_per_session: int = _limit(8, 1, 1_000, "handshake refused with 429 session_connections")
+    connections_per_session: int = _limit(
+        8, 1, 1_000, "handshake refused with 429 session_connections"
+    )
     sessions_per_node: int = _limit(
-        50_000, 1, 10_000_000, "the session idle longest is forgotten; when all are busy, 429 sessions_full"
+        50_000,
+        1,
+        10_000_000,
+        "the session idle longest is forgotten; when all are busy, 429 sessions_full",
     )
     readers_per_response: int = _limit(16, 1, 10_000, "429 response_readers")
-    batch_window_ms: int = _limit(50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval")
+    batch_window_ms: int = _limit(
+        50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval"
+    )
     batch_window_max_ms: int = _limit(
-        200, 10, 5_000, "the longest interval to which the delivery clock stretches every stream when the loop is late"
+        200,
+        10,
+        5_000,
+        "the longest interval to which the delivery clock stretches every stream when the loop "
+        "is late",
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
-    read_buffer_bytes: int = _limit(131_072, 16_384, 16_777_216, "what the client sends waits in its own machine")
-    frame_characters: int = _limit(16_384, 256, 1_048_576, "a joined frame ends here and the next one follows")
+    read_buffer_bytes: int = _limit(
+        131_072, 16_384, 16_777_216, "what the client sends waits on its own machine"
+    )
+    frame_characters: int = _limit(
+        16_384, 256, 1_048_576, "a joined frame ends here and the next one follows"
+    )
     lag_notice_deltas: int = _limit(64, 1, 100_000, "`lag` frame")
     lag_notice_seconds: float = _limit(10, 0.1, 3_600, "`lag` frame")
     lag_close_seconds: float = _limit(30, 0.1, 3_600, "closed with 4008 and the resume point")
-    lag_close_bytes: int = _limit(262_144, 4_096, 67_108_864, "closed with 4008 and the resume point")
+    lag_close_bytes: int = _limit(
+        262_144, 4_096, 67_108_864, "closed with 4008 and the resume point"
+    )
     heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
     message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
-    request_bytes: int = _limit(4_194_304, 1_024, 67_108_864, "HTTP 413: the body of a request of OpenAI's API (/v1)")
+    request_bytes: int = _limit(
+        4_194_304, 1_024, 67_108_864, "HTTP 413: the body of a request of OpenAI's API (/v1)"
+    )
     requests_held_bytes: int = _limit(
         268_435_456,
         1_048_576,
         2**40,
-        "503 node_memory with Retry-After: what requests of /v1 take, from their first byte to the end of their answer",
+        "503 node_memory with Retry-After: what requests of /v1 take, from their first byte to "
+        "the end of their answer",
     )
-    messages_per_second: float = _limit(20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)")
+    messages_per_second: float = _limit(
+        20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)"
+    )
     protocol_errors_per_minute: int = _limit(20, 1, 10_000, "close 1008")
     messages_in_flight_per_session: int = _limit(4, 1, 1_000, "`throttle` / 429 session_in_flight")
     messages_in_flight_per_tenant: int | None = _limit(
-        None, 1, 2_000_000, "`throttle` / 429 tenant_in_flight (default: a tenant may have all that the node takes)"
+        None,
+        1,
+        2_000_000,
+        "`throttle` / 429 tenant_in_flight (default: a tenant may have all that the node takes)",
     )
     messages_remembered_per_session: int = _limit(
-        256, 8, 100_000, "the oldest message_id is forgotten (it could not be repeated without breaking causality)"
+        256,
+        8,
+        100_000,
+        "the oldest message_id is forgotten (it could not be repeated without breaking causality)",
     )
-    history_bytes: int = _limit(32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more")
+    history_bytes: int = _limit(
+        32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more"
+    )
     messages_waiting_per_session: int = _limit(
-        64, 1, 10_000, "`throttle` / 429 session_in_flight: messages of one session that wait to be accepted"
+        64,
+        1,
+        10_000,
+        "`throttle` / 429 session_in_flight: messages of one session that wait to be accepted",
     )
     queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
     generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
     worker_buffer_tokens: int = _limit(
-        256, 1, 100_000, "a worker holds its model: tokens of one answer that its handler has not read yet"
+        256,
+        1,
+        100_000,
+        "a worker pauses its model: tokens of one answer that its handler has not read",
     )
     worker_window_bytes: int = _limit(
-        4_096, 1_024, 1_048_576, "HTTP/2 holds a worker's stream: text on its way to a handler that doesn't read"
+        4_096,
+        1_024,
+        1_048_576,
+        "HTTP/2 pauses a worker's stream: text for a handler that doesn't read",
     )
     worker_rest_seconds: float = _limit(
-        5, 0.1, 3_600, "a worker that could not be reached is asked again after so long, sooner when there is no other"
+        5,
+        0.1,
+        3_600,
+        "a worker that could not be reached is asked again, sooner if there is no other",
     )
     queue_deadline_seconds: float = _limit(
-        60, 0.1, 3_600, "503 queue_timeout: a message accepted so long ago, for which no model was free; send it again"
+        60, 0.1, 3_600, "503 queue_timeout: no model was free for the message; send it again"
     )
     model_first_sign_seconds: float = _limit(
-        60, 0.1, 3_600, "no sign of life from the model yet: another attempt, then the error first_token_timeout"
+        60,
+        0.1,
+        3_600,
+        "no sign of life from the model yet: another attempt, then the error first_token_timeout",
     )
     model_silence_seconds: float = _limit(
-        60, 0.1, 3_600, "no further sign of life: another attempt, then the error model_timeout behind the text"
+        60,
+        0.1,
+        3_600,
+        "no further sign of life: another attempt, then the error model_timeout behind the text",
     )
     model_deadline_seconds: float = _limit(
         1_800,
         0.1,
         86_400,
-        "the model is stopped; the text stays, finish_reason length (without any text model_timeout)",
+        "the model is stopped; the text stays, finish_reason length (without any text "
+        "model_timeout)",
     )
     model_retries: int = _limit(
-        1, 0, 10, "the error behind the text; without any text the fallback answer, where one is set, marked degraded"
+        1,
+        0,
+        10,
+        "the error behind the text; without any text the fallback answer, where one is set, "
+        "marked degraded",
     )
-    response_bytes: int = _limit(1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length")
+    response_bytes: int = _limit(
+        1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length"
+    )
     response_ttl_seconds: float = _limit(300, 0.1, 86_400, "410 response_expired")
-    responses_held_per_session: int = _limit(32, 1, 100_000, "the session's oldest ended response expires early (410)")
+    responses_held_per_session: int = _limit(
+        32, 1, 100_000, "the session's oldest ended response expires early (410)"
+    )
     responses_held_bytes: int = _limit(
-        268_435_456, 1_048_576, 2**40, "the node's oldest ended response expires early (410); text of ended responses"
+        268_435_456,
+        1_048_576,
+        2**40,
+        "the node's oldest ended response expires early (410); text of ended responses",
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
-    pause_window_bytes: int = _limit(16_384, 0, 1_048_576, "the model is held while every reader pauses")
-    credit_window: int = _limit(
-        65_536, 1, 10_000_000, "`error` invalid_field: more entries would be granted at once than may be; nothing was"
+    pause_window_bytes: int = _limit(
+        16_384, 0, 1_048_576, "the model is paused while every reader pauses"
     )
+    credit_window: int = _limit(65_536, 1, 10_000_000, "`error` invalid_field: nothing is granted")
     pause_seconds: float = _limit(
-        300, 0.1, 86_400, "closed with 4008; without another reader the model is cancelled after the grace period"
+        300,
+        0.1,
+        86_400,
+        "closed with 4008; without another reader the model is cancelled after the grace period",
     )
-    session_token_ttl_seconds: int = _limit(3_600, 1, 86_400, "401 token_expired; the client asks for a new one")
+    session_token_ttl_seconds: int = _limit(
+        3_600, 1, 86_400, "401 token_expired; the client asks for a new one"
+    )
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
-    sse_heartbeat_seconds: float = _limit(15, 0.1, 300, "comment line; before a whole answer of /v1 a newline")
-    owners_per_response: int = _limit(
-        3, 1, 100, "a message whose tasks were all lost goes to the dead letters; its reader hears attempts_exhausted"
+    sse_heartbeat_seconds: float = _limit(
+        15, 0.1, 300, "comment line; before a whole answer of /v1 a newline"
     )
-    lease_seconds: float = _limit(10, 10, 600, "another task may take over what a silent one was answering")
+    owners_per_response: int = _limit(
+        3, 1, 100, "the message goes to the dead letters; its reader gets attempts_exhausted"
+    )
+    lease_seconds: float = _limit(
+        10, 10, 600, "another task may take over what a silent one was answering"
+    )
     store_interval_ms: int = _limit(
-        150, 10, 10_000, "what has grown is written to the response buffer (the first and the last delta at once)"
+        150,
+        10,
+        10_000,
+        "what has grown is written to the response buffer (the first and the last delta at once)",
     )
     store_backlog_bytes: int = _limit(
-        67_108_864, 1_024, 2**40, "503 store_behind: text waiting for the response buffer; running answers go on"
+        67_108_864,
+        1_024,
+        2**40,
+        "503 store_behind: text waiting for the response buffer; running answers go on",
     )
     returning_connections_per_second: float = _limit(
         500,
@@ -135,13 +211,18 @@ class Limits(BaseModel):
         "503 reconnect_storm for clients that come back (burst: twice as many); new ones come in",
     )
     drain_connections_per_second: float = _limit(
-        250, 1, 1_000_000, "a leaving task's clients go one by one at this rate, in three quarters of the drain at most"
+        250,
+        1,
+        1_000_000,
+        "a leaving task's clients go one by one at this rate, in three quarters of the drain at "
+        "most",
     )
     drain_seconds: float = _limit(
         110,
         0,
         3_600,
-        "what is still running is left to another task, or the next start; with store=memory it ends with an error",
+        "answers are left to another task, or the next start; with store=memory they end with an "
+        "error",
     )
 
     def of(self, _tenant: str) -> Limits:
@@ -158,12 +239,17 @@ class Limits(BaseModel):
         tenant, session = self.messages_in_flight_per_tenant, self.messages_in_flight_per_session
         if tenant is not None and tenant > self.messages_per_node:
             raise ValueError(
-                f"messages_in_flight_per_tenant must not be above generations_per_node and queue_depth together "
-                f"({self.messages_per_node}): the node refuses before it; leave it out for no cap of its own"
+                "messages_in_flight_per_tenant must not be above generations_per_node and "
+                f"queue_depth together ({self.messages_per_node}): the node refuses before it; "
+                "leave it out for no cap of its own"
             )
         most = self.messages_per_node if tenant is None else tenant
         if session > most and "messages_in_flight_per_session" in self.model_fields_set:
-            cap = "generations_per_node and queue_depth together" if tenant is None else "messages_in_flight_per_tenant"
+            cap = (
+                "generations_per_node and queue_depth together"
+                if tenant is None
+                else "messages_in_flight_per_tenant"
+            )
             raise ValueError(f"messages_in_flight_per_session must not be above {cap} ({most})")
         return self
 
@@ -187,6 +273,7 @@ class Limits(BaseModel):
         if longest > self.lease_seconds / 3:
             # Leases are renewed by the same loop, whose interval grows with the delivery clock's.
             raise ValueError(
-                "store_interval_ms is too long: three of them, longer under load, must fit in lease_seconds"
+                "store_interval_ms is too long: three of them, longer under load, must fit in "
+                "lease_seconds"
             )
         return self

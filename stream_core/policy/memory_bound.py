@@ -32,7 +32,12 @@ TEXT_FACTOR = 4
 
 
 def memory_bound(
-    limits: Limits, *, websockets: int = 0, event_streams: int = 0, deltas: int = 0, text_bytes: int = 0
+    limits: Limits,
+    *,
+    websockets: int = 0,
+    event_streams: int = 0,
+    deltas: int = 0,
+    text_bytes: int = 0,
 ) -> int:
     """The most bytes of a handler with so many readers that never read, and such logs."""
     readers = websockets * websocket_bound(limits) + event_streams * event_stream_bound(limits)
@@ -45,7 +50,9 @@ def limits_bound(limits: Limits) -> int:
     That is all readers and requests that its limits allow, and the text of ended answers. A byte of
     text counts as one. With an emoji in each delta it takes up to `TEXT_FACTOR`.
     """
-    readers = memory_bound(limits, websockets=limits.connections_per_node, event_streams=limits.requests_per_node)
+    readers = memory_bound(
+        limits, websockets=limits.connections_per_node, event_streams=limits.requests_per_node
+    )
     return readers + limits.responses_held_bytes + limits.requests_held_bytes
 
 

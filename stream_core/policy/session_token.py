@@ -38,7 +38,9 @@ class _TokenClaims(BaseModel):
     user: str = ""
 
     def to_session_claims(self) -> SessionClaims:
-        return SessionClaims(Channel(self.tenant, self.agent, self.sub), self.exp, self.iat, self.user)
+        return SessionClaims(
+            Channel(self.tenant, self.agent, self.sub), self.exp, self.iat, self.user
+        )
 
 
 _CLAIMS = TypeAdapter(_TokenClaims)
@@ -62,7 +64,13 @@ class SessionTokens:
         self._signing_kid = next(iter(keys))
 
     def issue(
-        self, channel: Channel, now: float, ttl_seconds: int, *, only_for: str | None = None, user: str = ""
+        self,
+        channel: Channel,
+        now: float,
+        ttl_seconds: int,
+        *,
+        only_for: str | None = None,
+        user: str = "",
     ) -> tuple[str, int]:
         """Issue a token.
 
@@ -87,10 +95,14 @@ class SessionTokens:
             claims["user"] = user
         if only_for is not None:
             claims["aud"] = only_for
-        token = jwt.encode(claims, self._keys[self._signing_kid], _ALGORITHM, headers={"kid": self._signing_kid})
+        token = jwt.encode(
+            claims, self._keys[self._signing_kid], _ALGORITHM, headers={"kid": self._signing_kid}
+        )
         return token, expires_at
 
-    def verify(self, token: str | None, now: float, *, only_for: str | None = None) -> SessionClaims:
+    def verify(
+        self, token: str | None, now: float, *, only_for: str | None = None
+    ) -> SessionClaims:
         """Verify a token. `now` is in seconds since the epoch.
 
         Args:
@@ -100,11 +112,14 @@ class SessionTokens:
             AuthenticationFailed: there is no token, or it is not valid or has expired.
         """
         if not token:
-            raise AuthenticationFailed("a session token is needed: POST /session gives one", code="token_missing")
+            raise AuthenticationFailed(
+                "a session token is needed: POST /session gives one", code="token_missing"
+            )
         claims = self._decode(token, only_for)
         if claims.expires_at <= now:
             raise AuthenticationFailed(
-                "the session token has expired; POST /session with the same session_id gives a new one",
+                "the session token has expired; POST /session with the same session_id gives a "
+                "new one",
                 code="token_expired",
             )
         return claims
@@ -115,11 +130,14 @@ class SessionTokens:
         try:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
             # PyJWT refuses a token with an audience if none is named here, and the other way round.
-            claims = jwt.decode(token, key, [_ALGORITHM], issuer=_ISSUER, audience=only_for, options=options)
+            claims = jwt.decode(
+                token, key, [_ALGORITHM], issuer=_ISSUER, audience=only_for, options=options
+            )
             return _CLAIMS.validate_python(claims).to_session_claims()
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise AuthenticationFailed(
-                "the session token is not valid; POST /session gives a new one", code="token_invalid"
+                "the session token is not valid; POST /session gives a new one",
+                code="token_invalid",
             ) from error
 
 
@@ -158,5 +176,7 @@ class TenantKeys:
     def tenant_of(self, given: str | None) -> str | None:
         """The tenant with this key. None if there is none."""
         # All keys are compared, so that the time it takes doesn't tell which one it is.
-        matching = [tenant for tenant, key in self._by_tenant.items() if tenant_key_matches(given, key)]
+        matching = [
+            tenant for tenant, key in self._by_tenant.items() if tenant_key_matches(given, key)
+        ]
         return matching[0] if matching else None

@@ -107,7 +107,11 @@ class MemoryResponseStore:
         return tuple(self._leases.values())
 
     async def unfinished(self, owner: str) -> Sequence[str]:
-        return [head.response_id for head in self._heads.values() if head.owner == owner and head.ending is None]
+        return [
+            head.response_id
+            for head in self._heads.values()
+            if head.owner == owner and head.ending is None
+        ]
 
     async def forget(self, owner: str) -> None:
         if (known := self._leases.get(owner)) is not None and known.lost:
@@ -134,7 +138,9 @@ class MemoryResponseStore:
         self._leases[head.owner] = replace(lease, lost=True)
         left = gapless(head, self._chunks[response_id], 0)
         epoch = head.epoch + 1
-        head = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: left.next_index})
+        head = replace(
+            head, owner=owner, epoch=epoch, starts={**head.starts, epoch: left.next_index}
+        )
         self._heads[response_id] = head
         return replace(left, head=head)
 
@@ -179,7 +185,9 @@ class MemorySessionStore:
         texts: has the large texts of messages.
     """
 
-    def __init__(self, responses: MemoryResponseStore, texts: MemoryLargeTexts | None = None) -> None:
+    def __init__(
+        self, responses: MemoryResponseStore, texts: MemoryLargeTexts | None = None
+    ) -> None:
         self._responses = responses
         self._texts = texts
         self._sessions: dict[Channel, _StoredSession] = {}
@@ -198,7 +206,10 @@ class MemorySessionStore:
         if known is not None and known.response_id == entry.response_id:
             return lease
         if known is not None or session.last_message_id != entry.previous_message_id:
-            raise NotAccepted(f"message {entry.message_id} is known already, or doesn't follow the session's last one")
+            raise NotAccepted(
+                f"message {entry.message_id} is known already, or doesn't follow the session's "
+                "last one"
+            )
         expires_at = now + LIFETIME_SECONDS
         session.entries[entry.message_id] = entry
         session.last_message_id = entry.message_id
@@ -206,7 +217,9 @@ class MemorySessionStore:
         self._sessions[channel] = session
         self._expiries.add(expires_at, (channel, entry.message_id))
         self._responses.create(
-            ResponseHead(entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, expires_at)
+            ResponseHead(
+                entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, expires_at
+            )
         )
         return lease
 

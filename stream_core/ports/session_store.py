@@ -88,7 +88,9 @@ class SessionStore(Protocol):
         """
 
 
-def in_causal_order(last_message_id: str | None, entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+def in_causal_order(
+    last_message_id: str | None, entries: Sequence[LedgerEntry]
+) -> list[LedgerEntry]:
     """The messages up to `last_message_id`, from the oldest that is linked to it."""
     by_id = {entry.message_id: entry for entry in entries}
     chain: list[LedgerEntry] = []

@@ -130,4 +130,14 @@ class Ended:
     event: SessionEvent
 
 
-Output = SendText | SendPing | SendPong | SendClose | Disconnect | SetTimer | Command | MessageRefused | Ended
+Output = (
+    SendText
+    | SendPing
+    | SendPong
+    | SendClose
+    | Disconnect
+    | SetTimer
+    | Command
+    | MessageRefused
+    | Ended
+)

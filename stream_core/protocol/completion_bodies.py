@@ -58,7 +58,9 @@ class ContentPart(_Given):
     text: str | None = None
 
 
-_Content = Annotated[Annotated[str, Tag(_TEXT)] | Annotated[list[ContentPart], Tag(_LIST)], _TEXT_OR_LIST]
+_Content = Annotated[
+    Annotated[str, Tag(_TEXT)] | Annotated[list[ContentPart], Tag(_LIST)], _TEXT_OR_LIST
+]
 
 
 class CalledFunction(_Given):
@@ -109,7 +111,11 @@ _NAMED_CHOICE = {
     "type": "object",
     "properties": {
         "type": {"const": "function"},
-        "function": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "function": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}},
+            "required": ["name"],
+        },
     },
     "required": ["type", "function"],
 }

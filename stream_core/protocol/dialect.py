@@ -35,9 +35,12 @@ class V1Encoder:
     __slots__ = ("_prefix",)
 
     def __init__(self, session_id: str, response_id: str) -> None:
-        self._prefix = b'{"type":"chat.response.delta","session_id":%b,"response_id":%b,"delta":' % (
-            dumps(session_id),
-            dumps(response_id),
+        self._prefix = (
+            b'{"type":"chat.response.delta","session_id":%b,"response_id":%b,"delta":'
+            % (
+                dumps(session_id),
+                dumps(response_id),
+            )
         )
 
     def delta(self, text: str, first: int, last: int) -> bytes:

@@ -47,7 +47,9 @@ def answer_to_close(payload: bytes) -> int | None:
     return code if legal else CloseCode.PROTOCOL
 
 
-def refusal_frame(error: EvenflowError, message_id: str | None = None, response_id: str | None = None) -> ServerMessage:
+def refusal_frame(
+    error: EvenflowError, message_id: str | None = None, response_id: str | None = None
+) -> ServerMessage:
     """A `throttle`, `system.busy` or `error` frame, by the error and what it is about."""
     told = error.to_object()
     wait = error.retry_after_ms or 1000
@@ -62,7 +64,9 @@ def refusal_frame(error: EvenflowError, message_id: str | None = None, response_
             error=told,
         )
     if isinstance(error, RateLimited | Overloaded) and not about_response:
-        return SystemBusy(type="system.busy", retry_after_ms=wait, message_id=message_id, error=told)
+        return SystemBusy(
+            type="system.busy", retry_after_ms=wait, message_id=message_id, error=told
+        )
     return ErrorFrame(type="error", error=told, message_id=message_id, response_id=response_id)
 
 

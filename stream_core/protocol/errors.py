@@ -54,7 +54,8 @@ class EvenflowError(Exception):
         return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
 
     def to_object(self) -> dict[str, Any]:
-        """The error object: `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.
+        """The error object:
+        `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.
 
         `status` is there where the model's server gave another one than this kind of error has.
         """
@@ -167,12 +168,15 @@ _REFUSALS = (400, 413, 422)
 
 def is_refusal(error: Mapping[str, Any]) -> bool:
     """Whether the model refused the message. That is the sender's error, not a failure."""
-    return error["type"] in (ModelRefused.type, UnsupportedByModel.type) or error.get("status") in _REFUSALS
+    return (
+        error["type"] in (ModelRefused.type, UnsupportedByModel.type)
+        or error.get("status") in _REFUSALS
+    )
 
 
-_SENSELESS = frozenset(["insufficient_quota", "model_not_set_up"])
+_PERMANENT = frozenset(["insufficient_quota", "model_not_set_up"])
 
 
 def is_worth_repeating(error: EvenflowError) -> bool:
     """Whether the request may succeed later. If not, a setting or an account must be mended."""
-    return error.code not in _SENSELESS
+    return error.code not in _PERMANENT

@@ -62,7 +62,9 @@ class PollMetadata(BaseModel):
 
 
 class PollAnswer(BaseModel):
-    """`new_text` is the text from `from_index` to `chunk_index`, `full_text` all of it at the end."""
+    """`new_text` is the text from `from_index` to `chunk_index`, `full_text` all of it at the
+    end.
+    """
 
     response_id: str
     new_text: str

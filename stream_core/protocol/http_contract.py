@@ -68,7 +68,9 @@ class _DescribedAs:
     def __init__(self, model: type[BaseModel]) -> None:
         self._model = model
 
-    def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, _schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         # Wrapped, so that documents refer to the model's schema instead of copying it.
         return handler(with_default_schema(self._model.__pydantic_core_schema__))
 
@@ -116,12 +118,16 @@ def allow_header(methods: Iterable[str]) -> dict[str, str]:
 
 def body_too_large() -> TooLarge:
     """The error for a body that is too large. It is raised before the body is read."""
-    return TooLarge("the body is larger than a message may be; nothing was accepted", code="message_too_large")
+    return TooLarge(
+        "the body is larger than a message may be; nothing was accepted", code="message_too_large"
+    )
 
 
 def internal_error() -> InternalError:
     """The error for a fault of ours. The details are in the operator's log."""
-    return InternalError("something failed here; nothing is known to be lost, try again", code="internal_error")
+    return InternalError(
+        "something failed here; nothing is known to be lost, try again", code="internal_error"
+    )
 
 
 def whole_number(name: str, text: str | None, default: int, lowest: int = 0) -> int:
@@ -136,6 +142,8 @@ def whole_number(name: str, text: str | None, default: int, lowest: int = 0) -> 
     value = int(text) if _WHOLE_NUMBER.fullmatch(text) else lowest - 1
     if value < lowest:
         raise InvalidRequest(
-            f"{name} must be a whole number from {lowest} on, not {text[:32]!r}", code="invalid_field", param=name
+            f"{name} must be a whole number from {lowest} on, not {text[:32]!r}",
+            code="invalid_field",
+            param=name,
         )
     return value

@@ -56,7 +56,9 @@ class PollPatience:
         self._nothing_at = started
         self._due = started
 
-    def look(self, now: float, *, has_news: bool, ended: bool, first_delta_at: float | None) -> float:
+    def look(
+        self, now: float, *, has_news: bool, ended: bool, first_delta_at: float | None
+    ) -> float:
         """When to answer, as things are at `now`. A time in the past means at once."""
         if not has_news:
             self._nothing_at = now
@@ -70,7 +72,9 @@ class PollPatience:
         return self._due
 
     def could_at(self, *, has_news: bool, ended_at: float | None) -> float:
-        """The earliest time at which it could have answered so: after the last look without news."""
+        """The earliest time at which it could have answered so: after the last look without
+        news.
+        """
         if ended_at is not None:
             return max(self._started, ended_at)
         return max(self._due, self._nothing_at) if has_news else self._due
@@ -115,7 +119,9 @@ class Polled:
             degraded=self.degraded,
             epoch=self.epoch,
             usage=Usage.model_validate(self.usage) if self.usage is not None else None,
-            restarted=TextReplaced(from_index=restarted.from_index, attempt=restarted.attempt) if restarted else None,
+            restarted=TextReplaced(from_index=restarted.from_index, attempt=restarted.attempt)
+            if restarted
+            else None,
             error=dict(self.error) if self.error is not None else None,
         )
         body = PollAnswer(

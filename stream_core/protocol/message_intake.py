@@ -80,7 +80,9 @@ class MessageIntake:
 
     def too_large(self) -> Violation:
         """The violation for a message that is too large."""
-        return Violation(CloseCode.TOO_LARGE, f"a message may have {self._limits.message_bytes} bytes")
+        return Violation(
+            CloseCode.TOO_LARGE, f"a message may have {self._limits.message_bytes} bytes"
+        )
 
     def too_many_violations(self, now: float) -> bool:
         """Count a frame not understood or too fast. Returns whether that is one too many."""
@@ -127,7 +129,9 @@ class MessageIntake:
             frame = None
         if not isinstance(frame, dict):
             return Refusal(error)
-        return Refusal(error, _id(frame.get(self._dialect.message_field)), _id(frame.get("response_id")))
+        return Refusal(
+            error, _id(frame.get(self._dialect.message_field)), _id(frame.get("response_id"))
+        )
 
 
 def _id(value: object) -> str | None:

@@ -11,7 +11,14 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 
 from stream_core.log.response_log import ResponseState
-from stream_core.policy.agents import GivenParams, MessageParams, MessageTerms, Metadata, TimeoutMs, User
+from stream_core.policy.agents import (
+    GivenParams,
+    MessageParams,
+    MessageTerms,
+    Metadata,
+    TimeoutMs,
+    User,
+)
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
@@ -374,7 +381,8 @@ def _invalid(error: ValidationError) -> InvalidRequest:
         return InvalidRequest(f"this is not JSON ({first['msg']}); {told}", code="invalid_json")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return InvalidRequest(
-            f"`type` must be one of {first.get('ctx', {}).get('expected_tags', 'the protocol')}; {told}"
+            f"`type` must be one of {first.get('ctx', {}).get('expected_tags', 'the protocol')}; "
+            f"{told}"
             if kind == "union_tag_invalid"
             else f"the frame needs a `type`; {told}",
             code="unknown_type",
@@ -383,14 +391,24 @@ def _invalid(error: ValidationError) -> InvalidRequest:
     # The path in a frame begins with the type's tag, which a client can do without.
     tagged = first["loc"][:1] and first["loc"][0] in _TAGS
     # Tags within a body are in angle brackets.
-    path = [part for part in map(str, first["loc"][1 if tagged else 0 :]) if not part.startswith("<")]
+    path = [
+        part for part in map(str, first["loc"][1 if tagged else 0 :]) if not part.startswith("<")
+    ]
     where = ".".join(path) or "the message"
-    return InvalidRequest(f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None)
+    return InvalidRequest(
+        f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None
+    )
 
 
 _TAGS = frozenset(
     {
-        *("chat.message", "response.resume", "response.pause", "response.continue", "response.cancel"),
+        *(
+            "chat.message",
+            "response.resume",
+            "response.pause",
+            "response.continue",
+            "response.cancel",
+        ),
         *("response.ack", "response.credit"),
         *("start", "pause", "resume", "cancel", "credit"),
     }

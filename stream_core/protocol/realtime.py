@@ -87,7 +87,9 @@ class GrantCredit(FromClient):
     n: Annotated[int, Field(ge=1)]
 
 
-RealtimeClientMessage = Annotated[Start | Pause | Resume | Cancel | GrantCredit, Field(discriminator="type")]
+RealtimeClientMessage = Annotated[
+    Start | Pause | Resume | Cancel | GrantCredit, Field(discriminator="type")
+]
 REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(RealtimeClientMessage)
 
 
@@ -151,7 +153,8 @@ class Refused(FromServer):
 
 
 RealtimeServerMessage = Annotated[
-    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Refused, Field(discriminator="type")
+    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Refused,
+    Field(discriminator="type"),
 ]
 REALTIME_SERVER_MESSAGE: TypeAdapter[RealtimeServerMessage] = TypeAdapter(RealtimeServerMessage)
 
@@ -182,7 +185,10 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
             message_id=frame.id,
             previous_message_id=frame.previous,
             payload=MessagePayload(
-                text=frame.text, params=frame.params, timeout_ms=frame.timeout_ms, metadata=frame.metadata
+                text=frame.text,
+                params=frame.params,
+                timeout_ms=frame.timeout_ms,
+                metadata=frame.metadata,
             ),
             credit=frame.credit,
         )

@@ -68,13 +68,16 @@ def open_session(
     unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
     if unknown or (expected is not None and not tenant_key_matches(given_key, expected)):
         raise AuthenticationFailed(
-            f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no session was opened",
+            f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no "
+            "session was opened",
             code="tenant_key_invalid",
         )
     session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
     channel = Channel(request.tenant, agents.chosen(request.agent), session_id)
     token, expires_at = tokens.issue(channel, now, ttl, user=request.user or "")
-    return OpenedSession(session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions)
+    return OpenedSession(
+        session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions
+    )
 
 
 def iso_time(seconds: float) -> str:

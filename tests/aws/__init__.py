@@ -1,1 +1,3 @@
-"""Evenflow on an emulated AWS: `python -m tests.aws` (make run-aws), and the tests that look at it."""
+"""Evenflow on an emulated AWS: `python -m tests.aws` (make run-aws), and the tests that look at
+it.
+"""

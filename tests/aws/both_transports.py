@@ -1,4 +1,6 @@
-"""One answer, read at the same time over the WebSocket and by long-polls, with the moments at which its text came."""
+"""One answer, read at the same time over the WebSocket and by long-polls, with the moments at
+which its text came.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class AnswerReadTwice:
 async def ask_and_read_twice(
     connection: Connection, message_id: str, previous: str | None, text: str
 ) -> AnswerReadTwice:
-    """Send a message over the WebSocket; read the answer there and, while it streams, through the long-poll function."""
+    """Send a message over the WebSocket; read the answer there and, while it streams, through
+    the long-poll function.
+    """
     start = await connection.message(message_id, previous, text)
     response_id: str = start["response_id"]
     polling = asyncio.ensure_future(_poll(connection.session, response_id))

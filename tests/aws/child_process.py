@@ -30,7 +30,9 @@ class ChildProcess:
         self._name = " ".join(command[:3])
         self._log = log
         with log.open("wb") as output:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=output, stderr=output
+            )
 
     def wait_until_printed(self, text: str, seconds: float) -> Self:
         """Return when it has printed `text`.

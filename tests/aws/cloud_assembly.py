@@ -23,7 +23,9 @@ class CdkError(Exception):
 
 @dataclass(frozen=True)
 class ImageAsset:
-    """A container image by its place in ECR, `${AWS::AccountId}` and `${AWS::Region}` not filled in."""
+    """A container image by its place in ECR, `${AWS::AccountId}` and `${AWS::Region}` not filled
+    in.
+    """
 
     repository: str
     tag: str
@@ -54,9 +56,13 @@ def synthesize(environment: str, folder: Path, log: Path) -> CloudAssembly:
     Raises:
         CdkError: it failed.
     """
-    run_cdk(["synth", "--quiet", "--context", f"env={environment}", "--output", str(folder)], {}, log)
+    run_cdk(
+        ["synth", "--quiet", "--context", f"env={environment}", "--output", str(folder)], {}, log
+    )
     manifest = json.loads((folder / "manifest.json").read_text())
-    stacks = (a for a in manifest["artifacts"].items() if a[1]["type"] == "aws:cloudformation:stack")
+    stacks = (
+        a for a in manifest["artifacts"].items() if a[1]["type"] == "aws:cloudformation:stack"
+    )
     templates = {
         artifact["properties"].get("stackName", name): json.loads(
             (folder / artifact["properties"]["templateFile"]).read_text()
@@ -78,9 +84,14 @@ def run_cdk(arguments: list[str], variables: Mapping[str, str], log: Path) -> No
     """
     if "--app" not in arguments:
         arguments = [*arguments, "--app", f"{sys.executable} app.py"]
-    # CDK remembers in its home which account a key belongs to; an emulator's is nobody's to remember.
+    # CDK remembers in its home which account a key belongs to; an emulator's is nobody's to
+    # remember.
     environment = {**os.environ, **_QUIET, "CDK_HOME": str(log.parent / "cdk.home"), **variables}
     with log.open("ab") as output:
-        status = subprocess.call([CDK, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=output)
+        status = subprocess.call(
+            [CDK, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
     if status != 0:
-        raise CdkError(f"cdk {arguments[0]} ended with {status}:\n{log.read_text(errors='replace')}")
+        raise CdkError(
+            f"cdk {arguments[0]} ended with {status}:\n{log.read_text(errors='replace')}"
+        )

@@ -22,7 +22,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSystem]:
 async def browser() -> AsyncIterator[aiohttp.ClientSession]:
     """An HTTP client that keeps cookies, also those of an address without a name."""
     jar = aiohttp.CookieJar(unsafe=True)
-    async with aiohttp.ClientSession(cookie_jar=jar, timeout=aiohttp.ClientTimeout(total=50)) as client:
+    async with aiohttp.ClientSession(
+        cookie_jar=jar, timeout=aiohttp.ClientTimeout(total=50)
+    ) as client:
         yield client
 
 
@@ -32,5 +34,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
     connector = aiohttp.TCPConnector(limit=0)
     jar = aiohttp.DummyCookieJar()
     timeout = aiohttp.ClientTimeout(total=50)
-    async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=timeout) as client:
+    async with aiohttp.ClientSession(
+        connector=connector, cookie_jar=jar, timeout=timeout
+    ) as client:
         yield client

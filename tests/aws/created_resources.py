@@ -1,4 +1,6 @@
-"""What an emulator says about a resource that it created, in the shape of the template's properties."""
+"""What an emulator says about a resource that it created, in the shape of the template's
+properties.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ NOT_READABLE = {
 
 
 def created_properties(aws: AwsEmulator, kind: str, physical_id: str) -> Properties | None:
-    """The properties of a resource as its service describes it; None for a kind that nobody describes here."""
+    """The properties of a resource as its service describes it; None for a kind that nobody
+    describes here.
+    """
     describe = _DESCRIBERS.get(kind)
     return describe(aws.client, physical_id) if describe else None
 
@@ -40,7 +44,9 @@ def _table(client: Client, name: str) -> Properties:
         **table,
         "BillingMode": table.get("BillingModeSummary", {}).get("BillingMode"),
         "TimeToLiveSpecification": {**expiry, "Enabled": expiry["TimeToLiveStatus"] == "ENABLED"},
-        "SSESpecification": {"SSEEnabled": table.get("SSEDescription", {}).get("Status") == "ENABLED"},
+        "SSESpecification": {
+            "SSEEnabled": table.get("SSEDescription", {}).get("Status") == "ENABLED"
+        },
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": recovery == "ENABLED"},
     }
 
@@ -69,7 +75,10 @@ def _vpc(client: Client, vpc: str) -> Properties:
     ec2 = client("ec2")
     (described,) = ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"]
     names = ("enableDnsSupport", "enableDnsHostnames")
-    switches = {n: ec2.describe_vpc_attribute(VpcId=vpc, Attribute=n)[n[0].upper() + n[1:]]["Value"] for n in names}
+    switches = {
+        n: ec2.describe_vpc_attribute(VpcId=vpc, Attribute=n)[n[0].upper() + n[1:]]["Value"]
+        for n in names
+    }
     return {**described, **switches}
 
 
@@ -80,20 +89,31 @@ def _security_group(client: Client, group: str) -> Properties:
         for permission in described["IpPermissionsEgress"]
         for address in permission.get("IpRanges", [])
     ]
-    return {**described, "GroupDescription": described["Description"], "SecurityGroupEgress": egress}
+    return {
+        **described,
+        "GroupDescription": described["Description"],
+        "SecurityGroupEgress": egress,
+    }
 
 
 def _bucket(client: Client, name: str) -> Properties:
     s3 = client("s3")
     rules = s3.get_bucket_encryption(Bucket=name)["ServerSideEncryptionConfiguration"]["Rules"]
-    encryption = [{"ServerSideEncryptionByDefault": rule["ApplyServerSideEncryptionByDefault"]} for rule in rules]
+    encryption = [
+        {"ServerSideEncryptionByDefault": rule["ApplyServerSideEncryptionByDefault"]}
+        for rule in rules
+    ]
     logging = s3.get_bucket_logging(Bucket=name).get("LoggingEnabled", {})
     return {
         "BucketEncryption": {"ServerSideEncryptionConfiguration": encryption},
         "LifecycleConfiguration": _unless_missing(s3.get_bucket_lifecycle_configuration, name),
         "LoggingConfiguration": {"LogFilePrefix": logging.get("TargetPrefix")},
-        "OwnershipControls": _unless_missing(s3.get_bucket_ownership_controls, name).get("OwnershipControls"),
-        "PublicAccessBlockConfiguration": s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"],
+        "OwnershipControls": _unless_missing(s3.get_bucket_ownership_controls, name).get(
+            "OwnershipControls"
+        ),
+        "PublicAccessBlockConfiguration": s3.get_public_access_block(Bucket=name)[
+            "PublicAccessBlockConfiguration"
+        ],
     }
 
 
@@ -114,7 +134,10 @@ def _role(client: Client, name: str) -> Properties:
 def _key(client: Client, key: str) -> Properties:
     kms = client("kms")
     policy = json.loads(kms.get_key_policy(KeyId=key, PolicyName="default")["Policy"])
-    return {"EnableKeyRotation": kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"], "KeyPolicy": policy}
+    return {
+        "EnableKeyRotation": kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"],
+        "KeyPolicy": policy,
+    }
 
 
 def _cluster(client: Client, name: str) -> Properties:
@@ -134,7 +157,9 @@ def _of_the_api(operation: str, id_name: str) -> Callable[[Client, str], Propert
     return describe
 
 
-def _one_of(service: str, operation: str, list_name: str, id_name: str, *, plural: bool = True) -> Any:
+def _one_of(
+    service: str, operation: str, list_name: str, id_name: str, *, plural: bool = True
+) -> Any:
     """Describes by a call that takes ids and returns a list of one."""
 
     def describe(client: Client, physical_id: str) -> Properties:
@@ -147,7 +172,9 @@ def _one_of(service: str, operation: str, list_name: str, id_name: str, *, plura
 
 def _service(client: Client, arn: str) -> Properties:
     cluster = arn.split("/")[-2]
-    found: Properties = client("ecs").describe_services(cluster=cluster, services=[arn])["services"][0]
+    found: Properties = client("ecs").describe_services(cluster=cluster, services=[arn])[
+        "services"
+    ][0]
     return found
 
 
@@ -157,7 +184,9 @@ def _api(client: Client, api_id: str) -> Properties:
 
 
 def _queue(client: Client, url: str) -> Properties:
-    attributes: Properties = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    attributes: Properties = client("sqs").get_queue_attributes(
+        QueueUrl=url, AttributeNames=["All"]
+    )["Attributes"]
     return {**attributes, "QueueName": attributes["QueueArn"].rpartition(":")[2]}
 
 
@@ -171,25 +200,35 @@ _DESCRIBERS: Mapping[str, Callable[[Client, str], Properties]] = {
     "AWS::ApiGatewayV2::Integration": _of_the_api("get_integration", "IntegrationId"),
     "AWS::ApiGatewayV2::Route": _of_the_api("get_route", "RouteId"),
     "AWS::ApiGatewayV2::Stage": _of_the_api("get_stage", "StageName"),
-    "AWS::CloudWatch::Alarm": _one_of("cloudwatch", "describe_alarms", "MetricAlarms", "AlarmNames"),
+    "AWS::CloudWatch::Alarm": _one_of(
+        "cloudwatch", "describe_alarms", "MetricAlarms", "AlarmNames"
+    ),
     "AWS::DynamoDB::Table": _table,
     "AWS::EC2::SecurityGroup": _security_group,
     "AWS::EC2::Subnet": _one_of("ec2", "describe_subnets", "Subnets", "SubnetIds"),
     "AWS::EC2::VPC": _vpc,
-    "AWS::EC2::VPCEndpoint": _one_of("ec2", "describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointIds"),
+    "AWS::EC2::VPCEndpoint": _one_of(
+        "ec2", "describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointIds"
+    ),
     "AWS::ECS::Cluster": _cluster,
     "AWS::ECS::Service": _service,
-    "AWS::ECS::TaskDefinition": lambda client, arn: client("ecs").describe_task_definition(taskDefinition=arn)[
-        "taskDefinition"
-    ],
-    "AWS::ElasticLoadBalancingV2::Listener": _one_of("elbv2", "describe_listeners", "Listeners", "ListenerArns"),
-    "AWS::ElasticLoadBalancingV2::ListenerRule": _one_of("elbv2", "describe_rules", "Rules", "RuleArns"),
+    "AWS::ECS::TaskDefinition": lambda client, arn: client("ecs").describe_task_definition(
+        taskDefinition=arn
+    )["taskDefinition"],
+    "AWS::ElasticLoadBalancingV2::Listener": _one_of(
+        "elbv2", "describe_listeners", "Listeners", "ListenerArns"
+    ),
+    "AWS::ElasticLoadBalancingV2::ListenerRule": _one_of(
+        "elbv2", "describe_rules", "Rules", "RuleArns"
+    ),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": _load_balancer,
     "AWS::ElasticLoadBalancingV2::TargetGroup": _target_group,
     "AWS::IAM::Role": _role,
     "AWS::KMS::Key": _key,
     "AWS::Lambda::Function": _function,
-    "AWS::Logs::LogGroup": _one_of("logs", "describe_log_groups", "logGroups", "logGroupNamePrefix", plural=False),
+    "AWS::Logs::LogGroup": _one_of(
+        "logs", "describe_log_groups", "logGroups", "logGroupNamePrefix", plural=False
+    ),
     "AWS::S3::Bucket": _bucket,
     "AWS::SQS::Queue": _queue,
     "AWS::SecretsManager::Secret": _secret,

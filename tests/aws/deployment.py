@@ -1,4 +1,6 @@
-"""`cdk bootstrap` and `cdk deploy` of the real app against the emulator, and what was created by it."""
+"""`cdk bootstrap` and `cdk deploy` of the real app against the emulator, and what was created by
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ _MANIFEST = {
 
 @dataclass(frozen=True)
 class DeployedFunction:
-    """A Lambda function as it was created. `concurrency` is what the template reserves for it, None when nothing: the
-    emulator doesn't keep it.
+    """A Lambda function as it was created.
+
+    `concurrency` is what the template reserves for it, None when nothing: the emulator doesn't keep
+    it.
     """
 
     name: str
@@ -65,9 +69,17 @@ class Deployment:
 
     def physical_ids(self, stack: str) -> dict[str, str]:
         """Logical id → physical id of the resources that the emulator says it created."""
-        pages = self.aws.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
+        pages = (
+            self.aws.client("cloudformation")
+            .get_paginator("list_stack_resources")
+            .paginate(StackName=stack)
+        )
         summaries = (summary for page in pages for summary in page["StackResourceSummaries"])
-        return {s["LogicalResourceId"]: s["PhysicalResourceId"] for s in summaries if s.get("PhysicalResourceId")}
+        return {
+            s["LogicalResourceId"]: s["PhysicalResourceId"]
+            for s in summaries
+            if s.get("PhysicalResourceId")
+        }
 
     def function(self, logical_id: str) -> DeployedFunction:
         """The function with this logical id in whichever stack it is."""
@@ -92,13 +104,17 @@ class Deployment:
             for name, resource in template["Resources"].items()
             if resource["Type"] == _TASK_DEFINITION
         )
-        described = self.aws.client("ecs").describe_task_definition(taskDefinition=self._physical_id(logical_id))
+        described = self.aws.client("ecs").describe_task_definition(
+            taskDefinition=self._physical_id(logical_id)
+        )
         (container,) = described["taskDefinition"]["containerDefinitions"]
         return {variable["name"]: variable["value"] for variable in container["environment"]}
 
     def _physical_id(self, logical_id: str) -> str:
         (found,) = (
-            ids[logical_id] for stack in self.assembly.templates if logical_id in (ids := self.physical_ids(stack))
+            ids[logical_id]
+            for stack in self.assembly.templates
+            if logical_id in (ids := self.physical_ids(stack))
         )
         return found
 
@@ -112,8 +128,12 @@ class Deployment:
         return properties
 
     def _push(self, image: ImageAsset) -> None:
-        # There is no Docker here: ECR is told that the image has been pushed, so `cdk deploy` has none to build. Nothing runs
-        # from it: the handlers run from this repository.
-        repository = image.repository.replace("${AWS::AccountId}", self.account).replace("${AWS::Region}", REGION)
+        # There is no Docker here: ECR is told that the image has been pushed, so `cdk deploy` has
+        # none to build. Nothing runs from it: the handlers run from this repository.
+        repository = image.repository.replace("${AWS::AccountId}", self.account).replace(
+            "${AWS::Region}", REGION
+        )
         manifest: Any = json.dumps(_MANIFEST)
-        self.aws.client("ecr").put_image(repositoryName=repository, imageTag=image.tag, imageManifest=manifest)
+        self.aws.client("ecr").put_image(
+            repositoryName=repository, imageTag=image.tag, imageManifest=manifest
+        )

@@ -1,4 +1,6 @@
-"""Which request goes where, as the stacks say: CloudFront's behaviors, the load balancer's rules, the HTTP API's routes."""
+"""Which request goes where, as the stacks say: CloudFront's behaviors, the load balancer's
+rules, the HTTP API's routes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ Template = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Behavior:
-    """One path pattern of CloudFront (`*` any characters, `?` one) and where it leads. The first that matches counts."""
+    """One path pattern of CloudFront (`*` any characters, `?` one) and where it leads.
+
+    The first that matches counts.
+    """
 
     pattern: str
     origin: Origin
@@ -34,7 +39,8 @@ class EdgeRoutes:
         api_routes: route key (`POST /session`) → logical id of the function.
         idle_timeout_seconds: the load balancer's.
         sticky_cookie, sticky_seconds: what makes a client stay with a target.
-        health_path, healthy_codes: what a target is asked on the port of its HTTP, and the statuses that are health.
+        health_path, healthy_codes: what a target is asked on the port of its HTTP, and the statuses
+            that are health.
     """
 
     behaviors: tuple[Behavior, ...]
@@ -49,11 +55,17 @@ class EdgeRoutes:
 
 def edge_routes(templates: Sequence[Template]) -> EdgeRoutes:
     """Read them from the templates of all stacks."""
-    attributes = _attributes(_only(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")["LoadBalancerAttributes"])
-    groups = [g for t in templates for _, g in _resources(t, "AWS::ElasticLoadBalancingV2::TargetGroup")]
+    attributes = _attributes(
+        _only(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")["LoadBalancerAttributes"]
+    )
+    groups = [
+        g for t in templates for _, g in _resources(t, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    ]
     stickiness = _attributes(groups[0]["TargetGroupAttributes"])
     return EdgeRoutes(
-        behaviors=tuple(_behaviors(_only(templates, "AWS::CloudFront::Distribution")["DistributionConfig"])),
+        behaviors=tuple(
+            _behaviors(_only(templates, "AWS::CloudFront::Distribution")["DistributionConfig"])
+        ),
         rules=tuple(rule for template in templates for rule in _rules(template)),
         api_routes=dict(route for template in templates for route in _api_routes(template)),
         idle_timeout_seconds=int(attributes["idle_timeout.timeout_seconds"]),
@@ -78,7 +90,10 @@ def _kind(origin: Mapping[str, Any]) -> Origin:
 
 
 def _rules(template: Template) -> Iterator[ListenerRule]:
-    ports = {name: group["Port"] for name, group in _resources(template, "AWS::ElasticLoadBalancingV2::TargetGroup")}
+    ports = {
+        name: group["Port"]
+        for name, group in _resources(template, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    }
     rules = [rule for _, rule in _resources(template, "AWS::ElasticLoadBalancingV2::ListenerRule")]
     for rule in sorted(rules, key=lambda rule: int(rule["Priority"])):
         (target,) = ports.keys() & set(references(rule["Actions"]))
@@ -116,7 +131,9 @@ def _resources(template: Template, kind: str) -> Iterator[tuple[str, Mapping[str
 
 
 def _only(templates: Sequence[Template], kind: str) -> Mapping[str, Any]:
-    (properties,) = (properties for template in templates for _, properties in _resources(template, kind))
+    (properties,) = (
+        properties for template in templates for _, properties in _resources(template, kind)
+    )
     return properties
 
 

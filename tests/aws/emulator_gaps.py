@@ -1,7 +1,9 @@
-"""What the emulator refuses, creates otherwise than the template says, or creates without anybody looking: all of it by name.
+"""What the emulator refuses, creates otherwise than the template says, or creates without anybody
+looking: all of it by name.
 
-`emulator_gaps.json` is the list as it was reviewed; beside each kind of resource it names the tests that look at it in the
-template. `python -m tests.aws.emulator_gaps` deploys, and writes the list again (the names of tests are yours to add).
+`emulator_gaps.json` is the list as it was reviewed; beside each kind of resource it names the tests
+that look at it in the template. `python -m tests.aws.emulator_gaps` deploys, and writes the list
+again (the names of tests are yours to add).
 """
 
 from __future__ import annotations
@@ -45,7 +47,12 @@ class EmulatorGaps:
     @property
     def kinds(self) -> set[str]:
         """All that have a gap."""
-        return self.refused.keys() | self.missing.keys() | self.differs.keys() | self.not_compared.keys()
+        return (
+            self.refused.keys()
+            | self.missing.keys()
+            | self.differs.keys()
+            | self.not_compared.keys()
+        )
 
 
 def reviewed_gaps() -> EmulatorGaps:
@@ -67,7 +74,9 @@ def find_gaps(deployment: Deployment, refused: list[RefusedResource]) -> Emulato
     return gaps
 
 
-def _compare(gaps: EmulatorGaps, deployment: Deployment, resource: Mapping[str, Any], physical_id: str | None) -> None:
+def _compare(
+    gaps: EmulatorGaps, deployment: Deployment, resource: Mapping[str, Any], physical_id: str | None
+) -> None:
     kind, path = resource["Type"], construct_path(resource)
     if physical_id is None:
         gaps.missing.setdefault(kind, []).append(path)
@@ -81,9 +90,14 @@ def _compare(gaps: EmulatorGaps, deployment: Deployment, resource: Mapping[str, 
 
 
 def _comparable(resource: Mapping[str, Any]) -> dict[str, Any]:
-    # Tags are left out: each service gives them back in its own way, and `test_everything_is_tagged` has them.
+    # Tags are left out: each service gives them back in its own way, and
+    # `test_everything_is_tagged` has them.
     left_out = {"Tags", *NOT_READABLE.get(resource["Type"], ())}
-    return {name: value for name, value in resource.get("Properties", {}).items() if name not in left_out}
+    return {
+        name: value
+        for name, value in resource.get("Properties", {}).items()
+        if name not in left_out
+    }
 
 
 def _unreadable(resource: Mapping[str, Any]) -> Iterator[str]:
@@ -108,7 +122,10 @@ def main() -> int:
     known = reviewed_gaps().covered_by if LIST.exists() else {}
     gaps.covered_by.update({kind: known.get(kind, []) for kind in gaps.kinds})
     LIST.write_text(as_json(gaps))
-    print(f"{LIST.name} is written; kinds without a test: {[k for k, tests in gaps.covered_by.items() if not tests]}")
+    print(
+        f"{LIST.name} is written; kinds without a test: "
+        f"{[k for k, tests in gaps.covered_by.items() if not tests]}"
+    )
     return 0
 
 

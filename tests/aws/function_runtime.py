@@ -1,8 +1,10 @@
-"""A Lambda function's execution environments: processes that take events from Lambda's Runtime API and call the real handler.
+"""A Lambda function's execution environments: processes that take events from Lambda's Runtime API
+and call the real handler.
 
-`python -m tests.aws.function_runtime`, with the function's variables and AWS_LAMBDA_RUNTIME_API in its environment. As in
-Lambda, an environment is a process of its own that handles one event at a time. Unlike there, the function is loaded once and
-all environments are forked from that, since so many cold starts would take this machine half a minute.
+`python -m tests.aws.function_runtime`, with the function's variables and AWS_LAMBDA_RUNTIME_API in
+its environment. As in Lambda, an environment is a process of its own that handles one event at a
+time. Unlike there, the function is loaded once and all environments are forked from that, since so
+many cold starts would take this machine half a minute.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class LambdaContext:
 
 
 class SharedSocketError(Exception):
-    """Loading the function opened a connection: environments would share it and mix their answers up."""
+    """Loading the function opened a connection: environments would share it and mix their
+    answers up.
+    """
 
 
 def main() -> int:

@@ -1,10 +1,12 @@
-"""API Gateway's HTTP API in front of Lambda functions: requests become events of payload format 2.0.
+"""API Gateway's HTTP API in front of Lambda functions: requests become events of payload format
+2.0.
 
-`python -m tests.aws.http_api CONFIGURATION` with the JSON of `HttpApiConfiguration`. In the same process, for there is nothing to
-measure in them: Lambda's side of each function (`runtime_api`), and the files of the page, which AWS has in S3.
+`python -m tests.aws.http_api CONFIGURATION` with the JSON of `HttpApiConfiguration`. In the same
+process, for there is nothing to measure in them: Lambda's side of each function (`runtime_api`),
+and the files of the page, which AWS has in S3.
 
-What differs from AWS: no throttling (`ThrottlingRateLimit`), no access log; an environment whose invocation timed out is not
-ended.
+What differs from AWS: no throttling (`ThrottlingRateLimit`), no access log; an environment whose
+invocation timed out is not ended.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class HttpApi:
         functions: by name.
     """
 
-    def __init__(self, configuration: HttpApiConfiguration, functions: Mapping[str, RuntimeApi]) -> None:
+    def __init__(
+        self, configuration: HttpApiConfiguration, functions: Mapping[str, RuntimeApi]
+    ) -> None:
         self._account = configuration.account
         self._functions = functions
         self._routes = configuration.routes
@@ -85,7 +89,9 @@ class HttpApi:
         for route_key, function in sorted(self._routes.items(), key=_default_last):
             method, _, path = route_key.partition(" ")
             endpoint = self._endpoint(route_key, self._functions[function])
-            app.router.add_route("*" if method in ("ANY", _DEFAULT) else method, path or "/{_:.*}", endpoint)
+            app.router.add_route(
+                "*" if method in ("ANY", _DEFAULT) else method, path or "/{_:.*}", endpoint
+            )
         if _DEFAULT not in self._routes:
             app.router.add_route("*", "/{_:.*}", self._no_route)
         return app
@@ -134,7 +140,11 @@ def _http_answer(returned: Any) -> web.Response:
         ValidationError, binascii.Error: the function returned something else than an answer.
     """
     answer = _FunctionAnswer.model_validate(returned)
-    body = base64.b64decode(answer.body, validate=True) if answer.isBase64Encoded else answer.body.encode()
+    body = (
+        base64.b64decode(answer.body, validate=True)
+        if answer.isBase64Encoded
+        else answer.body.encode()
+    )
     response = web.Response(status=answer.statusCode, body=body)
     for name, value in answer.headers.items():
         response.headers[name] = str(value)
@@ -152,7 +162,13 @@ def _page(folder: str) -> web.Application:
         return web.FileResponse(f"{folder}/index.html", headers={"Cache-Control": "no-cache"})
 
     app = web.Application()
-    app.add_routes([web.get("/", index), web.get("/index.html", index), web.static("/assets", f"{folder}/assets")])
+    app.add_routes(
+        [
+            web.get("/", index),
+            web.get("/index.html", index),
+            web.static("/assets", f"{folder}/assets"),
+        ]
+    )
     return app
 
 
@@ -161,7 +177,10 @@ async def _serve(configuration: HttpApiConfiguration) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, leave.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)
-    functions = {f.name: RuntimeApi(f.arn, f.environments, f.timeout_seconds) for f in configuration.functions}
+    functions = {
+        f.name: RuntimeApi(f.arn, f.environments, f.timeout_seconds)
+        for f in configuration.functions
+    }
     async with AsyncExitStack() as stack:
         for function in configuration.functions:
             await _listen(stack, functions[function.name].application(), function.runtime_port)
@@ -174,8 +193,11 @@ async def _serve(configuration: HttpApiConfiguration) -> None:
 
 
 async def _listen(stack: AsyncExitStack, app: web.Application, port: int) -> None:
-    # The environments' waiting requests end when the server does: there is nothing to shut down in order.
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=0.1)
+    # The environments' waiting requests end when the server does: there is nothing to shut down in
+    # order.
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=0.1
+    )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.TCPSite(runner, _HOST, port).start()

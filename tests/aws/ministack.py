@@ -40,10 +40,14 @@ def ministack(folder: Path) -> Iterator[AwsEmulator]:
         "IOT_MTLS_ENABLED": "0",
         "LOG_LEVEL": "WARNING",
     }
-    process = ChildProcess([sys.executable, "-m", "ministack"], dict(os.environ) | variables, folder / "ministack.log")
+    process = ChildProcess(
+        [sys.executable, "-m", "ministack"], dict(os.environ) | variables, folder / "ministack.log"
+    )
     try:
         process.wait_until_accepting(port, _START_SECONDS)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_ministack/health", timeout=_START_SECONDS):
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}/_ministack/health", timeout=_START_SECONDS
+        ):
             yield AwsEmulator(port, process.process)
     finally:
         process.stop()

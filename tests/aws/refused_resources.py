@@ -1,6 +1,8 @@
-"""Resources that the emulator refuses, and their whole stacks with them: taken out of the templates before the deployment.
+"""Resources that the emulator refuses, and their whole stacks with them: taken out of the templates
+before the deployment.
 
-ministack says so by name (`Unrecognized resource types`, `… is not supported`), and a test asks it again for each of them.
+ministack says so by name (`Unrecognized resource types`, `… is not supported`), and a test asks it
+again for each of them.
 """
 
 from __future__ import annotations
@@ -44,11 +46,17 @@ def construct_path(resource: Resource) -> str:
 
 
 def take_out_refused(assembly: CloudAssembly) -> list[RefusedResource]:
-    """Rewrite the templates in the assembly's folder without what would be refused, and without what refers to that."""
+    """Rewrite the templates in the assembly's folder without what would be refused, and without
+    what refers to that.
+    """
     taken: list[RefusedResource] = []
-    templates = {name: json.loads(json.dumps(template)) for name, template in assembly.templates.items()}
+    templates = {
+        name: json.loads(json.dumps(template)) for name, template in assembly.templates.items()
+    }
     gone_exports: set[str] = set()
-    while found := [f for template in templates.values() for f in _take_out_once(template, gone_exports)]:
+    while found := [
+        f for template in templates.values() for f in _take_out_once(template, gone_exports)
+    ]:
         taken += found
     for name, template in templates.items():
         _forget_dependencies(template)
@@ -100,7 +108,9 @@ def _forget_dependencies(template: dict[str, Any]) -> None:
     resources = template["Resources"]
     for resource in resources.values():
         wanted = resource.get("DependsOn", [])
-        kept = [name for name in ([wanted] if isinstance(wanted, str) else wanted) if name in resources]
+        kept = [
+            name for name in ([wanted] if isinstance(wanted, str) else wanted) if name in resources
+        ]
         if kept:
             resource["DependsOn"] = kept
         else:

@@ -1,11 +1,14 @@
-"""haproxy as CloudFront and the load balancer: one entry port, the stacks' routes, stickiness by cookie.
+"""haproxy as CloudFront and the load balancer: one entry port, the stacks' routes, stickiness by
+cookie.
 
 What differs from AWS:
 - One hop and plain HTTP, where CloudFront and the load balancer are two and the viewer's is TLS.
-- The cookie alone makes a client stick; the load balancer wants its own encrypted AWSALBAPP cookie back as well.
-- Nothing is cached or compressed, and headers are passed on whole: CloudFront's cache, origin request and response headers
-  policies are not applied, nor the methods that a behavior allows.
-- A handler whose health check fails gets no new requests after 3 checks of 2 s; the stacks have longer ones.
+- The cookie alone makes a client stick; the load balancer wants its own encrypted AWSALBAPP cookie
+  back as well.
+- Nothing is cached or compressed, and headers are passed on whole: CloudFront's cache, origin
+  request and response headers policies are not applied, nor the methods that a behavior allows.
+- A handler whose health check fails gets no new requests after 3 checks of 2 s; the stacks have
+  longer ones.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ defaults
 
 @dataclass(frozen=True)
 class HandlerTarget:
-    """A handler process: its name, and the ports of 127.0.0.1 that stand for the container's 8080 and 8081."""
+    """A handler process: its name, and the ports of 127.0.0.1 that stand for the container's
+    8080 and 8081.
+    """
 
     name: str
     http_port: int
@@ -43,12 +48,18 @@ class HandlerTarget:
 
 
 def configuration(
-    routes: EdgeRoutes, targets: Sequence[HandlerTarget], *, port: int, http_api_port: int, page_port: int
+    routes: EdgeRoutes,
+    targets: Sequence[HandlerTarget],
+    *,
+    port: int,
+    http_api_port: int,
+    page_port: int,
 ) -> str:
     """haproxy's configuration file."""
     idle = routes.idle_timeout_seconds
     lines = [
-        _DEFAULTS + f"    timeout client {idle}s\n    timeout server {idle}s\n    timeout tunnel {idle}s\n",
+        _DEFAULTS
+        + f"    timeout client {idle}s\n    timeout server {idle}s\n    timeout tunnel {idle}s\n",
         *_frontend(routes, port),
         *_backend("http_api", http_api_port),
         *_backend("page", page_port),
@@ -71,9 +82,18 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     unmatched = "!{ var(txn.targets) -m found }"
     for rule in routes.rules:
         for pattern in rule.patterns:
-            matches = f"{{ var(txn.origin) -m str load_balancer }} {{ path_reg {_expression(pattern)} }} {unmatched}"
-            yield f"    http-request set-var(txn.targets) str(targets_{rule.target_port}) if {matches}"
-    yield f"    http-request return status 404 if {{ var(txn.origin) -m str load_balancer }} {unmatched}"
+            matches = (
+                f"{{ var(txn.origin) -m str load_balancer }} {{ path_reg {_expression(pattern)} }} "
+                f"{unmatched}"
+            )
+            yield (
+                f"    http-request set-var(txn.targets) str(targets_{rule.target_port}) if "
+                f"{matches}"
+            )
+    yield (
+        "    http-request return status 404 if { var(txn.origin) -m str load_balancer } "
+        f"{unmatched}"
+    )
     yield "    use_backend %[var(txn.targets)] if { var(txn.targets) -m found }"
     yield "    use_backend %[var(txn.origin)]\n"
 
@@ -82,7 +102,9 @@ def _backend(name: str, port: int) -> Iterator[str]:
     yield f"backend {name}\n    server {name} 127.0.0.1:{port}\n"
 
 
-def _target_group(routes: EdgeRoutes, targets: Sequence[HandlerTarget], container_port: int) -> Iterator[str]:
+def _target_group(
+    routes: EdgeRoutes, targets: Sequence[HandlerTarget], container_port: int
+) -> Iterator[str]:
     name = f"targets_{container_port}"
     yield f"backend {name}\n    balance leastconn"
     if name == _HTTP_TARGETS:
@@ -99,4 +121,8 @@ def _target_group(routes: EdgeRoutes, targets: Sequence[HandlerTarget], containe
 
 
 def _expression(pattern: str) -> str:
-    return "^" + re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".").replace("\\", "\\\\") + "$"
+    return (
+        "^"
+        + re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".").replace("\\", "\\\\")
+        + "$"
+    )

@@ -1,8 +1,10 @@
-"""The whole system on an emulated AWS: deployed by the CDK, its functions and handlers run from this repository, behind one port.
+"""The whole system on an emulated AWS: deployed by the CDK, its functions and handlers run from
+this repository, behind one port.
 
-`make run-aws` and the tests start it here. What is not as it is in AWS: the functions and handlers run from the working
-directory, not from the packages and the image (their processor is another one); handlers listen on 127.0.0.1, on ports of their
-own; X-Ray tracing is off; and see `reverse_proxy` and `http_api`.
+`make run-aws` and the tests start it here. What is not as it is in AWS: the functions and handlers
+run from the working directory, not from the packages and the image (their processor is another
+one); handlers listen on 127.0.0.1, on ports of their own; X-Ray tracing is off; and see
+`reverse_proxy` and `http_api`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from tests.aws.ministack import ministack
 from tests.aws.refused_resources import RefusedResource, take_out_refused
 from tests.aws.reverse_proxy import HandlerTarget, configuration
 from tests.integration.aws_emulator import AwsEmulator
-from tests.integration.server_process import ROOT, ServerProcess, clean_environment, free_port, free_ports
+from tests.integration.server_process import (
+    ROOT,
+    ServerProcess,
+    clean_environment,
+    free_port,
+    free_ports,
+)
 
 HANDLERS = ("handler-a", "handler-b")
 _START_SECONDS = 30.0
@@ -33,7 +41,12 @@ _UNRESERVED_ENVIRONMENTS = 20
 # The entry speaks plain HTTP.
 _LOCAL = {"EVENFLOW_COOKIE_SECURE": "false"}
 # The ports are chosen here, and nothing listens on the machine's own addresses.
-_OF_THE_CONTAINER_ALONE = ("EVENFLOW_HTTP_PORT", "EVENFLOW_WS_PORT", "EVENFLOW_HTTP_HOST", "EVENFLOW_WS_HOST")
+_OF_THE_CONTAINER_ALONE = (
+    "EVENFLOW_HTTP_PORT",
+    "EVENFLOW_WS_PORT",
+    "EVENFLOW_HTTP_HOST",
+    "EVENFLOW_WS_HOST",
+)
 
 
 @dataclass(frozen=True)
@@ -88,20 +101,31 @@ def running_system(
         deployment.deploy(folder / "cdk.log")
         routes = edge_routes(list(deployment.assembly.templates.values()))
         step("starting two handlers, and the functions' execution environments")
-        handler_environment = _handler_environment(aws, deployment.container_environment() | dict(variables))
-        handlers = {name: ServerProcess(folder / f"{name}.log", handler_environment) for name in HANDLERS}
+        handler_environment = _handler_environment(
+            aws, deployment.container_environment() | dict(variables)
+        )
+        handlers = {
+            name: ServerProcess(folder / f"{name}.log", handler_environment) for name in HANDLERS
+        }
         for handler in handlers.values():
             stack.callback(handler.stop)
         http_api_port, page_port = _start_http_api(stack, folder, deployment, routes)
         for handler in handlers.values():
             handler.wait_until_serving()
         step("starting the reverse proxy")
-        targets = [HandlerTarget(name, handler.http_port, handler.ws_port) for name, handler in handlers.items()]
-        config = configuration(routes, targets, port=port, http_api_port=http_api_port, page_port=page_port)
+        targets = [
+            HandlerTarget(name, handler.http_port, handler.ws_port)
+            for name, handler in handlers.items()
+        ]
+        config = configuration(
+            routes, targets, port=port, http_api_port=http_api_port, page_port=page_port
+        )
         _start_proxy(stack, folder, port, config)
         step("everything serves")
         url = f"http://127.0.0.1:{port}"
-        yield RunningSystem(url, aws, deployment, refused, routes, handlers, handler_environment, folder)
+        yield RunningSystem(
+            url, aws, deployment, refused, routes, handlers, handler_environment, folder
+        )
 
 
 def _handler_environment(aws: AwsEmulator, variables: Mapping[str, str]) -> dict[str, str]:
@@ -109,8 +133,13 @@ def _handler_environment(aws: AwsEmulator, variables: Mapping[str, str]) -> dict
     return aws.environment | kept | _LOCAL
 
 
-def _start_http_api(stack: ExitStack, folder: Path, deployment: Deployment, routes: EdgeRoutes) -> tuple[int, int]:
-    functions = {logical_id: deployment.function(logical_id) for logical_id in set(routes.api_routes.values())}
+def _start_http_api(
+    stack: ExitStack, folder: Path, deployment: Deployment, routes: EdgeRoutes
+) -> tuple[int, int]:
+    functions = {
+        logical_id: deployment.function(logical_id)
+        for logical_id in set(routes.api_routes.values())
+    }
     addresses = {}
     for logical_id, function in functions.items():
         addresses[logical_id] = FunctionAddress(
@@ -126,7 +155,10 @@ def _start_http_api(stack: ExitStack, folder: Path, deployment: Deployment, rout
         port=http_api_port,
         page_port=page_port,
         page=str(ROOT / "web" / "dist"),
-        routes={route_key: functions[logical_id].name for route_key, logical_id in routes.api_routes.items()},
+        routes={
+            route_key: functions[logical_id].name
+            for route_key, logical_id in routes.api_routes.items()
+        },
         functions=list(addresses.values()),
     )
     command = [sys.executable, "-m", "tests.aws.http_api", api.model_dump_json()]
@@ -140,7 +172,11 @@ def _start_http_api(stack: ExitStack, folder: Path, deployment: Deployment, rout
 
 
 def _start_function(
-    stack: ExitStack, folder: Path, aws: AwsEmulator, function: DeployedFunction, address: FunctionAddress
+    stack: ExitStack,
+    folder: Path,
+    aws: AwsEmulator,
+    function: DeployedFunction,
+    address: FunctionAddress,
 ) -> None:
     of_lambda = {
         "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{address.runtime_port}",
@@ -160,6 +196,8 @@ def _start_function(
 def _start_proxy(stack: ExitStack, folder: Path, port: int, text: str) -> None:
     path = folder / "haproxy.cfg"
     path.write_text(text)
-    proxy = ChildProcess(["haproxy", "-db", "-f", str(path)], dict(os.environ), folder / "haproxy.log")
+    proxy = ChildProcess(
+        ["haproxy", "-db", "-f", str(path)], dict(os.environ), folder / "haproxy.log"
+    )
     stack.callback(proxy.stop)
     proxy.wait_until_accepting(port, _START_SECONDS)

@@ -1,4 +1,6 @@
-"""Lambda's Runtime API of one function: hands each event to an idle execution environment and takes its answer."""
+"""Lambda's Runtime API of one function: hands each event to an idle execution environment and
+takes its answer.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ class RuntimeApi:
         if self._idle <= self._waiting.qsize():
             raise ThrottledError
         deadline_ms = int((time.time() + self._timeout_seconds) * 1000)
-        invocation = _Invocation(orjson.dumps(event), deadline_ms, asyncio.get_running_loop().create_future())
+        invocation = _Invocation(
+            orjson.dumps(event), deadline_ms, asyncio.get_running_loop().create_future()
+        )
         self._waiting.put_nowait(invocation)
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -122,6 +126,8 @@ class RuntimeApi:
 
     async def _failed_to_start(self, request: web.Request) -> web.Response:
         error = orjson.loads(await request.read())
-        self._init_error = f"the function cannot be loaded: {error['errorType']}: {error['errorMessage']}"
+        self._init_error = (
+            f"the function cannot be loaded: {error['errorType']}: {error['errorMessage']}"
+        )
         self._ready.set()
         return web.Response(status=202)

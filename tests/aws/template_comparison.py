@@ -9,8 +9,9 @@ from typing import Any
 def differences(wanted: Any, created: Any, path: str = "") -> Iterator[str]:
     """The places of the template's literal values that were created otherwise, or not at all.
 
-    What a template leaves to CloudFormation (`Ref`, `Fn::…`) is not compared. Names are compared without their case and
-    numbers as they are written, since services answer in another spelling than templates have.
+    What a template leaves to CloudFormation (`Ref`, `Fn::…`) is not compared. Names are compared
+    without their case and numbers as they are written, since services answer in another spelling
+    than templates have.
     """
     if isinstance(wanted, Mapping):
         if not _is_intrinsic(wanted):
@@ -22,7 +23,11 @@ def differences(wanted: Any, created: Any, path: str = "") -> Iterator[str]:
 
 
 def _mapping_differences(wanted: Mapping[str, Any], created: Any, path: str) -> Iterator[str]:
-    there = {str(name).lower(): value for name, value in created.items()} if isinstance(created, Mapping) else {}
+    there = (
+        {str(name).lower(): value for name, value in created.items()}
+        if isinstance(created, Mapping)
+        else {}
+    )
     for name, value in wanted.items():
         yield from differences(value, there.get(name.lower()), f"{path}.{name}".lstrip("."))
 

@@ -1,4 +1,6 @@
-"""Responses that one handler generates and another one gives, on the tables and with the keys that were deployed."""
+"""Responses that one handler generates and another one gives, on the tables and with the keys
+that were deployed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from tests.aws.running_system import RunningSystem
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, ChatSession, demo, open_session
 from tests.integration.server_process import ServerProcess
-from tests.integration.transports import Transport, over_events, over_polls, over_websocket, read_whole
+from tests.integration.transports import (
+    Transport,
+    over_events,
+    over_polls,
+    over_websocket,
+    read_whole,
+)
 
 # The first test starts the system, on a machine that others may be using.
 pytestmark = pytest.mark.timeout(300)
@@ -50,7 +58,10 @@ async def test_an_answer_begun_at_one_handler_is_resumed_at_the_other(
     assert await _via(other, response_id) == {"peer"}
     polled = Answer()
     await asyncio.gather(
-        *(transport(other, response_id, answer, None) for transport, answer in zip(transports, resumed, strict=True)),
+        *(
+            transport(other, response_id, answer, None)
+            for transport, answer in zip(transports, resumed, strict=True)
+        ),
         over_polls(session, response_id, polled, None),
     )
     for answer in (*resumed, polled):
@@ -85,9 +96,14 @@ async def test_a_handler_that_is_killed_is_succeeded_by_another(
     for answer in (had_more, followed, polled):
         assert answer.text == "".join(demo_tokens(32, 300))
         assert (answer.finish_reason, answer.epoch) == ("stop", 2)
-    assert sum([await handler.metric("lease_take_overs_total") for handler in successors]) == before + 1
+    assert (
+        sum([await handler.metric("lease_take_overs_total") for handler in successors])
+        == before + 1
+    )
 
 
-async def _read(transport: Transport, session: ChatSession, response_id: str, answer: Answer) -> None:
+async def _read(
+    transport: Transport, session: ChatSession, response_id: str, answer: Answer
+) -> None:
     """At the entry, to the end; cut off, the client comes again."""
     await read_whole(transport, [session] * 3, response_id, answer)

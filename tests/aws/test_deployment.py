@@ -1,4 +1,6 @@
-"""`cdk bootstrap` and `cdk deploy` of the real app, against an emulator; and what that emulator is no proof of."""
+"""`cdk bootstrap` and `cdk deploy` of the real app, against an emulator; and what that emulator
+is no proof of.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,26 @@ pytestmark = pytest.mark.timeout(300)
 def test_every_stack_is_deployed(system: RunningSystem) -> None:
     described = system.aws.client("cloudformation").describe_stacks()["Stacks"]
     status = {stack["StackName"]: stack["StackStatus"] for stack in described}
-    assert status == dict.fromkeys(["CDKToolkit", *system.deployment.assembly.templates], "CREATE_COMPLETE")
+    assert status == dict.fromkeys(
+        ["CDKToolkit", *system.deployment.assembly.templates], "CREATE_COMPLETE"
+    )
 
 
-def test_what_the_emulator_leaves_out_or_changes_is_what_was_reviewed(system: RunningSystem) -> None:
+def test_what_the_emulator_leaves_out_or_changes_is_what_was_reviewed(
+    system: RunningSystem,
+) -> None:
     found, reviewed = find_gaps(system.deployment, system.refused), reviewed_gaps()
     found.covered_by.update(reviewed.covered_by)
     assert as_json(found) == as_json(reviewed), "see tests/aws/emulator_gaps.py"
     assert reviewed.covered_by.keys() == reviewed.kinds
 
 
-@pytest.mark.parametrize(("kind", "tests"), reviewed_gaps().covered_by.items(), ids=list(reviewed_gaps().covered_by))
-def test_what_the_emulator_is_no_proof_of_is_asserted_on_the_template(kind: str, tests: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "tests"), reviewed_gaps().covered_by.items(), ids=list(reviewed_gaps().covered_by)
+)
+def test_what_the_emulator_is_no_proof_of_is_asserted_on_the_template(
+    kind: str, tests: list[str]
+) -> None:
     assert tests, f"nothing asserts {kind}"
     for test in tests:
         path, *_, name = test.split("::")
@@ -68,17 +78,26 @@ def test_alarms_taken_out_for_their_metric_math_are_refused(system: RunningSyste
 
 def _create_stack(system: RunningSystem, name: str, resources: dict[str, dict[str, Any]]) -> None:
     template = {
-        "Resources": {f"R{i}": {"Type": kind, "Properties": resources[kind]} for i, kind in enumerate(resources)}
+        "Resources": {
+            f"R{i}": {"Type": kind, "Properties": resources[kind]}
+            for i, kind in enumerate(resources)
+        }
     }
-    system.aws.client("cloudformation").create_stack(StackName=name, TemplateBody=json.dumps(template))
+    system.aws.client("cloudformation").create_stack(
+        StackName=name, TemplateBody=json.dumps(template)
+    )
 
 
 def test_a_first_key_signs_and_a_first_tenant_has_one(system: RunningSystem) -> None:
     secrets = system.aws.client("secretsmanager")
     held = {}
     for name in ("EVENFLOW_TOKEN_KEYS_SECRET", "EVENFLOW_TENANT_KEYS_SECRET"):
-        environment = system.deployment.function(system.routes.api_routes["ANY /session"]).environment
-        held[name] = json.loads(secrets.get_secret_value(SecretId=environment[name])["SecretString"])
+        environment = system.deployment.function(
+            system.routes.api_routes["ANY /session"]
+        ).environment
+        held[name] = json.loads(
+            secrets.get_secret_value(SecretId=environment[name])["SecretString"]
+        )
     assert {name: list(keys) for name, keys in held.items()} == {
         "EVENFLOW_TOKEN_KEYS_SECRET": ["k1"],
         "EVENFLOW_TENANT_KEYS_SECRET": ["demo"],
@@ -86,16 +105,22 @@ def test_a_first_key_signs_and_a_first_tenant_has_one(system: RunningSystem) -> 
     assert all(len(key) == 64 for keys in held.values() for key in keys.values())
 
 
-async def test_an_answer_is_in_the_tables_that_were_created(system: RunningSystem, http: aiohttp.ClientSession) -> None:
+async def test_an_answer_is_in_the_tables_that_were_created(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
     session = await open_session(http, system.url)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(tokens=30, gap_ms=5))
     (response_id,) = {frame["response_id"] for frame in answer.frames}
     _, text, _ = await session.poll_whole(response_id)
     assert text == answer.text
-    tables = {k: v for k, v in system.deployment.container_environment().items() if k.endswith("_TABLE")}
+    tables = {
+        k: v for k, v in system.deployment.container_environment().items() if k.endswith("_TABLE")
+    }
     dynamodb = system.aws.client("dynamodb")
-    scanned = {name: json.dumps(dynamodb.scan(TableName=table)["Items"]) for name, table in tables.items()}
+    scanned = {
+        name: json.dumps(dynamodb.scan(TableName=table)["Items"]) for name, table in tables.items()
+    }
     assert session.session_id in scanned["EVENFLOW_SESSIONS_TABLE"]
     assert response_id in scanned["EVENFLOW_LEDGER_TABLE"]
     assert response_id in scanned["EVENFLOW_RESPONSES_TABLE"]

@@ -1,6 +1,8 @@
-"""`python -m tests.chaos`: three handlers, a load that checks every index, and everything that can go wrong.
+"""`python -m tests.chaos`: three handlers, a load that checks every index, and everything that can
+go wrong.
 
-Exits with 1 on any gap, duplicate, wrong byte, answer without an end, or call of the model that was made twice.
+Exits with 1 on any gap, duplicate, wrong byte, answer without an end, or call of the model that was
+made twice.
 """
 
 from __future__ import annotations
@@ -32,13 +34,18 @@ def main(arguments: Sequence[str]) -> int:
     """Run; returns the exit status."""
     options = _options(arguments)
     plan = Plan.short(options.seed) if options.short else Plan(options.seed)
-    faults = options.faults.split(",") if options.faults else list(SHORT if options.short else ALL_FAULTS)
+    faults = (
+        options.faults.split(",")
+        if options.faults
+        else list(SHORT if options.short else ALL_FAULTS)
+    )
     if unknown := [name for name in faults if name not in ALL_FAULTS]:
         print(f"there is no fault {unknown[0]}; there are {', '.join(ALL_FAULTS)}", file=sys.stderr)
         return 2
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    # Looking through all objects would stop thousands of clients for half a second, which is not what they measure.
+    # Looking through all objects would stop thousands of clients for half a second, which is not
+    # what they measure.
     gc.set_threshold(20_000, 1_000_000_000, 1_000_000_000)
     try:
         return uvloop.run(_run(plan, faults))
@@ -59,7 +66,10 @@ async def _run(plan: Plan, faults: Sequence[str]) -> int:
 
     folder = RESULTS / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True)
-    say(f"seed {plan.seed}, {plan.answers:,} answers in flight, faults {', '.join(faults)}; results in {folder}")
+    say(
+        f"seed {plan.seed}, {plan.answers:,} answers in flight, faults {', '.join(faults)}; "
+        f"results in {folder}"
+    )
     connector = aiohttp.TCPConnector(limit=0)
     cookies = aiohttp.DummyCookieJar()
     async with (
@@ -74,8 +84,15 @@ async def _run(plan: Plan, faults: Sequence[str]) -> int:
 def _conclude(folder: Path, plan: Plan, campaign: Campaign) -> int:
     windows = campaign.windows
     failed = [window.fault for window in windows if window.failed]
-    verdict = f"FAILED: {', '.join(failed)}" if failed else "nothing lost, nothing twice, nothing wrong"
-    parts = (report.table(windows), report.notes(windows), "\n".join(report.targets(windows, plan)), verdict)
+    verdict = (
+        f"FAILED: {', '.join(failed)}" if failed else "nothing lost, nothing twice, nothing wrong"
+    )
+    parts = (
+        report.table(windows),
+        report.notes(windows),
+        "\n".join(report.targets(windows, plan)),
+        verdict,
+    )
     text = "\n\n".join(part for part in parts if part) + "\n"
     report.write(folder, plan, windows, text)
     print(f"\n{text}")
@@ -85,8 +102,12 @@ def _conclude(folder: Path, plan: Plan, campaign: Campaign) -> int:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--short", action="store_true", help="fewer answers and faults, under 90 s")
-    parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (default 1)")
-    parser.add_argument("--faults", default="", help=f"only these, separated by commas: {', '.join(ALL_FAULTS)}")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of everything that is drawn (default 1)"
+    )
+    parser.add_argument(
+        "--faults", default="", help=f"only these, separated by commas: {', '.join(ALL_FAULTS)}"
+    )
     return parser.parse_args(arguments)
 
 

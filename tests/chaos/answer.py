@@ -12,7 +12,8 @@ from tests.chaos.session import ChaosSession, HttpAnswer
 if TYPE_CHECKING:
     from tests.chaos.window import Window
 
-# Nothing was accepted: the message may be sent again. Everything else that refuses one is a problem.
+# Nothing was accepted: the message may be sent again. Everything else that refuses one is a
+# problem.
 _TRY_AGAIN = (429, 502, 503, 504)
 
 
@@ -20,11 +21,17 @@ class Answer:
     """A message of a session and its one response.
 
     Args:
-        window: the stretch of the run that it counts for; a fault that finds it in flight takes it over.
+        window: the stretch of the run that it counts for; a fault that finds it in flight takes it
+            over.
     """
 
     def __init__(
-        self, session: ChaosSession, message_id: str, previous: str | None, script: Script, window: Window
+        self,
+        session: ChaosSession,
+        message_id: str,
+        previous: str | None,
+        script: Script,
+        window: Window,
     ) -> None:
         self.session = session
         self.script = script
@@ -57,12 +64,17 @@ class Answer:
         self.checks.append(check)
         return check
 
-    def accepted(self, check: AnswerCheck, response_id: str, node_id: str, *, is_owner: bool) -> None:
+    def accepted(
+        self, check: AnswerCheck, response_id: str, node_id: str, *, is_owner: bool
+    ) -> None:
         """A node says which response answers the message."""
         if self.response_id is None:
             self.response_id = response_id
         elif self.response_id != response_id:
-            check.problem(Kind.PROTOCOL, f"{self.message_id} has two responses: {self.response_id}, {response_id}")
+            check.problem(
+                Kind.PROTOCOL,
+                f"{self.message_id} has two responses: {self.response_id}, {response_id}",
+            )
         if is_owner:
             self.owner = node_id
 

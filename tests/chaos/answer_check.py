@@ -1,4 +1,5 @@
-"""The client's side of "exactly once", by docs/protocol.md alone: each index once, each byte as the model said it, one end.
+"""The client's side of "exactly once", by docs/protocol.md alone: each index once, each byte as the
+model said it, one end.
 
 It shares no code with the server, so that a mistake there can't be made here as well.
 """
@@ -73,10 +74,14 @@ class AnswerCheck:
 
     def problem(self, kind: Kind, detail: str) -> None:
         """Something is wrong."""
-        held = f"held: index {self.last}, epoch {self.epoch}, {self._length} of {len(self._expected)} characters"
+        held = (
+            f"held: index {self.last}, epoch {self.epoch}, {self._length} of {len(self._expected)} "
+            "characters"
+        )
         self.problems.append(Problem(kind, f"{detail} ({held})"))
 
-    # -- frames --------------------------------------------------------------------------------------------------
+    # -- frames
+    # ----------------------------------------------------------------------------------------------
 
     def take(self, frame: Mapping[str, Any]) -> None:
         """A frame of this answer, by WebSocket or SSE."""
@@ -121,9 +126,14 @@ class AnswerCheck:
         # What is given anew from index 0 has the markers of earlier owners in it.
         self.epoch = max(epoch, self.epoch)
         if index not in (-1, self.last + 1):
-            self.problem(Kind.GAP if index > self.last else Kind.DUPLICATE, f"a restart with the index {index}")
+            self.problem(
+                Kind.GAP if index > self.last else Kind.DUPLICATE,
+                f"a restart with the index {index}",
+            )
         if index == -1 and from_index != -1:
-            self.problem(Kind.PROTOCOL, f"a restart that stands nowhere keeps the text up to {from_index}")
+            self.problem(
+                Kind.PROTOCOL, f"a restart that stands nowhere keeps the text up to {from_index}"
+            )
         self._cut(from_index)
         self.last = index
         if index >= 0:
@@ -131,7 +141,9 @@ class AnswerCheck:
 
     def _completed(self, finish_reason: str, degraded: object) -> None:
         if finish_reason != "stop" or degraded:
-            self.problem(Kind.LOST, f"completed with finish_reason {finish_reason}, degraded {degraded}")
+            self.problem(
+                Kind.LOST, f"completed with finish_reason {finish_reason}, degraded {degraded}"
+            )
         elif self._length != len(self._expected) and not self._text_is_wrong:
             self.problem(Kind.WRONG_BYTES, "completed, but the text is not whole")
 
@@ -146,7 +158,8 @@ class AnswerCheck:
             kind = Kind.GAP if last_index > self.last else Kind.DUPLICATE
             self.problem(kind, f"it ended with the last index {last_index}")
 
-    # -- polls ---------------------------------------------------------------------------------------------------
+    # -- polls
+    # ----------------------------------------------------------------------------------------------
 
     def polled(self, asked_from: int, body: Mapping[str, Any]) -> None:
         """The answer to a poll from `asked_from`."""
@@ -154,14 +167,21 @@ class AnswerCheck:
         restarted, next_index, text = about["restarted"], about["next_index"], body["new_text"]
         self.epoch = max(about.get("epoch", 1), self.epoch)
         if body["chunk_index"] != next_index - 1:
-            self.problem(Kind.PROTOCOL, f"chunk_index {body['chunk_index']} with next_index {next_index}")
+            self.problem(
+                Kind.PROTOCOL, f"chunk_index {body['chunk_index']} with next_index {next_index}"
+            )
         if restarted is not None:
             self.restarts += 1
             self._cut(restarted["from_index"])
         elif next_index < asked_from:
-            self.problem(Kind.DUPLICATE, f"polled from {asked_from}, the next index is {next_index}")
+            self.problem(
+                Kind.DUPLICATE, f"polled from {asked_from}, the next index is {next_index}"
+            )
         elif text and next_index == asked_from:
-            self.problem(Kind.PROTOCOL, f"polled from {asked_from}, next index {next_index}, {len(text)} characters")
+            self.problem(
+                Kind.PROTOCOL,
+                f"polled from {asked_from}, next index {next_index}, {len(text)} characters",
+            )
         self.deltas += bool(text)
         self._append(next_index - 1, text)
         if body["status"] in ("completed", "error", "cancelled"):
@@ -174,9 +194,12 @@ class AnswerCheck:
             return
         self._completed(about["finish_reason"], about["degraded"])
         if body.get("full_text") != self._expected:
-            self.problem(Kind.WRONG_BYTES, f"full_text has {len(body.get('full_text') or '')} characters")
+            self.problem(
+                Kind.WRONG_BYTES, f"full_text has {len(body.get('full_text') or '')} characters"
+            )
 
-    # -- text ----------------------------------------------------------------------------------------------------
+    # -- text
+    # ----------------------------------------------------------------------------------------------
 
     def _append(self, last: int, text: str) -> None:
         begin, end = self._length, self._length + len(text)
@@ -185,7 +208,9 @@ class AnswerCheck:
             place = _first_difference(self._expected[begin:end], text)
             due = self._expected[begin:][max(0, place - _CONTEXT) : place + _CONTEXT]
             came = text[max(0, place - _CONTEXT) : place + _CONTEXT]
-            self.problem(Kind.WRONG_BYTES, f"at character {begin + place}: {came!r} came, {due!r} was due")
+            self.problem(
+                Kind.WRONG_BYTES, f"at character {begin + place}: {came!r} came, {due!r} was due"
+            )
         self.last, self._length = last, end
         self._marks.append((last, end))
 
@@ -195,7 +220,9 @@ class AnswerCheck:
         while self._marks and self._marks[-1][0] > from_index:
             self._marks.pop()
         if from_index >= 0 and (not self._marks or self._marks[-1][0] != from_index):
-            self.problem(Kind.PROTOCOL, f"a restart from {from_index}, where no frame of mine ended")
+            self.problem(
+                Kind.PROTOCOL, f"a restart from {from_index}, where no frame of mine ended"
+            )
         self._length = self._marks[-1][1] if self._marks else 0
         self.taken_back += self._length < before
         self._text_is_wrong = self._text_is_wrong and self._length > 0
@@ -203,5 +230,6 @@ class AnswerCheck:
 
 def _first_difference(one: str, other: str) -> int:
     return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
     )

@@ -12,7 +12,10 @@ _WINDOW_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ArrivalRate:
-    """Connections per window of 100 ms. `above`: the share of all that came in excess of what their window may have."""
+    """Connections per window of 100 ms.
+
+    `above`: the share of all that came in excess of what their window may have.
+    """
 
     connections: int
     allowed: float
@@ -21,8 +24,8 @@ class ArrivalRate:
 
     def __str__(self) -> str:
         return (
-            f"{self.connections:,} arrivals, at most {self.most} in 100 ms where {self.allowed:g} are due: "
-            f"{100 * self.above:.2f} % above the rate"
+            f"{self.connections:,} arrivals, at most {self.most} in 100 ms where {self.allowed:g} "
+            f"are due: {100 * self.above:.2f} % above the rate"
         )
 
 

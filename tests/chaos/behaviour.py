@@ -21,7 +21,8 @@ class Transport(StrEnum):
         return self in (Transport.V1, Transport.COMPACT)
 
 
-# Most people read over a WebSocket; each of the others often enough that a fault meets a hundred of them.
+# Most people read over a WebSocket; each of the others often enough that a fault meets a hundred of
+# them.
 _SHARES = {Transport.V1: 0.40, Transport.COMPACT: 0.30, Transport.SSE: 0.18, Transport.POLL: 0.12}
 
 

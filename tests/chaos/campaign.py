@@ -44,7 +44,9 @@ class Campaign:
         folder: for the stories of answers with problems.
     """
 
-    def __init__(self, plan: Plan, system: System, http: aiohttp.ClientSession, folder: Path, say: Say) -> None:
+    def __init__(
+        self, plan: Plan, system: System, http: aiohttp.ClientSession, folder: Path, say: Say
+    ) -> None:
         self.windows: list[Window] = []
         sessions = Sessions(http, system.url, KEY_ID, system.secret)
         self._plan = plan
@@ -80,9 +82,14 @@ class Campaign:
         self.windows.append(window)
         struck = self._load.strike(window)
         self._phase = name
-        self._say(f"{name} strikes node {victim.name} ({victim.node_id[:4]}), {len(struck):,} answers in flight")
+        self._say(
+            f"{name} strikes node {victim.name} ({victim.node_id[:4]}), {len(struck):,} answers in "
+            "flight"
+        )
         if len(struck) < self._plan.answers:
-            window.misses.append(f"only {len(struck)} answers were in flight, not {self._plan.answers}")
+            window.misses.append(
+                f"only {len(struck)} answers were in flight, not {self._plan.answers}"
+            )
         for node in self._system.nodes.values():
             node.peak_bytes = 0
         scene = Scene(self._plan, self._system, self._load, self._idle, window, victim)
@@ -100,7 +107,9 @@ class Campaign:
     def _check_nodes(self, window: Window) -> None:
         for node in self._system.nodes.values():
             if (status := node.process.poll()) is not None:
-                window.misses.append(f"node {node.name} ended with the exit status {status}: {node.log}")
+                window.misses.append(
+                    f"node {node.name} ended with the exit status {status}: {node.log}"
+                )
             if "Traceback" in node.log.read_text(errors="replace"):
                 window.misses.append(f"node {node.name} logged a traceback: {node.log}")
 
@@ -110,14 +119,20 @@ class Campaign:
             window.count_calls(told["calls"])
         for name in ("unkeyed", "wrong_prefixes"):
             if told[name]:
-                self.windows[-1].misses.append(f"the model got {told[name]} calls that were {name.replace('_', ' ')}")
+                self.windows[-1].misses.append(
+                    f"the model got {told[name]} calls that were {name.replace('_', ' ')}"
+                )
 
-    # -- meanwhile -----------------------------------------------------------------------------------------------
+    # -- meanwhile
+    # ----------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _in_background(self) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work()) for work in (self._load.keep_up, self._report_progress, self._measure)]
+            tasks = [
+                group.create_task(work())
+                for work in (self._load.keep_up, self._report_progress, self._measure)
+            ]
             yield
             for task in tasks:
                 task.cancel()
@@ -136,7 +151,9 @@ class Campaign:
             before, deltas = deltas, self._load.deltas
             current = self.windows[-1] if self.windows else None
             problems = current.problems if current else Counter()
-            pids = {node.name: node.process.pid for node in self._system.nodes.values()} | self._system.children
+            pids = {
+                node.name: node.process.pid for node in self._system.nodes.values()
+            } | self._system.children
             self._say(
                 f"{self._phase}: {len(self._load.in_flight):,} answers in flight, "
                 f"{(deltas - before) / _PROGRESS_SECONDS:,.0f} deltas/s, idle {self._connected:,}, "
@@ -172,7 +189,10 @@ class _Usage:
             with suppress(psutil.Error):
                 times = psutil.Process(pid).cpu_times()
                 seconds = times.user + times.system
-                parts.append(f"{name} {100 * (seconds - self._seconds.get(pid, seconds)) / (now - self._at):.0f}")
+                parts.append(
+                    f"{name} "
+                    f"{100 * (seconds - self._seconds.get(pid, seconds)) / (now - self._at):.0f}"
+                )
                 self._seconds[pid] = seconds
         self._at = now
         return " ".join(parts)

@@ -78,7 +78,9 @@ async def pause(scene: Scene) -> None:
 
 
 async def clients_cut(scene: Scene) -> None:
-    """Every connection between the clients and one node is reset, and new ones as well for some seconds."""
+    """Every connection between the clients and one node is reset, and new ones as well for some
+    seconds.
+    """
     await _without(scene, scene.victim.client_links, "refuse")
 
 
@@ -98,7 +100,9 @@ async def store_cut(scene: Scene) -> None:
 
 
 async def store_silent(scene: Scene) -> None:
-    """One node hears nothing of the store for longer than its lease, while clients reach it: it must give up what it owns."""
+    """One node hears nothing of the store for longer than its lease, while clients reach it: it
+    must give up what it owns.
+    """
     seconds = scene.plan.lease_seconds + _LONGER_THAN_THE_LEASE_SECONDS
     await _without(scene, [scene.victim.store_link], "silent", seconds)
 
@@ -178,7 +182,8 @@ FAULTS: dict[str, Fault] = {
 SHORT = ("kill", "drain", "pause", "store-unreachable")
 
 
-# -- what they are made of ---------------------------------------------------------------------------------------
+# -- what they are made of
+# ---------------------------------------------------------------------------------------
 
 
 def _ask_to_drain(scene: Scene) -> None:
@@ -193,14 +198,17 @@ async def _leave(scene: Scene, begin: Callable[[], None]) -> None:
     began = monotonic()
     begin()
     left_within = plan.drain_seconds + _BEYOND_THE_DRAIN_SECONDS
-    while not await _has_left(victim) and monotonic() - began < left_within:  # noqa: ASYNC110 - its metrics are asked
+    # Its metrics are asked.
+    while not await _has_left(victim) and monotonic() - began < left_within:  # noqa: ASYNC110
         await asyncio.sleep(_LOOK_SECONDS)
     if victim.process.poll() is None:
         victim.send(signal.SIGTERM)
     status = await victim.ended(max(1.0, began + left_within - monotonic()))
     window.drain_seconds = monotonic() - began
     if status is None:
-        window.misses.append(f"node {victim.name} had not left {left_within:g} s after it was asked to")
+        window.misses.append(
+            f"node {victim.name} had not left {left_within:g} s after it was asked to"
+        )
         victim.kill()
     elif status != 0:
         window.misses.append(f"node {victim.name} left with the exit status {status}")
@@ -215,8 +223,15 @@ async def _has_left(node: Node) -> bool:
         _, _, page = await asyncio.to_thread(node.request, "GET", "/metrics")
     except OSError:
         return False
-    lines = dict(line.rsplit(" ", 1) for line in page.decode().splitlines() if line and not line.startswith("#"))
-    return all(float(lines[f"evenflow_{name}"]) == 0 for name in ("ws_active_connections", "generations_running"))
+    lines = dict(
+        line.rsplit(" ", 1)
+        for line in page.decode().splitlines()
+        if line and not line.startswith("#")
+    )
+    return all(
+        float(lines[f"evenflow_{name}"]) == 0
+        for name in ("ws_active_connections", "generations_running")
+    )
 
 
 async def _without(scene: Scene, links: list[str], mode: str, seconds: float | None = None) -> None:

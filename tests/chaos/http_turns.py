@@ -39,7 +39,9 @@ async def _ask(reader: Reader) -> Outcome | None:
 
 
 async def read_events(reader: Reader) -> Outcome:
-    """Ask if need be, and read server-sent events until they end or the client wants another connection."""
+    """Ask if need be, and read server-sent events until they end or the client wants another
+    connection.
+    """
     if reader.answer.response_id is None and (refused := await _ask(reader)) is not None:
         return refused
     had = reader.check.deltas
@@ -57,7 +59,9 @@ async def _read_events(reader: Reader) -> Outcome:
     session, check = reader.session, reader.check
     headers = session.headers
     if check.last >= 0:
-        headers["Last-Event-ID"] = str(check.last) if check.epoch == 1 else f"{check.last}.{check.epoch}"
+        headers["Last-Event-ID"] = (
+            str(check.last) if check.epoch == 1 else f"{check.last}.{check.epoch}"
+        )
     url = f"{session.url}/chat/message/{reader.answer.response_id}/events"
     async with session.http.get(url, headers=headers, timeout=_EVENTS_TIMEOUT) as answer:
         session.cookie.take(answer.headers.get("Set-Cookie"))
@@ -91,7 +95,9 @@ def _refused(reader: Reader, answer: HttpAnswer) -> Outcome:
     return Outcome(Cause.REFUSED, answer.retry_after, code=answer.code)
 
 
-def _take_event(reader: Reader, name: str, event: dict[str, str], wait: float | None) -> float | None:
+def _take_event(
+    reader: Reader, name: str, event: dict[str, str], wait: float | None
+) -> float | None:
     check = reader.check
     if "retry" in event:
         wait = int(event["retry"]) / 1000
@@ -104,12 +110,18 @@ def _take_event(reader: Reader, name: str, event: dict[str, str], wait: float | 
     if frame["response_id"] != reader.answer.response_id:
         check.problem(Kind.PROTOCOL, f"an event of another response: {frame}")
     if event.get("event") != frame["type"]:
-        check.problem(Kind.PROTOCOL, f"an event named {event.get('event')} with a frame of type {frame['type']}")
+        check.problem(
+            Kind.PROTOCOL,
+            f"an event named {event.get('event')} with a frame of type {frame['type']}",
+        )
     check.take(frame)
     if frame["type"] == "chat.response.delta":
         index, _, epoch = event.get("id", "").partition(".")
         if index != str(check.last) or int(epoch or 1) > check.epoch:
-            check.problem(Kind.PROTOCOL, f"the delta {check.last} of epoch {check.epoch} has the id {event.get('id')}")
+            check.problem(
+                Kind.PROTOCOL,
+                f"the delta {check.last} of epoch {check.epoch} has the id {event.get('id')}",
+            )
         reader.progressed()
     return wait
 
@@ -119,7 +131,11 @@ async def _events(answer: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str
     async for data in answer.content.iter_any():
         *whole, rest = (rest + data).split(b"\n\n")
         for block in whole:
-            lines = (line.partition(": ") for line in block.decode().split("\n") if not line.startswith(":"))
+            lines = (
+                line.partition(": ")
+                for line in block.decode().split("\n")
+                if not line.startswith(":")
+            )
             yield {name: value for name, _, value in lines}
 
 
@@ -152,7 +168,10 @@ async def _poll_once(reader: Reader) -> Outcome | None:
     query = f"from_index={asked_from}&timeout_ms={_POLL_MS}&epoch={check.epoch}"
     path = f"/chat/message/{reader.answer.response_id}?{query}"
     answer = await session.call("GET", path, seconds=_POLL_SECONDS)
-    check.note(f"poll@{session.cookie.node_id[:4]}", ("sent", query, "got", answer.status, _short(answer.body)))
+    check.note(
+        f"poll@{session.cookie.node_id[:4]}",
+        ("sent", query, "got", answer.status, _short(answer.body)),
+    )
     if answer.status != 200:
         return _refused(reader, answer)
     _note_via(reader, answer.headers.get("Evenflow-Via"))

@@ -1,4 +1,6 @@
-"""Clients that are only connected: they hold a WebSocket, and come back when they lose it or are asked to."""
+"""Clients that are only connected: they hold a WebSocket, and come back when they lose it or are
+asked to.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class IdleClient(WSListener):
         arrivals: takes the moment of every connection, and the node's id.
     """
 
-    def __init__(self, session: ChaosSession, random: Random, arrivals: list[tuple[float, str]]) -> None:
+    def __init__(
+        self, session: ChaosSession, random: Random, arrivals: list[tuple[float, str]]
+    ) -> None:
         self.session = session
         self.node_id = ""
         """Where it is connected; empty while it isn't."""
@@ -80,7 +84,9 @@ class IdleClient(WSListener):
         if self._slot_at is None:
             self._over.set_result(Outcome(Cause.CUT, progressed=True))
         else:
-            self._over.set_result(Outcome(Cause.ASKED, max(0.0, self._slot_at - monotonic()), progressed=True))
+            self._over.set_result(
+                Outcome(Cause.ASKED, max(0.0, self._slot_at - monotonic()), progressed=True)
+            )
 
 
 class IdleClients:

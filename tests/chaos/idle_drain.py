@@ -1,4 +1,6 @@
-"""The drain of a node with thousands of connections, nearly all of them idle: do they arrive elsewhere at the promised rate?"""
+"""The drain of a node with thousands of connections, nearly all of them idle: do they arrive
+elsewhere at the promised rate?
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ async def drain_of_idle_connections(scene: Scene) -> None:
     await until(lambda: all(client.node_id for client in added), _SETTLE_SECONDS)
     on_victim = idle.by_node()[leaving]
     if on_victim < scene.plan.drained:
-        window.misses.append(f"only {on_victim} of {scene.plan.drained} idle connections are with the node to drain")
+        window.misses.append(
+            f"only {on_victim} of {scene.plan.drained} idle connections are with the node to drain"
+        )
     began = monotonic()
     await drain(scene)
     await until(lambda: not idle.by_node()[""] and not idle.by_node()[leaving], _SETTLE_SECONDS)

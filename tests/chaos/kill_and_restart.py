@@ -1,7 +1,8 @@
-"""`python -m tests.chaos.kill_and_restart`: `kill -9` in the middle of a handler's answers, and a start.
+"""`python -m tests.chaos.kill_and_restart`: `kill -9` in the middle of a handler's answers, and a
+start.
 
-The handler has the settings of `make run`: its stores are a file. Exits with 1 on any gap, duplicate,
-wrong byte, or answer without its whole end.
+The handler has the settings of `make run`: its stores are a file. Exits with 1 on any gap,
+duplicate, wrong byte, or answer without its whole end.
 """
 
 from __future__ import annotations
@@ -89,7 +90,10 @@ class Run:
         """Ask, kill, start again, and read to the end."""
         reading = [asyncio.create_task(self._ask(number)) for number in range(self._answers)]
         asked = await until(
-            lambda: sum(reader.answer.response_id is not None for reader in self.readers) == self._answers,
+            lambda: (
+                sum(reader.answer.response_id is not None for reader in self.readers)
+                == self._answers
+            ),
             _RAMP_SECONDS + _ACCEPTED_SECONDS,
         )
         print("all are asked" if asked else "not all could be asked in time", flush=True)
@@ -99,7 +103,9 @@ class Run:
         for reader in self.struck:
             reader.killed_at = killed_at
         print(f"killed with {len(self.struck):,} answers in flight", flush=True)
-        self._server = await asyncio.to_thread(self._start, (self._server.http_port, self._server.ws_port))
+        self._server = await asyncio.to_thread(
+            self._start, (self._server.http_port, self._server.ws_port)
+        )
         self.down_seconds = monotonic() - killed_at
         await asyncio.gather(*reading)
 
@@ -108,7 +114,10 @@ class Run:
         self._server.stop()
 
     def _start(self, ports: tuple[int, int] | None) -> ServerProcess:
-        store = {"EVENFLOW_STORE": "sqlite", "EVENFLOW_STORE_PATH": str(self._folder / ".evenflow" / "evenflow.db")}
+        store = {
+            "EVENFLOW_STORE": "sqlite",
+            "EVENFLOW_STORE_PATH": str(self._folder / ".evenflow" / "evenflow.db"),
+        }
         log = self._folder / f"{'first' if ports is None else 'second'}.log"
         return ServerProcess(log, store, ports).wait_until_serving()
 
@@ -121,14 +130,20 @@ class Run:
         reader = WaitingReader(answer, Behaviour(any_transport(random)), random, asks=True)
         self.readers.append(reader)
         await reader.read_to_end(
-            asyncio.get_running_loop().time() + _RAMP_SECONDS + _ACCEPTED_SECONDS + script.seconds + _PATIENCE_SECONDS
+            asyncio.get_running_loop().time()
+            + _RAMP_SECONDS
+            + _ACCEPTED_SECONDS
+            + script.seconds
+            + _PATIENCE_SECONDS
         )
         reader.progressed()
 
     async def _open_session(self) -> ChaosSession:
         async with self._http.post(f"{self._server.http_url}/session", json={}) as said:
             opened = await said.json()
-        session = ChaosSession(self._http, opened["http_url"], opened["session_id"], opened["token"])
+        session = ChaosSession(
+            self._http, opened["http_url"], opened["session_id"], opened["token"]
+        )
         session.ws_url = f"{opened['ws_url']}"
         return session
 
@@ -145,7 +160,10 @@ def report(run: Run) -> tuple[str, bool]:
     ok = not problems and not errors and whole == len(run.readers) and bool(waited)
     lines = [
         f"answers                   {len(run.readers):,}",
-        f"  in flight when killed   {len(run.struck):,}  ({', '.join(f'{n} {name}' for name, n in transports.items())})",
+        (
+            f"  in flight when killed   {len(run.struck):,}  "
+            f"({', '.join(f'{n} {name}' for name, n in transports.items())})"
+        ),
         f"  whole at the end        {whole:,}",
         *(f"{f'{kind}:':<26}{problems[kind]}" for kind in Kind),
         f"errors                    {dict(errors) or 0}",
@@ -176,7 +194,9 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 async def _run(answers: int, seed: int, kept: Path | None) -> int:
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as http:
+    async with aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+    ) as http:
         with _folder(kept) as folder:
             run = Run(http, folder, answers, seed)
             try:
@@ -191,10 +211,18 @@ async def _run(answers: int, seed: int, kept: Path | None) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Run; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.kill_and_restart", description=__doc__)
-    parser.add_argument("--answers", type=int, default=1_000, help="in flight when it is killed (default 1000)")
-    parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (default 1)")
-    parser.add_argument("--keep", type=Path, help="a folder for the store and the logs, which is kept")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.kill_and_restart", description=__doc__
+    )
+    parser.add_argument(
+        "--answers", type=int, default=1_000, help="in flight when it is killed (default 1000)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of everything that is drawn (default 1)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for the store and the logs, which is kept"
+    )
     options = parser.parse_args(arguments)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,6 @@
-"""The load: so many answers in flight at any time, each of them asked for and read by a client of its own."""
+"""The load: so many answers in flight at any time, each of them asked for and read by a client
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Load:
         on_problem: is told an answer with problems, when it is over.
     """
 
-    def __init__(self, plan: Plan, sessions: Sessions, window: Window, on_problem: Callable[[Answer], None]) -> None:
+    def __init__(
+        self, plan: Plan, sessions: Sessions, window: Window, on_problem: Callable[[Answer], None]
+    ) -> None:
         self.window = window
         """What new answers count for."""
         self.wanted = 0
@@ -51,7 +55,9 @@ class Load:
     @property
     def deltas(self) -> int:
         """Frames with text that came so far."""
-        return self.deltas_of_ended + sum(check.deltas for answer in self._answers for check in answer.checks)
+        return self.deltas_of_ended + sum(
+            check.deltas for answer in self._answers for check in answer.checks
+        )
 
     async def keep_up(self) -> None:
         """Begin sessions as others end, at an even pace, until cancelled."""
@@ -66,7 +72,10 @@ class Load:
         await until(lambda: self._answers.isdisjoint(answers), seconds)
 
     def strike(self, window: Window) -> list[Answer]:
-        """A fault is about to strike: whatever is in flight counts for it from now on. Returns that."""
+        """A fault is about to strike: whatever is in flight counts for it from now on.
+
+        Returns that.
+        """
         self.window = window
         for answer in self._answers:
             answer.window = window
@@ -87,11 +96,14 @@ class Load:
         await end(tuple(self._running))
 
     async def replay_all(self) -> list[str]:
-        """Send the message of every answer in flight again, to any node; returns which of them didn't get their response."""
+        """Send the message of every answer in flight again, to any node; returns which of them
+        didn't get their response.
+        """
         asked = [self._replay(answer) for answer in self.in_flight]
         return [wrong for wrong in await asyncio.gather(*asked) if wrong]
 
-    # -- sessions ------------------------------------------------------------------------------------------------
+    # -- sessions
+    # ----------------------------------------------------------------------------------------------
 
     def _begin_session(self) -> None:
         self._opened += 1
@@ -113,17 +125,23 @@ class Load:
             gap_ms = random.randint(*self._plan.gap_ms)
             tokens = round(1000 * random.uniform(*self._plan.answer_seconds) / gap_ms)
             size = _SLOW_TOKEN_CHARACTERS if behaviour.slow else random.randint(8, 24)
-            script = Script(f"{self._plan.run}.{session.session_id[-8:]}.{number}", tokens, gap_ms, size)
+            script = Script(
+                f"{self._plan.run}.{session.session_id[-8:]}.{number}", tokens, gap_ms, size
+            )
             answer = Answer(session, message_id, previous, script, self.window)
             await self._read(answer, behaviour, random)
             previous = message_id
 
     async def _read(self, answer: Answer, behaviour: Behaviour, random: Random) -> None:
         self._answers.add(answer)
-        give_up_at = asyncio.get_running_loop().time() + answer.script.seconds + self._plan.patience_seconds
+        give_up_at = (
+            asyncio.get_running_loop().time() + answer.script.seconds + self._plan.patience_seconds
+        )
         try:
             async with asyncio.TaskGroup() as readers:
-                readers.create_task(Reader(answer, behaviour, random, asks=True).read_to_end(give_up_at))
+                readers.create_task(
+                    Reader(answer, behaviour, random, asks=True).read_to_end(give_up_at)
+                )
                 for number in range(behaviour.tabs):
                     tab_random = Random(f"{answer.script.key}:{number}")
                     readers.create_task(self._open_tab(answer, tab_random, give_up_at))
@@ -135,7 +153,9 @@ class Load:
         await asyncio.sleep(random.uniform(*_A_TAB_OPENS_AFTER))
         seconds_left = give_up_at - asyncio.get_running_loop().time()
         if await until(lambda: answer.response_id is not None, seconds_left):
-            await Reader(answer, Behaviour(any_transport(random)), random, asks=False).read_to_end(give_up_at)
+            await Reader(answer, Behaviour(any_transport(random)), random, asks=False).read_to_end(
+                give_up_at
+            )
 
     def _count(self, answer: Answer) -> None:
         window = answer.window
@@ -153,7 +173,9 @@ class Load:
         for wait in _waits(Random(answer.script.key)):
             await asyncio.sleep(wait)
             try:
-                said = await answer.session.call("POST", "/chat/message", answer.message, anywhere=True)
+                said = await answer.session.call(
+                    "POST", "/chat/message", answer.message, anywhere=True
+                )
             except (OSError, TimeoutError):
                 continue
             if said.status not in (429, 503):
@@ -161,7 +183,11 @@ class Load:
         if said is None:
             return None
         got = said.body.get("response_id") or said.body.get("error", {}).get("response_id")
-        return None if got == answer.response_id else f"{answer.message_id} of {answer.response_id}: {said}"
+        return (
+            None
+            if got == answer.response_id
+            else f"{answer.message_id} of {answer.response_id}: {said}"
+        )
 
 
 def _waits(random: Random) -> Iterator[float]:

@@ -1,7 +1,9 @@
-"""haproxy as the load balancer: one port for HTTP and WebSockets, sticky by WSID; a target can be deregistered.
+"""haproxy as the load balancer: one port for HTTP and WebSockets, sticky by WSID; a target can be
+deregistered.
 
-Checks are quicker than the load balancer's of the stacks, so that a run has time for more faults. As there, all nodes get
-requests again when none of them is healthy: each stands a second time, unchecked, as a backup of all.
+Checks are quicker than the load balancer's of the stacks, so that a run has time for more faults.
+As there, all nodes get requests again when none of them is healthy: each stands a second time,
+unchecked, as a backup of all.
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ class Target:
 def configuration(port: int, targets: Mapping[str, Target], control: Path) -> str:
     """haproxy's configuration file."""
     checked = "\n".join(
-        f"    server {name} 127.0.0.1:{target.http} check inter 1s fall 2 rise 1" for name, target in targets.items()
+        f"    server {name} 127.0.0.1:{target.http} check inter 1s fall 2 rise 1"
+        for name, target in targets.items()
     )
     followed = "\n".join(
-        f"    server {name} 127.0.0.1:{target.websocket} track http/{name}" for name, target in targets.items()
+        f"    server {name} 127.0.0.1:{target.websocket} track http/{name}"
+        for name, target in targets.items()
     )
     http_backups = "\n".join(
-        f"    server {name}{_UNCHECKED} 127.0.0.1:{target.http} backup" for name, target in targets.items()
+        f"    server {name}{_UNCHECKED} 127.0.0.1:{target.http} backup"
+        for name, target in targets.items()
     )
     ws_backups = "\n".join(
-        f"    server {name}{_UNCHECKED} 127.0.0.1:{target.websocket} backup" for name, target in targets.items()
+        f"    server {name}{_UNCHECKED} 127.0.0.1:{target.websocket} backup"
+        for name, target in targets.items()
     )
     return f"""\
 global
@@ -100,7 +106,11 @@ class LoadBalancerControl:
         lines = (await self._say("show stat http 4 -1")).splitlines()
         columns = lines[0].lstrip("# ").split(",")
         rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:] if line]
-        return {row["svname"] for row in rows if row["pxname"] == "http" and row["status"].startswith("UP")}
+        return {
+            row["svname"]
+            for row in rows
+            if row["pxname"] == "http" and row["status"].startswith("UP")
+        }
 
     async def _set(self, name: str, state: str) -> None:
         for server in (f"http/{name}", f"http/{name}{_UNCHECKED}", f"ws/{name}{_UNCHECKED}"):

@@ -1,11 +1,14 @@
-"""The model of the chaos harness: an OpenAI-compatible server process, `python -m tests.chaos.model PORT`.
+"""The model of the chaos harness: an OpenAI-compatible server process,
+`python -m tests.chaos.model PORT`.
 
-A thousand slow streams cost it next to nothing. A message of another shape than `Script.question` is refused with 400.
-A request whose last message is the assistant's is continued from there. Every call is remembered by its Idempotency-Key.
+A thousand slow streams cost it next to nothing. A message of another shape than `Script.question`
+is refused with 400. A request whose last message is the assistant's is continued from there. Every
+call is remembered by its Idempotency-Key.
 
-    POST /admin/stall {"seconds": 8}    no stream gives a token for so long
-    POST /admin/break {"share": 0.2}    so many of the streams that run are cut off
-    GET  /admin/calls                   {"calls": {key: count}, "unkeyed": 0, "wrong_prefixes": 0, "open": 12}
+    POST /admin/stall {"seconds": 8}  no stream gives a token for so long
+    POST /admin/break {"share": 0.2}  so many of the streams that run are cut off
+    GET  /admin/calls
+        {"calls": {key: count}, "unkeyed": 0, "wrong_prefixes": 0, "open": 12}
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from tests.chaos.script import Script
 
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _KEY = re.compile(rb"\r\nidempotency-key: *([^\r]+)", re.IGNORECASE)
-_STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 _FIRST_TOKEN_SECONDS = (0.05, 0.4)
 
 
@@ -59,7 +64,9 @@ class _Model:
 class _Stream:
     """One answer being given."""
 
-    def __init__(self, model: _Model, transport: asyncio.Transport, tokens: list[str], gap: float) -> None:
+    def __init__(
+        self, model: _Model, transport: asyncio.Transport, tokens: list[str], gap: float
+    ) -> None:
         self._model = model
         self._transport = transport
         self._tokens = tokens
@@ -105,7 +112,9 @@ class _Connection(asyncio.Protocol):
         self._stream: _Stream | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its base class
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's is one in all but its base class
 
     def connection_lost(self, _exc: Exception | None) -> None:
         if self._stream is not None:
@@ -142,18 +151,25 @@ class _Connection(asyncio.Protocol):
         tokens = _behind(prefix, script.words())
         if tokens is None:
             model.wrong_prefixes += 1
-            self._answer(400, {"error": {"message": "the text to continue is not what this model said"}})
+            self._answer(
+                400, {"error": {"message": "the text to continue is not what this model said"}}
+            )
             return
         self._stream = _Stream(model, self._transport, tokens, script.gap_ms / 1000)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         data = orjson.dumps(body)
-        head = f"HTTP/1.1 {status} _\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = (
+            f"HTTP/1.1 {status} _\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(data)}\r\n\r\n"
+        )
         self._transport.write(head.encode() + data)
 
 
 def _behind(prefix: str, tokens: list[str]) -> list[str] | None:
-    """The tokens that follow `prefix`, the first of them cut where it ends; None when they don't begin with it."""
+    """The tokens that follow `prefix`, the first of them cut where it ends; None when they don't
+    begin with it.
+    """
     text = "".join(tokens)
     if not text.startswith(prefix):
         return None
@@ -167,7 +183,9 @@ def _behind(prefix: str, tokens: list[str]) -> list[str] | None:
 
 def _event(delta: dict[str, str], finish_reason: str | None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return b"data: %b\n\n" % orjson.dumps({"id": "c", "object": "chat.completion.chunk", "choices": [choice]})
+    return b"data: %b\n\n" % orjson.dumps(
+        {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+    )
 
 
 def _end(tokens: int) -> bytes:

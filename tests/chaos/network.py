@@ -1,13 +1,16 @@
-"""The network of the chaos harness: TCP links that can be cut, delayed and silenced, `python -m tests.chaos.network PORT`.
+"""The network of the chaos harness: TCP links that can be cut, delayed and silenced,
+`python -m tests.chaos.network PORT`.
 
-Each link listens on one port and passes on to another. Commands are lines of JSON on PORT, each answered by one line:
+Each link listens on one port and passes on to another. Commands are lines of JSON on PORT, each
+answered by one line:
 
     {"do": "link", "name": "client-a", "listen": 4001, "target": 5001}
     {"do": "set", "names": ["client-a"], "mode": "open" | "refuse" | "silent", "delay_ms": 0}
     {"do": "reset", "names": ["client-a"]}      resets every connection that is open
 
-`refuse` resets new connections; `silent` passes nothing on, in either direction, and accepts connections as a network does
-that swallows packets: nobody learns anything. Back in `open`, what was underway arrives, as TCP sends it again.
+`refuse` resets new connections; `silent` passes nothing on, in either direction, and accepts
+connections as a network does that swallows packets: nobody learns anything. Back in `open`, what
+was underway arrives, as TCP sends it again.
 """
 
 from __future__ import annotations
@@ -72,7 +75,9 @@ class _End(asyncio.Protocol):
         self._closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its base class
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's is one in all but its base class
         transport.set_write_buffer_limits(high=_HIGH_WATER)  # type: ignore[attr-defined]
         self._link.ends.add(self)
         self.look()
@@ -131,7 +136,9 @@ class _End(asyncio.Protocol):
     def reset(self) -> None:
         """Close with a reset."""
         if not self._closed:
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self._transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
+            )
             self._transport.abort()
 
     def _pass_on(self, data: bytes) -> None:
@@ -173,7 +180,9 @@ class _Front(_End):
 
     async def _connect(self) -> None:
         try:
-            _, back = await self._loop.create_connection(lambda: _End(self._link), "127.0.0.1", self._link.target)
+            _, back = await self._loop.create_connection(
+                lambda: _End(self._link), "127.0.0.1", self._link.target
+            )
         except OSError:
             self.reset()  # nobody listens there, and the caller learns it
             return
@@ -195,7 +204,9 @@ class _Network:
         if command["do"] == "link":
             link = self._links[command["name"]] = Link(command["target"])
             loop = asyncio.get_running_loop()
-            await loop.create_server(lambda: _Front(link), "127.0.0.1", command["listen"], backlog=8192)
+            await loop.create_server(
+                lambda: _Front(link), "127.0.0.1", command["listen"], backlog=8192
+            )
         elif command["do"] == "set":
             for name in names:
                 self._links[name].set(command["mode"], command.get("delay_ms", 0) / 1000)

@@ -89,7 +89,10 @@ class Node:
         give_up_at = time.monotonic() + _START_SECONDS
         while "serving http" not in self.log.read_text(errors="replace"):
             if self.process.poll() is not None or time.monotonic() > give_up_at:
-                raise RuntimeError(f"node {self.name} did not start:\n{self.log.read_text(errors='replace')[-3000:]}")
+                raise RuntimeError(
+                    f"node {self.name} did not start:\n"
+                    f"{self.log.read_text(errors='replace')[-3000:]}"
+                )
             await asyncio.sleep(_LOOK_SECONDS)
         self.node_id = await asyncio.to_thread(self._ask_node_id)
 

@@ -26,7 +26,10 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`wait`: how long the server asked to wait. `progressed`: whether new text came. `code`: why it was refused."""
+    """`wait`: how long the server asked to wait.
+
+    `progressed`: whether new text came. `code`: why it was refused.
+    """
 
     cause: Cause
     wait: float | None = None
@@ -35,7 +38,9 @@ class Outcome:
 
 
 class Backoff:
-    """Full jitter, as `web/src/client/backoff.ts` has it: anything from nothing to a bound that doubles with each failure."""
+    """Full jitter, as `web/src/client/backoff.ts` has it: anything from nothing to a bound that
+    doubles with each failure.
+    """
 
     def __init__(self, random: Random) -> None:
         self._random = random

@@ -1,4 +1,6 @@
-"""One reader of one answer: it connects, reads, comes back after every break, and ends with the answer."""
+"""One reader of one answer: it connects, reads, comes back after every break, and ends with the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ class Reader:
                     await self._pause(backoff, outcome)
             except TimeoutError:
                 self.check.problem(
-                    Kind.UNFINISHED, f"no end {monotonic() - self.answer.began_at:.0f} s after the question"
+                    Kind.UNFINISHED,
+                    f"no end {monotonic() - self.answer.began_at:.0f} s after the question",
                 )
 
     async def _pause(self, backoff: Backoff, outcome: Outcome) -> None:
@@ -75,10 +78,13 @@ class Reader:
         if self.behaviour.switches:
             self.transport = any_transport(self.random)
 
-    # -- what a turn tells ---------------------------------------------------------------------------------------
+    # -- what a turn tells
+    # ---------------------------------------------------------------------------------------
 
     def arrived(self, *, timely: bool = True) -> None:
-        """A first sign of the answer came on this connection; not `timely`: a poll, which lingers."""
+        """A first sign of the answer came on this connection; not `timely`: a poll, which
+        lingers.
+        """
         if self._returning is not None:
             cause, since = self._returning
             self._returning = None

@@ -18,8 +18,9 @@ from tests.chaos.window import Window
 
 _MIB = 1024 * 1024
 _HEADINGS = (
-    "fault", "in flight", "answers", "deltas", "gaps", "dupl.", "wrong", "proto.", "lost", "unfin.", "twice", "restarts",
-    "errors", "recovery p50/95/99 s", "resume p50/95/99 ms", "drain s", "calls", "peak MiB",
+    "fault", "in flight", "answers", "deltas", "gaps", "dupl.", "wrong", "proto.", "lost", "unfin.",
+    "twice", "restarts", "errors", "recovery p50/95/99 s", "resume p50/95/99 ms", "drain s",
+    "calls", "peak MiB",
 )  # fmt: skip
 _RESUME_TARGET_MS = 100.0
 _RECOVERY_BEYOND_LEASE_SECONDS = 2.0
@@ -30,32 +31,51 @@ def table(windows: Sequence[Window]) -> str:
     """A line for each fault."""
     lines = [_HEADINGS, *(_line(window) for window in windows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
-    aligned = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    aligned = [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
     return "\n".join([aligned[0], "  ".join("─" * width for width in widths), *aligned[1:]])
 
 
 def notes(windows: Iterable[Window]) -> str:
     """What doesn't fit into the table, a paragraph for each fault."""
-    return "\n".join(f"{window.fault}:\n" + "".join(f"    {note}\n" for note in _notes(window)) for window in windows)
+    return "\n".join(
+        f"{window.fault}:\n" + "".join(f"    {note}\n" for note in _notes(window))
+        for window in windows
+    )
 
 
 def targets(windows: Sequence[Window], plan: Plan) -> list[str]:
-    """The timings that the run is asked to show, each met or missed. They depend on what else the machine does."""
+    """The timings that the run is asked to show, each met or missed.
+
+    They depend on what else the machine does.
+    """
     verdicts = []
     calm = [seconds for window in windows if window.fault == "none" for seconds in _resumes(window)]
     if calm:
         p95 = 1000 * float(np.percentile(calm, 95))
-        verdicts.append(_verdict("resume after a mere reconnect, p95", p95, _RESUME_TARGET_MS, "ms"))
+        verdicts.append(
+            _verdict("resume after a mere reconnect, p95", p95, _RESUME_TARGET_MS, "ms")
+        )
     for window in windows:
         if window.fault == "kill" and window.recoveries:
             bound = plan.lease_seconds + _RECOVERY_BEYOND_LEASE_SECONDS
             p95 = float(np.percentile(window.recoveries, 95))
             verdicts.append(_verdict("recovery after SIGKILL, p95", p95, bound, "s"))
         if window.drain_seconds is not None:
-            verdicts.append(_verdict(f"{window.fault}: left after", window.drain_seconds, plan.drain_seconds, "s"))
+            verdicts.append(
+                _verdict(
+                    f"{window.fault}: left after", window.drain_seconds, plan.drain_seconds, "s"
+                )
+            )
         if window.arrivals is not None:
             above = 100 * window.arrivals.above
-            verdicts.append(_verdict(f"{window.fault}: arrivals above the rate", above, 100 * _ABOVE_THE_RATE, "%"))
+            verdicts.append(
+                _verdict(
+                    f"{window.fault}: arrivals above the rate", above, 100 * _ABOVE_THE_RATE, "%"
+                )
+            )
     return verdicts
 
 
@@ -90,19 +110,33 @@ def as_figures(window: Window) -> dict[str, Any]:
 def write(folder: Path, plan: Plan, windows: Sequence[Window], text: str) -> None:
     """Keep the report and its figures."""
     (folder / "report.txt").write_text(text)
-    figures = {"seed": plan.seed, "answers": plan.answers, "faults": [as_figures(window) for window in windows]}
+    figures = {
+        "seed": plan.seed,
+        "answers": plan.answers,
+        "faults": [as_figures(window) for window in windows],
+    }
     (folder / "report.json").write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def story(answer: Answer) -> str:
-    """Everything known about an answer with problems: what is wrong, and each reader's latest frames."""
-    about = f"session {answer.session.session_id}, message {answer.message_id}, owner {answer.owner[:4]}"
-    lines = [f"{answer.response_id} ({about}, fault {answer.window.fault}, {answer.script.question})"]
+    """Everything known about an answer with problems: what is wrong, and each reader's latest
+    frames.
+    """
+    about = (
+        f"session {answer.session.session_id}, message {answer.message_id}, owner "
+        f"{answer.owner[:4]}"
+    )
+    lines = [
+        f"{answer.response_id} ({about}, fault {answer.window.fault}, {answer.script.question})"
+    ]
     for number, check in enumerate(answer.checks):
         lines.append(f"  reader {number}: " + ("no problem" if not check.problems else ""))
         lines += [f"    {problem.kind.upper()}: {problem.detail}" for problem in check.problems]
         if check.problems:
-            lines += [f"      {at - answer.began_at:8.3f} s  {by:<20} {frame!s:.300}" for at, by, frame in check.frames]
+            lines += [
+                f"      {at - answer.began_at:8.3f} s  {by:<20} {frame!s:.300}"
+                for at, by, frame in check.frames
+            ]
     return "\n".join(lines)
 
 
@@ -137,7 +171,9 @@ def _notes(window: Window) -> Iterable[str]:
     }
     for name, counter in counted.items():
         if counter:
-            yield f"{name}: " + ", ".join(f"{what} {count:,}" for what, count in counter.most_common())
+            yield f"{name}: " + ", ".join(
+                f"{what} {count:,}" for what, count in counter.most_common()
+            )
     for cause, times in window.resumes.items():
         yield f"resume when {cause}: {len(times):,}, p50/95/99 {_three(times, 1000)} ms"
     if window.lags:
@@ -164,4 +200,7 @@ def _quantiles(times: Sequence[float]) -> dict[str, float]:
 
 
 def _verdict(what: str, value: float, bound: float, unit: str) -> str:
-    return f"{'met   ' if value <= bound else 'MISSED'}  {what}: {value:.4g} {unit} (at most {bound:g})"
+    return (
+        f"{'met   ' if value <= bound else 'MISSED'}  {what}: {value:.4g} {unit} (at most "
+        f"{bound:g})"
+    )

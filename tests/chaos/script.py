@@ -1,4 +1,6 @@
-"""What the chaos model answers to a question: a text that belongs to this question alone, so that every byte can be checked."""
+"""What the chaos model answers to a question: a text that belongs to this question alone, so
+that every byte can be checked.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """An answer of `tokens` tokens, one every `gap_ms`, each of `size` characters or a few more; `key` chooses the words."""
+    """An answer of `tokens` tokens, one every `gap_ms`, each of `size` characters or a few more;
+    `key` chooses the words.
+    """
 
     key: str
     tokens: int
@@ -58,7 +62,10 @@ class Script:
     def words(self) -> list[str]:
         """The tokens. Each says its number, so that a text that is wrong shows where."""
         random = Random(self.key)
-        return [f"{number}:{random.choice(_WORDS)}".ljust(self.size - 1, "·") + " " for number in range(self.tokens)]
+        return [
+            f"{number}:{random.choice(_WORDS)}".ljust(self.size - 1, "·") + " "
+            for number in range(self.tokens)
+        ]
 
     def text(self) -> str:
         """The whole answer."""

@@ -30,7 +30,9 @@ class Cookie:
         return {"Cookie": f"WSID={self.node_id}"} if self.node_id else {}
 
     def take(self, set_cookie: str | None) -> str:
-        """Keep what an answer sets; returns the id of the node that gave it, empty when it gave none."""
+        """Keep what an answer sets; returns the id of the node that gave it, empty when it gave
+        none.
+        """
         if set_cookie and "WSID" in (morsels := SimpleCookie(set_cookie)):
             self.node_id = morsels["WSID"].value
         return self.node_id
@@ -77,7 +79,13 @@ class ChaosSession:
         return {"Authorization": f"Bearer {self.token}", **self.cookie.headers}
 
     async def call(
-        self, method: str, path: str, body: object = None, *, seconds: float = 10.0, anywhere: bool = False
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        seconds: float = 10.0,
+        anywhere: bool = False,
     ) -> HttpAnswer:
         """One call; `anywhere`: without the cookie.
 
@@ -89,14 +97,18 @@ class ChaosSession:
             headers.pop("Cookie", None)
         data = None if body is None else orjson.dumps(body)
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
-        async with self.http.request(method, self.url + path, data=data, headers=headers, timeout=timeout) as answer:
+        async with self.http.request(
+            method, self.url + path, data=data, headers=headers, timeout=timeout
+        ) as answer:
             if not anywhere:
                 self.cookie.take(answer.headers.get("Set-Cookie"))
             return await read_whole(answer)
 
 
 class Sessions:
-    """Opens sessions with tokens that are signed here, with the handlers' key: opening is not what is tested."""
+    """Opens sessions with tokens that are signed here, with the handlers' key: opening is not
+    what is tested.
+    """
 
     def __init__(self, http: aiohttp.ClientSession, url: str, key_id: str, secret: str) -> None:
         self._http = http
@@ -105,7 +117,9 @@ class Sessions:
 
     def open(self, session_id: str) -> ChaosSession:
         """A new session."""
-        token, _ = self._tokens.issue(Channel("public", "demo", session_id), time.time(), TOKEN_SECONDS)
+        token, _ = self._tokens.issue(
+            Channel("public", "demo", session_id), time.time(), TOKEN_SECONDS
+        )
         return ChaosSession(self._http, self._url, session_id, token)
 
 
@@ -119,5 +133,10 @@ def parsed(raw: bytes, status: int) -> dict[str, Any]:
     try:
         value: dict[str, Any] = orjson.loads(raw or b"{}")
     except orjson.JSONDecodeError:
-        return {"error": {"code": f"load balancer {status}", "message": raw[:100].decode(errors="replace")}}
+        return {
+            "error": {
+                "code": f"load balancer {status}",
+                "message": raw[:100].decode(errors="replace"),
+            }
+        }
     return value

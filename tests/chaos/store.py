@@ -35,7 +35,9 @@ async def _administer(emulator: DynamoDBEmulator, request: web.Request) -> web.R
 async def _serve(port: int, prefix: str) -> None:
     emulator = DynamoDBEmulator(port)
     emulator.create_tables(prefix)
-    emulator.application.router.add_post("/admin/{what}", lambda request: _administer(emulator, request))
+    emulator.application.router.add_post(
+        "/admin/{what}", lambda request: _administer(emulator, request)
+    )
     await emulator.start()
     await asyncio.Event().wait()
 

@@ -1,4 +1,6 @@
-"""The system under test: three handlers, the store, the model, the load balancer, and a network that can be cut between them."""
+"""The system under test: three handlers, the store, the model, the load balancer, and a network
+that can be cut between them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class System:
         give_up_at = monotonic() + _HEALTHY_SECONDS
         while (serving := await self.balancer.serving()) != set(self.nodes):
             if monotonic() > give_up_at:
-                raise NotHealthy(f"after {_HEALTHY_SECONDS:g} s only these nodes are healthy: {sorted(serving)}")
+                raise NotHealthy(
+                    f"after {_HEALTHY_SECONDS:g} s only these nodes are healthy: {sorted(serving)}"
+                )
             await asyncio.sleep(0.1)
 
 
@@ -142,7 +146,9 @@ class ModelControl(_Administered):
 
 
 @asynccontextmanager
-async def running_system(plan: Plan, folder: Path, say: Callable[[str], None]) -> AsyncIterator[System]:
+async def running_system(
+    plan: Plan, folder: Path, say: Callable[[str], None]
+) -> AsyncIterator[System]:
     """Start everything; all of it is ended when left.
 
     Args:
@@ -169,7 +175,11 @@ async def running_system(plan: Plan, folder: Path, say: Callable[[str], None]) -
             stack.callback(node.kill)
         await asyncio.gather(*(node.start() for node in nodes.values()))
         balancer = _start_balancer(stack, folder, entry_port, nodes)
-        children = {"model": model.process.pid, "network": network.process.pid, "balancer": balancer.process.pid}
+        children = {
+            "model": model.process.pid,
+            "network": network.process.pid,
+            "balancer": balancer.process.pid,
+        }
         system = System(
             url=f"http://127.0.0.1:{entry_port}",
             secret=secret,
@@ -207,7 +217,9 @@ def _environment(plan: Plan, secret: str, model_port: int) -> dict[str, str]:
         # One tenant is the whole load here.
         "generations_per_node": 4_000,
     }
-    return CREDENTIALS | {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
+    return CREDENTIALS | {
+        f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()
+    }
 
 
 def _of_node(name: str) -> dict[str, str]:
@@ -229,9 +241,17 @@ def _child(stack: AsyncExitStack, folder: Path, module: str, *arguments: str) ->
     return child
 
 
-def _start_balancer(stack: AsyncExitStack, folder: Path, port: int, nodes: dict[str, Node]) -> ChildProcess:
+def _start_balancer(
+    stack: AsyncExitStack, folder: Path, port: int, nodes: dict[str, Node]
+) -> ChildProcess:
     path = folder / "haproxy.cfg"
-    path.write_text(configuration(port, {name: node.target for name, node in nodes.items()}, folder / "haproxy.sock"))
-    balancer = ChildProcess(["haproxy", "-db", "-f", str(path)], dict(os.environ), folder / "haproxy.log")
+    path.write_text(
+        configuration(
+            port, {name: node.target for name, node in nodes.items()}, folder / "haproxy.sock"
+        )
+    )
+    balancer = ChildProcess(
+        ["haproxy", "-db", "-f", str(path)], dict(os.environ), folder / "haproxy.log"
+    )
     stack.callback(balancer.stop)
     return balancer.wait_until_accepting(port, _START_SECONDS)

@@ -1,4 +1,6 @@
-"""The checker finds what it is there for: fed with a flaw, it says so; fed with what the contract allows, it says nothing."""
+"""The checker finds what it is there for: fed with a flaw, it says so; fed with what the
+contract allows, it says nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,44 @@ def start(next_index: int, epoch: int = 1) -> dict[str, Any]:
 
 
 def restarted(from_index: int, index: int, epoch: int = 1) -> dict[str, Any]:
-    return {"type": "chat.response.restarted", "from_index": from_index, "index": index, "attempt": 2, "epoch": epoch}
+    return {
+        "type": "chat.response.restarted",
+        "from_index": from_index,
+        "index": index,
+        "attempt": 2,
+        "epoch": epoch,
+    }
 
 
 def completed(last_index: int, finish_reason: str = "stop", **fields: object) -> dict[str, Any]:
-    return {"type": "chat.response.completed", "last_index": last_index, "finish_reason": finish_reason, **fields}
+    return {
+        "type": "chat.response.completed",
+        "last_index": last_index,
+        "finish_reason": finish_reason,
+        **fields,
+    }
 
 
 def failed(last_index: int, **error: str) -> dict[str, Any]:
     return {"type": "chat.response.error", "last_index": last_index, "error": error}
 
 
-def poll(text: str, next_index: int, status: str = "streaming", **metadata: object) -> dict[str, Any]:
-    about = {"next_index": next_index, "restarted": None, "finish_reason": None, "degraded": False, "epoch": 1}
-    body = {"new_text": text, "chunk_index": next_index - 1, "status": status, "metadata": about | metadata}
+def poll(
+    text: str, next_index: int, status: str = "streaming", **metadata: object
+) -> dict[str, Any]:
+    about = {
+        "next_index": next_index,
+        "restarted": None,
+        "finish_reason": None,
+        "degraded": False,
+        "epoch": 1,
+    }
+    body = {
+        "new_text": text,
+        "chunk_index": next_index - 1,
+        "status": status,
+        "metadata": about | metadata,
+    }
     return body | ({"full_text": TEXT} if status == "completed" else {})
 
 
@@ -58,8 +84,22 @@ WHOLE = [delta(index, word) for index, word in enumerate(WORDS)]
     [
         [start(0), *WHOLE, completed(2)],
         [delta(1, "one two ", first=0), delta(2, "three "), completed(2)],
-        [delta(0, "one "), restarted(-1, 1), delta(2, "one "), delta(3, "two "), delta(4, "three "), completed(4)],
-        [delta(0, "one "), delta(1, "two "), restarted(0, 2), delta(3, "two "), delta(4, "three "), completed(4)],
+        [
+            delta(0, "one "),
+            restarted(-1, 1),
+            delta(2, "one "),
+            delta(3, "two "),
+            delta(4, "three "),
+            completed(4),
+        ],
+        [
+            delta(0, "one "),
+            delta(1, "two "),
+            restarted(0, 2),
+            delta(3, "two "),
+            delta(4, "three "),
+            completed(4),
+        ],
         [delta(0, "one "), restarted(0, 1, epoch=2), delta(2, "two three "), completed(2)],
         [delta(0, "one "), start(0, 2), restarted(-1, -1, epoch=2), *WHOLE, completed(2)],
         [
@@ -142,17 +182,43 @@ def polled(*polls: tuple[int, dict[str, Any]]) -> AnswerCheck:
 @pytest.mark.parametrize(
     "polls",
     [
-        [(0, poll("one ", 1)), (1, poll("", 1)), (1, poll("two three ", 3, "completed", finish_reason="stop"))],
         [
             (0, poll("one ", 1)),
-            (1, poll("one two three ", 5, "completed", finish_reason="stop", restarted={"from_index": -1}, epoch=2)),
+            (1, poll("", 1)),
+            (1, poll("two three ", 3, "completed", finish_reason="stop")),
+        ],
+        [
+            (0, poll("one ", 1)),
+            (
+                1,
+                poll(
+                    "one two three ",
+                    5,
+                    "completed",
+                    finish_reason="stop",
+                    restarted={"from_index": -1},
+                    epoch=2,
+                ),
+            ),
         ],
         [(0, poll("", 1, epoch=2)), (1, poll(TEXT, 2, "completed", finish_reason="stop", epoch=2))],
-        [(0, poll("one ", 1, "error", error={"code": "model_timeout", "message": "the model took too long"}))],
+        [
+            (
+                0,
+                poll(
+                    "one ",
+                    1,
+                    "error",
+                    error={"code": "model_timeout", "message": "the model took too long"},
+                ),
+            )
+        ],
     ],
     ids=["plain", "replaced", "a marker before any text", "error"],
 )
-def test_polls_that_the_contract_allows_are_no_problem(polls: list[tuple[int, dict[str, Any]]]) -> None:
+def test_polls_that_the_contract_allows_are_no_problem(
+    polls: list[tuple[int, dict[str, Any]]],
+) -> None:
     checked = polled(*polls)
     assert (checked.problems, checked.ended) == ([], True)
 
@@ -165,9 +231,18 @@ def test_polls_that_the_contract_allows_are_no_problem(polls: list[tuple[int, di
         ([(0, poll("one ", 1)), (1, poll("", 0))], Kind.DUPLICATE),
         ([(0, poll("one ", 1)), (1, poll("two ", 1))], Kind.PROTOCOL),
         ([(0, poll("one ", 1)), (1, {**poll("two ", 2), "chunk_index": 2})], Kind.PROTOCOL),
-        ([(0, poll("one two ", 2)), (2, poll("two ", 4, restarted={"from_index": 0}))], Kind.PROTOCOL),
-        ([(0, poll("one ", 1)), (1, poll("two ", 2, "completed", finish_reason="stop"))], Kind.WRONG_BYTES),
-        ([(0, {**poll(TEXT, 3, "completed", finish_reason="stop"), "full_text": "one "})], Kind.WRONG_BYTES),
+        (
+            [(0, poll("one two ", 2)), (2, poll("two ", 4, restarted={"from_index": 0}))],
+            Kind.PROTOCOL,
+        ),
+        (
+            [(0, poll("one ", 1)), (1, poll("two ", 2, "completed", finish_reason="stop"))],
+            Kind.WRONG_BYTES,
+        ),
+        (
+            [(0, {**poll(TEXT, 3, "completed", finish_reason="stop"), "full_text": "one "})],
+            Kind.WRONG_BYTES,
+        ),
     ],
 )
 def test_each_flaw_of_polls_is_found(polls: list[tuple[int, dict[str, Any]]], kind: Kind) -> None:

@@ -28,10 +28,16 @@ class Model:
         """The whole text that it says."""
         messages = [{"role": role, "content": text} for role, text in turns]
         body = orjson.dumps({"messages": messages, "stream": True})
-        async with self._http.post(self._url, data=body, headers={"Idempotency-Key": key}) as answer:
+        async with self._http.post(
+            self._url, data=body, headers={"Idempotency-Key": key}
+        ) as answer:
             answer.raise_for_status()
             lines = (await answer.text()).split("\n\n")
-        chunks = [orjson.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+        chunks = [
+            orjson.loads(line.removeprefix("data: "))
+            for line in lines
+            if line.startswith("data: {")
+        ]
         choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
         assert choices[-1]["finish_reason"] == "stop"
         return "".join(choice["delta"].get("content", "") for choice in choices)

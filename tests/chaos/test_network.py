@@ -1,4 +1,6 @@
-"""A link passes on what comes, in order; cut, it resets; silent, it holds everything back until it is open again."""
+"""A link passes on what comes, in order; cut, it resets; silent, it holds everything back until
+it is open again.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,10 @@ async def test_a_delayed_link_keeps_the_order(linked: Linked) -> None:
     # Still on their way, they must not be overtaken.
     await linked.network.set([LINK])
     writer.write(b"last")
-    assert await reader.readexactly(204) == b"".join(b"%04d" % number for number in range(50)) + b"last"
+    assert (
+        await reader.readexactly(204)
+        == b"".join(b"%04d" % number for number in range(50)) + b"last"
+    )
     assert loop.time() - sent_at >= 0.15
 
 

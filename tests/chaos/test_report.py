@@ -37,7 +37,13 @@ def test_what_a_fault_misses_fails_the_window() -> None:
 
 def test_a_stated_error_is_counted_and_fails_nothing() -> None:
     check = AnswerCheck("text")
-    check.take({"type": "chat.response.error", "last_index": -1, "error": {"code": "model_timeout", "message": "late"}})
+    check.take(
+        {
+            "type": "chat.response.error",
+            "last_index": -1,
+            "error": {"code": "model_timeout", "message": "late"},
+        }
+    )
     window = Window("kill")
     window.count(check)
     assert (window.errors.total(), window.failed) == (1, False)

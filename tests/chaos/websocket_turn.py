@@ -9,7 +9,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from picows import WSError, WSFrame, WSHandshakeError, WSListener, WSMsgType, WSTransport, ws_connect
+from picows import (
+    WSError,
+    WSFrame,
+    WSHandshakeError,
+    WSListener,
+    WSMsgType,
+    WSTransport,
+    ws_connect,
+)
 
 from tests.chaos.answer_check import Kind
 from tests.chaos.behaviour import Transport
@@ -19,7 +27,9 @@ from tests.chaos.session import ChaosSession, parsed
 if TYPE_CHECKING:
     from tests.chaos.reader import Reader
 
-_QUIET = logging.LoggerAdapter(logging.getLogger("chaos.websocket"))  # picows makes a logger per connection otherwise
+_QUIET = logging.LoggerAdapter(
+    logging.getLogger("chaos.websocket")
+)  # picows makes a logger per connection otherwise
 _HANDSHAKE_SECONDS = 10.0
 _SILENCE_SECONDS = 15.0
 _ACK_SECONDS = 2.0
@@ -29,12 +39,15 @@ _NAMES = {Transport.V1: "evenflow.v1", Transport.COMPACT: "evenflow.v1.compact"}
 _GONE = {"causal_violation", "response_expired", "response_not_found"}
 # A message or a resume that was refused for now.
 _LATER = {
-    "draining", "queue_full", "rate_limited", "response_elsewhere", "response_readers", "session_contended",
-    "session_in_flight", "store_behind", "store_unavailable", "tenant_in_flight",
+    "draining", "queue_full", "rate_limited", "response_elsewhere", "response_readers",
+    "session_contended", "session_in_flight", "store_behind", "store_unavailable",
+    "tenant_in_flight",
 }  # fmt: skip
 
 
-async def open_websocket(session: ChaosSession, protocol: str, listener: WSListener) -> Outcome | None:
+async def open_websocket(
+    session: ChaosSession, protocol: str, listener: WSListener
+) -> Outcome | None:
     """Open a WebSocket with the session's token and cookie; returns what went wrong."""
     try:
         transport, _ = await ws_connect(
@@ -61,11 +74,15 @@ def _refusal(session: ChaosSession, refused: WSHandshakeError) -> Outcome:
     error = parsed(refused.raw_body or b"", int(refused.response.status)).get("error", {})
     session.cookie.take(headers.get("Set-Cookie"))
     retry_after = headers.get("Retry-After")
-    return Outcome(Cause.REFUSED, float(retry_after) if retry_after else None, code=error.get("code", ""))
+    return Outcome(
+        Cause.REFUSED, float(retry_after) if retry_after else None, code=error.get("code", "")
+    )
 
 
 async def read(reader: Reader) -> Outcome:
-    """Connect, ask or resume, and read until the connection ends or the client wants another one."""
+    """Connect, ask or resume, and read until the connection ends or the client wants another
+    one.
+    """
     turn = _Turn(reader)
     failed = await open_websocket(reader.session, _NAMES[reader.transport], turn)
     if failed is not None:
@@ -94,7 +111,8 @@ class _Turn(WSListener):
         self._heard_at = self._acked_at = monotonic()
         self._timers: list[asyncio.TimerHandle] = []
 
-    # -- the turn ------------------------------------------------------------------------------------------------
+    # -- the turn
+    # ----------------------------------------------------------------------------------------------
 
     async def begin(self, node_id: str) -> Outcome:
         """Say what we want, and wait for the end."""
@@ -164,7 +182,8 @@ class _Turn(WSListener):
             self._transport.underlying_transport.resume_reading()
             self._after(self._reader.random.uniform(*_STOPS_READING_EVERY), self._stop_reading)
 
-    # -- what picows calls ---------------------------------------------------------------------------------------
+    # -- what picows calls
+    # ---------------------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -187,23 +206,31 @@ class _Turn(WSListener):
         else:
             self._finish(Cause.CUT)
 
-    # -- frames --------------------------------------------------------------------------------------------------
+    # -- frames
+    # ----------------------------------------------------------------------------------------------
 
     def _take_text(self, data: bytes) -> None:
         try:
             self._take(orjson.loads(data))
         except (orjson.JSONDecodeError, LookupError, TypeError, ValueError) as error:
-            self._check.problem(Kind.PROTOCOL, f"a frame that can't be understood ({error!r}): {data[:300]!r}")
+            self._check.problem(
+                Kind.PROTOCOL, f"a frame that can't be understood ({error!r}): {data[:300]!r}"
+            )
 
     def _take(self, frame: Any) -> None:
         self._check.note(self._name, frame)
         if isinstance(frame, list):
             stream, index, text, *first = frame
             if stream != self._stream:
-                self._check.problem(Kind.PROTOCOL, f"a delta of stream {stream}, mine is {self._stream}")
+                self._check.problem(
+                    Kind.PROTOCOL, f"a delta of stream {stream}, mine is {self._stream}"
+                )
             self._check.delta(first[0] if first else index, index, text)
             self._had_text()
-        elif frame["type"] == "chat.response.delta" and frame["response_id"] == self._reader.answer.response_id:
+        elif (
+            frame["type"] == "chat.response.delta"
+            and frame["response_id"] == self._reader.answer.response_id
+        ):
             self._check.take(frame)
             self._had_text()
         elif frame["type"].startswith("chat.response.") or frame["type"] == "lag":
@@ -218,7 +245,11 @@ class _Turn(WSListener):
         reader.progressed()
         if reader.behaviour.acknowledges and self._heard_at - self._acked_at > _ACK_SECONDS:
             self._acked_at = self._heard_at
-            ack = {"type": "response.ack", "response_id": reader.answer.response_id, "index": self._check.last}
+            ack = {
+                "type": "response.ack",
+                "response_id": reader.answer.response_id,
+                "index": self._check.last,
+            }
             self._transport.send(WSMsgType.TEXT, orjson.dumps(ack))
 
     def _take_of_answer(self, frame: dict[str, Any]) -> None:
@@ -246,13 +277,18 @@ class _Turn(WSListener):
             self._slot_at = monotonic() + wait
             self._after(wait, lambda: self._finish(Cause.ASKED, 0.0))
         elif kind in ("error", "throttle", "system.busy"):
-            # A message that is sent again while it is read: to resume now would be to ask for what is on its way.
+            # A message that is sent again while it is read: to resume now would be to ask for what
+            # is on its way.
             again = self._ask if frame.get("message_id") else self._say
             self._refused(
-                frame["error"], frame.get("retry_after_ms") or frame["error"].get("retry_after_ms") or 0, again
+                frame["error"],
+                frame.get("retry_after_ms") or frame["error"].get("retry_after_ms") or 0,
+                again,
             )
 
-    def _refused(self, error: dict[str, Any], retry_after_ms: float, again: Callable[[], None]) -> None:
+    def _refused(
+        self, error: dict[str, Any], retry_after_ms: float, again: Callable[[], None]
+    ) -> None:
         answer, code = self._reader.answer, error["code"]
         answer.window.refusals[code] += 1
         if code == "response_elsewhere" and "response_id" in error:
@@ -262,6 +298,8 @@ class _Turn(WSListener):
             self._finish(Cause.REFUSED, retry_after_ms / 1000)
         elif code in _LATER:
             self._after(retry_after_ms / 1000 + self._reader.random.uniform(0, 0.5), again)
-        elif error.get("param") != "index":  # an acknowledgement may name what was replaced meanwhile
+        elif (
+            error.get("param") != "index"
+        ):  # an acknowledgement may name what was replaced meanwhile
             self._check.problem(Kind.LOST if code in _GONE else Kind.PROTOCOL, f"refused: {error}")
             self._finish(Cause.REFUSED, 1.0)

@@ -1,4 +1,6 @@
-"""A stretch of the run: a fault, the load that it met, and what was measured until everything was well again."""
+"""A stretch of the run: a fault, the load that it met, and what was measured until everything
+was well again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Window:
     recoveries: list[float] = field(default_factory=list)
     """Seconds from the kill of an owner to the first new text, for each reader of a stream."""
     resumes: dict[Cause, list[float]] = field(default_factory=dict)
-    """Seconds from the first try to come back to the first frame of the answer, by why the reader had gone."""
+    """Seconds from the first try to come back to the first frame of the answer, by why the
+    reader had gone.
+    """
     drain_seconds: float | None = None
     model_calls: int = 0
     billed_twice: int = 0
@@ -60,7 +64,9 @@ class Window:
         self.resumes.setdefault(cause, []).append(seconds)
 
     def count_calls(self, calls: Mapping[str, int]) -> None:
-        """Of all model calls by their key `<response>:<epoch>:<attempt>`, count those for this window's responses."""
+        """Of all model calls by their key `<response>:<epoch>:<attempt>`, count those for this
+        window's responses.
+        """
         own = [count for key, count in calls.items() if key.rsplit(":", 2)[0] in self.response_ids]
         self.model_calls = sum(own)
         self.billed_twice = sum(count - 1 for count in own)

@@ -19,7 +19,14 @@ from tests.integration.conftest import process_deployment as deployment
 from tests.integration.grpc_workers.conftest import worker_processes
 from tests.integration.server_process import ServerProcess, free_port
 
-__all__ = ["deployment", "emulated_aws", "emulated_dynamodb", "serve_module", "serve_process", "worker_processes"]
+__all__ = [
+    "deployment",
+    "emulated_aws",
+    "emulated_dynamodb",
+    "serve_module",
+    "serve_process",
+    "worker_processes",
+]
 
 OpenPage = Callable[[str], Page]
 Converse = Callable[..., Conversation]
@@ -60,11 +67,22 @@ def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def window(playwright: Playwright, chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    """A browser window as a person has one: one tab at a time is seen. (Playwright keeps those of its own always visible.)"""
+def window(
+    playwright: Playwright, chromium: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrowserContext]:
+    """A browser window as a person has one: one tab at a time is seen. (Playwright keeps those
+    of its own always visible.)
+    """
     profile = tmp_path_factory.mktemp("profile")
-    flags = [*_CHROMIUM_FLAGS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
-    process = subprocess.Popen([chromium, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    flags = [
+        *_CHROMIUM_FLAGS,
+        "--headless=new",
+        "--remote-debugging-port=0",
+        f"--user-data-dir={profile}",
+    ]
+    process = subprocess.Popen(
+        [chromium, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         running = playwright.chromium.connect_over_cdp(_debugging_url(profile), no_defaults=True)
         yield running.contexts[0]
@@ -95,7 +113,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def server_without_websocket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """It tells clients a WebSocket address at which nobody listens, as behind a firewall."""
     variables = {"EVENFLOW_PUBLIC_WS_URL": f"ws://127.0.0.1:{free_port()}/ws"}
-    running = ServerProcess(tmp_path_factory.mktemp("server") / "log", variables).wait_until_serving()
+    running = ServerProcess(
+        tmp_path_factory.mktemp("server") / "log", variables
+    ).wait_until_serving()
     yield running
     running.stop()
 

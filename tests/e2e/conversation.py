@@ -1,4 +1,6 @@
-"""One page of a conversation: what a person does there, what is seen at any time, and the log to compare it with."""
+"""One page of a conversation: what a person does there, what is seen at any time, and the log to
+compare it with.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def generations_running(server: ServerProcess) -> int:
 
 
 def until_no_model_runs(server: ServerProcess, seconds: float = 8.0) -> None:
-    """Wait for it. That is less than the grace period, after which models stop without being told."""
+    """Wait for it. That is less than the grace period, after which models stop without being
+    told.
+    """
     give_up_at = time.monotonic() + seconds
     while generations_running(server):
         assert time.monotonic() < give_up_at, "the model runs on"
@@ -68,14 +72,18 @@ class Conversation:
 
     def wait_for(self, state: str, milliseconds: int = _ANSWER_MS) -> None:
         """Wait until the page says so."""
-        expect(self.page.get_by_test_id("status")).to_have_attribute("data-state", state, timeout=milliseconds)
+        expect(self.page.get_by_test_id("status")).to_have_attribute(
+            "data-state", state, timeout=milliseconds
+        )
 
     def wait_for_more(self, characters: int = 1, seconds: float = _ANSWER_MS / 1000) -> None:
         """Wait until the answer has grown by so many characters."""
         give_up_at = time.monotonic() + seconds
         wanted = len(self.text) + characters
         while len(self.text) < wanted:
-            assert time.monotonic() < give_up_at, f"it stands still: {self.page.get_by_test_id('status').inner_text()}"
+            assert time.monotonic() < give_up_at, (
+                f"it stands still: {self.page.get_by_test_id('status').inner_text()}"
+            )
             self.page.wait_for_timeout(20)
 
     @property
@@ -106,14 +114,20 @@ class Conversation:
         """The response as the server's log has it."""
         response_id = self.page.get_by_test_id("answer").last.get_attribute("data-response-id")
         url = f"{self.server.http_url}/chat/message/{response_id}?from_index=0"
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.page.evaluate(_TOKEN)}"})
+        request = urllib.request.Request(
+            url, headers={"Authorization": f"Bearer {self.page.evaluate(_TOKEN)}"}
+        )
         with urllib.request.urlopen(request) as answer:
             body: dict[str, Any] = json.load(answer)
             return body
 
     def check_what_was_seen(self, *, may_restart: bool = False) -> None:
-        """Since the page was loaded, each state of the answer went on from the one before it, but where a restart was stated."""
-        looked, wrong, restarts = self.page.evaluate("[watched.looks > 0, watched.wrong, watched.restarts]")
+        """Since the page was loaded, each state of the answer went on from the one before it,
+        but where a restart was stated.
+        """
+        looked, wrong, restarts = self.page.evaluate(
+            "[watched.looks > 0, watched.wrong, watched.restarts]"
+        )
         assert looked, "nothing was seen at all"
         assert wrong == [], wrong
         assert may_restart or restarts == 0, f"{restarts} restarts"

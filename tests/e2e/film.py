@@ -1,4 +1,6 @@
-"""Pictures with their times, and what happened when, become one moving picture with a strip that tells it."""
+"""Pictures with their times, and what happened when, become one moving picture with a strip that
+tells it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Scene:
 class Film:
     """The pictures, cut at the first scene."""
 
-    def __init__(self, pictures: Sequence[tuple[float, Image.Image]], scenes: Sequence[Scene]) -> None:
+    def __init__(
+        self, pictures: Sequence[tuple[float, Image.Image]], scenes: Sequence[Scene]
+    ) -> None:
         self._pictures = pictures
         self._scenes = scenes
         self._times = [at for at, _ in pictures]
@@ -73,7 +77,11 @@ class Film:
         draw = ImageDraw.Draw(frame)
         draw.text((20, page.height + 10), scene.caption, _INK, self._caption)
         x = 20.0
-        states = (("network", scene.network), ("node 1", scene.nodes[0]), ("node 2", scene.nodes[1]))
+        states = (
+            ("network", scene.network),
+            ("node 1", scene.nodes[0]),
+            ("node 2", scene.nodes[1]),
+        )
         for name, is_well in states:
             colour = _GOOD if is_well else _BAD
             draw.ellipse((x, page.height + 43, x + 9, page.height + 52), colour)

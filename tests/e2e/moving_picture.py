@@ -1,7 +1,9 @@
-"""`python -m tests.e2e.moving_picture`: films the page for the README, and checks that what it shows is true.
+"""`python -m tests.e2e.moving_picture`: films the page for the README, and checks that what it
+shows is true.
 
-Two handlers share a store behind one address. The network is cut and comes back; the handler that has the answer is
-killed and started again, and whichever notices first goes on. The answer on the page must then equal the log.
+Two handlers share a store behind one address. The network is cut and comes back; the handler that
+has the answer is killed and started again, and whichever notices first goes on. The answer on the
+page must then equal the log.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ _LEFT_TO_SAY = 500
 
 
 class SpoiltTakeError(Exception):
-    """The page came back too late, by the chance in its waiting. Nothing was lost, but the film would show too little."""
+    """The page came back too late, by the chance in its waiting.
+
+    Nothing was lost, but the film would show too little.
+    """
 
 
 class Camera:
@@ -78,7 +83,9 @@ def _deployment(folder: Path) -> Iterator[Deployment]:
             running.callback(server.stop)
             return server.wait_until_serving()
 
-        yield Deployment(aws.environment | dynamodb.environment, dynamodb.create_tables("film"), serve)
+        yield Deployment(
+            aws.environment | dynamodb.environment, dynamodb.create_tables("film"), serve
+        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,9 @@ class Story:
         stage.page.wait_for_timeout(3_000)
 
     def _lose_a_node(self) -> None:
-        """Kill the one that answers, start another in its place, and wait until somebody goes on with the answer."""
+        """Kill the one that answers, start another in its place, and wait until somebody goes on
+        with the answer.
+        """
         stage, conversation = self._stage, self._stage.conversation
         first, second = stage.nodes
         if generations_running(first) != 1 or len(conversation.text) > _LEFT_TO_SAY:
@@ -138,10 +147,14 @@ class Story:
                 if started.done() and not self._first:
                     self._first = True
                     stage.network.lead_to(*started.result(), second)
-                    self._tell("Node 1 is started again. It remembers nothing.", speed=1 if is_told else 4)
+                    self._tell(
+                        "Node 1 is started again. It remembers nothing.", speed=1 if is_told else 4
+                    )
                 if not is_told and len(conversation.text) > length + 5:
                     is_told = True
-                    self._tell(f"Node {self._owner(started)} takes the answer over, at the next token.")
+                    self._tell(
+                        f"Node {self._owner(started)} takes the answer over, at the next token."
+                    )
 
     def _owner(self, started: Future[list[ServerProcess]]) -> int:
         return 1 if self._first and generations_running(started.result()[0]) else 2
@@ -165,7 +178,9 @@ def take() -> Film:
     ):
         first, second = deployment.start(2, public_ws_url=network.ws_url)
         network.lead_to(first, second)
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         page = browser.new_page(viewport=_SIZE)
         conversation = Conversation(page, first).open(url=network.url)
         page.wait_for_timeout(1_000)

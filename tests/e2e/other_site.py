@@ -1,4 +1,6 @@
-"""A little web site that has nothing to do with the server: an origin of its own, with whatever pages a test gives it."""
+"""A little web site that has nothing to do with the server: an origin of its own, with whatever
+pages a test gives it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class OtherSite:
     Args:
         origin: its own.
         folders: path → a folder whose files are served below it.
-        upstream: the server and the tenant's key with which the site's own backend opens sessions, at `/our/session`.
+        upstream: the server and the tenant's key with which the site's own backend opens sessions,
+            at `/our/session`.
     """
 
     def __init__(self, origin: str) -> None:
@@ -40,8 +43,14 @@ class OtherSite:
             return "text/html; charset=utf-8", self._pages[path].encode()
         for prefix, folder in self.folders.items():
             found = (folder / path.removeprefix(prefix).lstrip("/")).resolve()
-            if path.startswith(f"{prefix}/") and found.is_relative_to(folder.resolve()) and found.is_file():
-                kind = "text/javascript" if found.suffix == ".mjs" else mimetypes.guess_type(found)[0]
+            if (
+                path.startswith(f"{prefix}/")
+                and found.is_relative_to(folder.resolve())
+                and found.is_file()
+            ):
+                kind = (
+                    "text/javascript" if found.suffix == ".mjs" else mimetypes.guess_type(found)[0]
+                )
                 return kind or "application/octet-stream", found.read_bytes()
         return None
 
@@ -50,7 +59,9 @@ class OtherSite:
         assert self.upstream is not None
         url, key = self.upstream
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/session", asked, headers)) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{url}/session", asked, headers)
+        ) as answer:
             session: bytes = answer.read()
             return session
 

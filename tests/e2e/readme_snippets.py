@@ -1,4 +1,6 @@
-"""The blocks of code of the README, and of the pages that it sends its readers to, as they stand there."""
+"""The blocks of code of the README, and of the pages that it sends its readers to, as they stand
+there.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def page_text(page: str) -> str:
 
 
 BLOCKS = tuple(
-    Block(page, language, code.strip()) for page in PAGES for language, code in _BLOCK.findall(page_text(page))
+    Block(page, language, code.strip())
+    for page in PAGES
+    for language, code in _BLOCK.findall(page_text(page))
 )
 
 
@@ -48,7 +52,9 @@ def blocks(language: str, page: str = "README.md") -> list[str]:
 
 
 def commands(page: str | None = None) -> list[str]:
-    """What a page, or all of them, tell their readers to type: lines, without the comment at their end."""
+    """What a page, or all of them, tell their readers to type: lines, without the comment at
+    their end.
+    """
     shell = [it.code for it in BLOCKS if it.language == "sh" and page in {None, it.page}]
     return [_COMMENT.sub("", line) for code in shell for line in _ENDS.split(code)]
 

@@ -1,4 +1,6 @@
-"""A network that is as networks are: one address in front of servers, whose connections are cut, swallowed, slow or held back."""
+"""A network that is as networks are: one address in front of servers, whose connections are cut,
+swallowed, slow or held back.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Line:
-    """How quick a connection is, each way. Every `stall_every` seconds it stands still for `stall_seconds`, as TCP does that has
-    lost a packet; then all comes at once.
+    """How quick a connection is, each way.
+
+    Every `stall_every` seconds it stands still for `stall_seconds`, as TCP does that has lost a
+    packet; then all comes at once.
     """
 
     delay_seconds: tuple[float, float] = (0.0, 0.0)
@@ -62,7 +66,8 @@ class WebSockets(Enum):
 class RoughNetwork:
     """Passes connections on to the first of its servers that takes them; `with` starts and ends it.
 
-    What is set holds for what is sent from then on; `websockets` and `held_back` for connections that are made from then on.
+    What is set holds for what is sent from then on; `websockets` and `held_back` for connections
+    that are made from then on.
     """
 
     def __init__(self) -> None:
@@ -79,7 +84,9 @@ class RoughNetwork:
         self.line = Line()
         self.websockets = WebSockets.PASS
         self.held_back: int | None = None
-        """A proxy passes event streams on in blocks of so many bytes; with 0 only once they have ended."""
+        """A proxy passes event streams on in blocks of so many bytes; with 0 only once they have
+        ended.
+        """
 
     @property
     def url(self) -> str:
@@ -124,7 +131,9 @@ class RoughNetwork:
         self._do(self._let_flow(flows=True))
 
     def forget(self) -> None:
-        """Connections that are open are dead, and nobody learns it; others can be made, as when a phone changes networks."""
+        """Connections that are open are dead, and nobody learns it; others can be made, as when
+        a phone changes networks.
+        """
         self._do(self._forget())
 
     def __enter__(self) -> Self:
@@ -171,7 +180,8 @@ class RoughNetwork:
         self._flows.set()
         forgotten.clear()
 
-    # -- a connection ------------------------------------------------------------------------------------------------
+    # -- a connection
+    # ----------------------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -189,7 +199,10 @@ class RoughNetwork:
                 end.transport.abort()
 
     async def _connect(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: set[asyncio.StreamWriter]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ends: set[asyncio.StreamWriter],
     ) -> None:
         if not self._reachable:
             return _reset(writer)
@@ -211,13 +224,19 @@ class RoughNetwork:
             head = head.replace(_END_OF_HEAD, b"\r\nConnection: close\r\n\r\n")
         back.write(head)
         carry = _Carrier(self, flows, self._chance).carry
-        answers = self._answers(head, writer, mute=is_websocket and self.websockets is WebSockets.MUTE)
+        answers = self._answers(
+            head, writer, mute=is_websocket and self.websockets is WebSockets.MUTE
+        )
         await asyncio.gather(
-            carry(reader, _to(back), back), carry(back_reader, answers, writer), return_exceptions=True
+            carry(reader, _to(back), back),
+            carry(back_reader, answers, writer),
+            return_exceptions=True,
         )
         return None
 
-    async def _dial(self, *, is_websocket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _dial(
+        self, *, is_websocket: bool
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         for ports in self._servers:
             with contextlib.suppress(OSError):
                 return await asyncio.open_connection("127.0.0.1", ports[1 if is_websocket else 0])
@@ -240,7 +259,9 @@ class _Carrier:
         self._flows = flows
         self._chance = chance
 
-    async def carry(self, reader: asyncio.StreamReader, write: Write, writer: asyncio.StreamWriter) -> None:
+    async def carry(
+        self, reader: asyncio.StreamReader, write: Write, writer: asyncio.StreamWriter
+    ) -> None:
         """Carry one way, until its sender ends."""
         underway: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_UNDERWAY)
         arriving = asyncio.create_task(self._arrive(underway, write))
@@ -287,7 +308,10 @@ def _first_only(write: Write) -> Write:
 
 
 def _in_blocks(write: Write, size: int | None) -> Write:
-    """Collects what is written to blocks of this size (None: to one), as a proxy that buffers. An empty write is the end."""
+    """Collects what is written to blocks of this size (None: to one), as a proxy that buffers.
+
+    An empty write is the end.
+    """
     held = bytearray()
 
     async def in_blocks(data: bytes) -> None:
@@ -301,5 +325,7 @@ def _in_blocks(write: Write, size: int | None) -> Write:
 
 def _reset(end: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):  # it is closed already
-        end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        end.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
+        )
     end.transport.abort()

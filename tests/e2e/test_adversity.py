@@ -1,4 +1,6 @@
-"""Networks that fail, as a person at the page has them: the text is the log's, nothing is seen twice, Stop stops the model."""
+"""Networks that fail, as a person at the page has them: the text is the log's, nothing is seen
+twice, Stop stops the model.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def network_of_all_tests() -> Iterator[RoughNetwork]:
 
 @pytest.fixture(scope="module")
 def server(serve_module: ServeProcess, network: RoughNetwork) -> ServerProcess:
-    """Pages, calls and WebSockets have one address. Who comes no more is waited for shorter than usual."""
+    """Pages, calls and WebSockets have one address.
+
+    Who comes no more is waited for shorter than usual.
+    """
     server = serve_module(public_ws_url=network.ws_url, grace_seconds=_GRACE_SECONDS)
     network.lead_to(server)
     return server
@@ -61,7 +66,8 @@ def check_that_stop_stops(conversation: Conversation) -> None:
     conversation.check_the_end("cancelled")
 
 
-# -- interruptions ---------------------------------------------------------------------------------------------------
+# -- interruptions
+# --------------------------------------------------------------------------------------------------
 
 
 def goes_offline(conversation: Conversation, _network: RoughNetwork) -> None:
@@ -93,9 +99,15 @@ def is_reloaded(conversation: Conversation, _network: RoughNetwork) -> None:
 
 
 @pytest.mark.parametrize("transport", _QUERIES)
-@pytest.mark.parametrize("interruption", [goes_offline, loses_its_connections, stands_still, is_reloaded])
+@pytest.mark.parametrize(
+    "interruption", [goes_offline, loses_its_connections, stands_still, is_reloaded]
+)
 def test_an_interruption_leaves_no_gap_and_nothing_twice(
-    converse: Converse, network: RoughNetwork, server: ServerProcess, interruption: Interruption, transport: str
+    converse: Converse,
+    network: RoughNetwork,
+    server: ServerProcess,
+    interruption: Interruption,
+    transport: str,
 ) -> None:
     conversation = converse(server, _QUERIES[transport])
     begin(conversation, _LONGER if interruption is is_reloaded else _QUESTION)
@@ -132,7 +144,8 @@ def test_stop_without_a_network_is_felt_at_once_and_the_model_ends_with_the_grac
     until_no_model_runs(server, _GRACE_SECONDS + 10)
 
 
-# -- conditions that last --------------------------------------------------------------------------------------------
+# -- conditions that last
+# --------------------------------------------------------------------------------------------
 
 
 def like_3g(_conversation: Conversation, network: RoughNetwork) -> None:
@@ -142,7 +155,12 @@ def like_3g(_conversation: Conversation, network: RoughNetwork) -> None:
 
 def like_3g_in_the_browser(conversation: Conversation, _network: RoughNetwork) -> None:
     """As its developer tools simulate it."""
-    throttle = {"offline": False, "latency": 300, "downloadThroughput": 93_750, "uploadThroughput": 31_250}
+    throttle = {
+        "offline": False,
+        "latency": 300,
+        "downloadThroughput": 93_750,
+        "uploadThroughput": 31_250,
+    }
     devtools = conversation.page.context.new_cdp_session(conversation.page)
     devtools.send("Network.enable")
     devtools.send("Network.emulateNetworkConditions", throttle)
@@ -217,12 +235,16 @@ def test_a_reload_where_the_network_is_bad(
     conversation.check_the_end()
 
 
-def test_these_tests_see_what_is_on_the_screen_for_a_moment_only(converse: Converse, server: ServerProcess) -> None:
+def test_these_tests_see_what_is_on_the_screen_for_a_moment_only(
+    converse: Converse, server: ServerProcess
+) -> None:
     conversation = converse(server)
     conversation.ask(demo(tokens=5, gap_ms=10))
     conversation.check_the_end()
     answer = conversation.page.get_by_test_id("answer")
-    answer.evaluate("it => { it.append(it.textContent); return new Promise(requestAnimationFrame); }")
+    answer.evaluate(
+        "it => { it.append(it.textContent); return new Promise(requestAnimationFrame); }"
+    )
     answer.evaluate("it => { it.lastChild.remove(); return new Promise(requestAnimationFrame); }")
     assert conversation.shown == conversation.logged()["full_text"]
     with pytest.raises(AssertionError, match="is shown wrongly"):

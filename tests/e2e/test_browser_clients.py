@@ -1,4 +1,6 @@
-"""The browser's own `EventSource` and `WebSocket`, with no line of our client, in a real Chromium."""
+"""The browser's own `EventSource` and `WebSocket`, with no line of our client, in a real
+Chromium.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def seen(page: Page) -> dict[str, Any]:
 
 
 def until(page: Page, condition: str) -> None:
-    """Wait until an expression is true there. (Playwright's own waiting needs `eval`, which the page's policy forbids.)"""
+    """Wait until an expression is true there. (Playwright's own waiting needs `eval`, which the
+    page's policy forbids.)
+    """
     give_up_at = time.monotonic() + _WHOLE_SECONDS
     while not page.evaluate(condition):
         assert time.monotonic() < give_up_at, f"not {condition}: {seen(page)}"
@@ -93,7 +97,9 @@ def assert_each_index_once(told: dict[str, Any]) -> None:
     assert told["end"]["last_index"] == following - 1
 
 
-def test_an_event_source_reads_an_answer_and_stops_at_its_end(open_page: OpenPage, server: ServerProcess) -> None:
+def test_an_event_source_reads_an_answer_and_stops_at_its_end(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_page(f"{server.http_url}/")
     page.evaluate("text => overEventSource(text, true)", _QUESTION)
     # It comes again behind the end, is answered 204, and closes itself.
@@ -105,7 +111,9 @@ def test_an_event_source_reads_an_answer_and_stops_at_its_end(open_page: OpenPag
     assert "evenflow" not in page.evaluate("document.cookie")
 
 
-def test_an_event_source_comes_back_by_itself_and_misses_nothing(open_page: OpenPage, network: RoughNetwork) -> None:
+def test_an_event_source_comes_back_by_itself_and_misses_nothing(
+    open_page: OpenPage, network: RoughNetwork
+) -> None:
     page = open_page(f"{network.url}/")
     page.evaluate("text => overEventSource(text, true)", _QUESTION)
     for opened in (1, 2, 3):
@@ -120,7 +128,9 @@ def test_an_event_source_comes_back_by_itself_and_misses_nothing(open_page: Open
 def test_an_event_source_misses_nothing_while_the_server_hangs(
     open_page: OpenPage, server: ServerProcess, network: RoughNetwork
 ) -> None:
-    """The process is stopped, as a machine is that hangs; its connections are gone when it goes on."""
+    """The process is stopped, as a machine is that hangs; its connections are gone when it goes
+    on.
+    """
     page = open_page(f"{network.url}/")
     page.evaluate("text => overEventSource(text, true)", _QUESTION)
     until(page, "seen.pieces.length > 5")
@@ -150,14 +160,18 @@ def test_an_event_source_comes_back_to_another_task_when_its_own_is_killed(
         until(page, "seen.state === EventSource.CLOSED")
 
 
-def test_without_the_cookie_an_event_source_is_refused(open_page: OpenPage, server: ServerProcess) -> None:
+def test_without_the_cookie_an_event_source_is_refused(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_page(f"{server.http_url}/")
     page.evaluate("text => overEventSource(text, false)", _QUESTION)
     until(page, "seen.state === EventSource.CLOSED")
     assert (seen(page)["opened"], seen(page)["text"]) == (0, "")
 
 
-def test_another_site_reads_nothing(open_page: OpenPage, server: ServerProcess, another_site: str) -> None:
+def test_another_site_reads_nothing(
+    open_page: OpenPage, server: ServerProcess, another_site: str
+) -> None:
     page = open_page(f"{server.http_url}/")
     with page.expect_request("**/events") as asked:
         page.evaluate("text => overEventSource(text, true)", _QUESTION)

@@ -1,4 +1,6 @@
-"""The library as it is published, in a real browser against a real server: the text is the log's, whatever happens on the way."""
+"""The library as it is published, in a real browser against a real server: the text is the
+log's, whatever happens on the way.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +55,23 @@ process.stdout.write(outputFiles[0].text);"""
 def library() -> str:
     """The text of the built library."""
     command = ["node", "--input-type=module", "--eval", _BUILD]
-    return subprocess.run(command, cwd=_WEB, check=True, capture_output=True, encoding="utf-8").stdout
+    return subprocess.run(
+        command, cwd=_WEB, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
 
 
 @pytest.fixture
 def page(open_page: OpenPage, server: ServerProcess, library: str) -> Page:
-    """A page of the server's origin, from which the library can be had; its own script stays away."""
+    """A page of the server's origin, from which the library can be had; its own script stays
+    away.
+    """
     opened = open_page("about:blank")
-    opened.route(f"**{_LIBRARY}", lambda route: route.fulfill(body=library, content_type="text/javascript"))
-    opened.route("**/assets/*.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
+    opened.route(
+        f"**{_LIBRARY}", lambda route: route.fulfill(body=library, content_type="text/javascript")
+    )
+    opened.route(
+        "**/assets/*.js", lambda route: route.fulfill(body="", content_type="text/javascript")
+    )
     opened.goto(server.http_url)
     return opened
 
@@ -94,7 +104,9 @@ def test_a_reload_in_mid_answer_loses_nothing(page: Page, server: ServerProcess)
 
 
 @pytest.mark.parametrize("transport", ["sse", "long-poll"])
-def test_a_network_that_goes_and_comes_back_leaves_no_gap(page: Page, server: ServerProcess, transport: str) -> None:
+def test_a_network_that_goes_and_comes_back_leaves_no_gap(
+    page: Page, server: ServerProcess, transport: str
+) -> None:
     page.evaluate(_ASK, [_LIBRARY, [transport], _QUESTION])
     page.context.set_offline(True)
     page.wait_for_timeout(2_000)
@@ -102,7 +114,9 @@ def test_a_network_that_goes_and_comes_back_leaves_no_gap(page: Page, server: Se
     assert expect_the_log(page, server) == [transport]
 
 
-def test_a_proxy_that_holds_event_streams_back_is_found_out(page: Page, server: ServerProcess) -> None:
+def test_a_proxy_that_holds_event_streams_back_is_found_out(
+    page: Page, server: ServerProcess
+) -> None:
     held: list[Route] = []
 
     def hold(route: Route) -> None:

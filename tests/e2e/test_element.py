@@ -1,4 +1,6 @@
-"""`<evenflow-chat>` in a real browser: hostile text stays text, everybody can use it, and it is drawn evenly."""
+"""`<evenflow-chat>` in a real browser: hostile text stays text, everybody can use it, and it is
+drawn evenly.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +19,30 @@ _SCRIPTED = (Path(__file__).parent / "scripted_client.js").read_text("utf-8")
 _AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
 _AT_REST = """async () => {
   const roots = (root) =>
-    [root, ...[...root.querySelectorAll('*')].flatMap((it) => (it.shadowRoot ? roots(it.shadowRoot) : []))];
+    [root, ...[...root.querySelectorAll('*')].flatMap(
+        (it) => (it.shadowRoot ? roots(it.shadowRoot) : []))];
   const transient = () =>
-    roots(document).flatMap((it) => it.getAnimations()).filter((it) => it.effect.getComputedTiming().endTime < Infinity);
+    roots(document).flatMap((it) => it.getAnimations())
+        .filter((it) => it.effect.getComputedTiming().endTime < Infinity);
   for (let moving = transient(); moving.length > 0; moving = transient())
     await Promise.allSettled(moving.map((it) => it.finished));
 }"""
 _HOSTILE = """<script>window.hacked = 1</script>
 <img src=x onerror="window.hacked = 2"><svg onload="window.hacked = 3">
 
-[click](javascript:window.hacked=4) [data](data:text/html,<script>alert(1)</script>) ![](javascript:alert(1))
+[click](javascript:window.hacked=4) [data](data:text/html,<script>alert(1)</script>)
+![](javascript:alert(1))
 
-![pixel](https://tracker.example/pixel.png) <style>* { display: none }</style> <iframe srcdoc="<b>x</b>"></iframe>
+![pixel](https://tracker.example/pixel.png) <style>* { display: none }</style>
+<iframe srcdoc="<b>x</b>"></iframe>
 
 | <b>a</b> | b |
 |:--|--:|
 | 1 | 2 |
 
 """
-_RICH = """A reader that falls behind is given what it missed **joined into one frame**. Nothing is lost, because text \
+_RICH = """A reader that falls behind is given what it missed **joined into one frame**. \
+Nothing is lost, because text \
 concatenates:
 
 1. The log keeps every delta, numbered by its *index*.
@@ -79,7 +86,9 @@ def wait_for(page: Page, state: str) -> None:
 
 
 def serious(page: Page) -> list[str]:
-    """What axe finds serious or critical, in the page and in the element's shadow, once colours have stopped fading."""
+    """What axe finds serious or critical, in the page and in the element's shadow, once colours
+    have stopped fading.
+    """
     page.evaluate(_AT_REST)
     page.evaluate(_AXE.read_text("utf-8"))
     found = page.evaluate("async () => (await axe.run(document)).violations")
@@ -94,14 +103,20 @@ def serious(page: Page) -> list[str]:
 def test_hostile_markdown_is_inert_and_the_policy_has_nothing_to_block(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
-    page = open_chat(open_page, server, _HOSTILE + _RICH + "```\nnever closed <script>window.hacked = 5</script>")
+    page = open_chat(
+        open_page, server, _HOSTILE + _RICH + "```\nnever closed <script>window.hacked = 5</script>"
+    )
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     ask(page, "Be hostile")
     wait_for(page, "done")
     answer = page.get_by_test_id("answer")
-    assert answer.locator("script, img, svg, iframe, style, [onerror], [onload], [style]").count() == 0
-    links = answer.locator("a").evaluate_all("all => all.map((it) => [it.protocol, it.rel, it.target])")
+    assert (
+        answer.locator("script, img, svg, iframe, style, [onerror], [onload], [style]").count() == 0
+    )
+    links = answer.locator("a").evaluate_all(
+        "all => all.map((it) => [it.protocol, it.rel, it.target])"
+    )
     assert links
     assert {tuple(it) for it in links} == {("https:", "noopener noreferrer nofollow", "_blank")}
     assert "<script>window.hacked = 1</script>" in answer.inner_text()
@@ -112,15 +127,22 @@ def test_hostile_markdown_is_inert_and_the_policy_has_nothing_to_block(
 
 def test_the_policy_blocks_what_would_be_inline(open_page: OpenPage, server: ServerProcess) -> None:
     page = open_chat(open_page, server, "x")
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\" onclick=\"x()\">a</p>')")
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\" "
+        'onclick="x()">a</p>\')'
+    )
     page.evaluate("document.body.lastElementChild.click()")
-    violations = page.wait_for_function("window.violations.length >= 2 && window.violations").json_value()
+    violations = page.wait_for_function(
+        "window.violations.length >= 2 && window.violations"
+    ).json_value()
     assert {it.split()[0] for it in violations} == {"style-src-attr", "script-src-attr"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1000, 360])
-def test_axe_finds_nothing_serious(open_page: OpenPage, server: ServerProcess, scheme: Any, width: int) -> None:
+def test_axe_finds_nothing_serious(
+    open_page: OpenPage, server: ServerProcess, scheme: Any, width: int
+) -> None:
     page = open_chat(open_page, server, _RICH)
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 960 if width > 500 else 780})
@@ -135,7 +157,9 @@ def test_axe_finds_nothing_serious(open_page: OpenPage, server: ServerProcess, s
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1000, 360])
-def test_the_demo_models_answers_are_drawn(open_page: OpenPage, server: ServerProcess, scheme: Any, width: int) -> None:
+def test_the_demo_models_answers_are_drawn(
+    open_page: OpenPage, server: ServerProcess, scheme: Any, width: int
+) -> None:
     """And, with SCREENSHOTS=docs/images, the pictures of the README are taken."""
     page = open_page(server.http_url)
     page.emulate_media(color_scheme=scheme)
@@ -159,7 +183,9 @@ def _picture(page: Page, name: str | None) -> None:
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
-def test_an_error_is_told_and_can_be_asked_again(open_page: OpenPage, server: ServerProcess) -> None:
+def test_an_error_is_told_and_can_be_asked_again(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_chat(open_page, server, "This far, and", fails=True)
     ask(page, "Fail")
     wait_for(page, "error")
@@ -180,8 +206,8 @@ def test_everything_can_be_done_by_keyboard(open_page: OpenPage, server: ServerP
 
     def focused() -> str:
         deepest = (
-            "() => { let it = document.activeElement; while (it?.shadowRoot?.activeElement) it = it.shadowRoot.activeElement;"
-            "return it?.dataset?.testid ?? it?.textContent ?? ''; }"
+            "() => { let it = document.activeElement; while (it?.shadowRoot?.activeElement) it = "
+            "it.shadowRoot.activeElement;return it?.dataset?.testid ?? it?.textContent ?? ''; }"
         )
         text: str = page.evaluate(deepest)
         return text
@@ -210,7 +236,9 @@ def test_everything_can_be_done_by_keyboard(open_page: OpenPage, server: ServerP
     wait_for(page, "streaming")
     page.keyboard.press("Escape")
     wait_for(page, "cancelled")
-    assert page.get_by_test_id("answer").count() == 1, "the new answer took the place of the old one"
+    assert page.get_by_test_id("answer").count() == 1, (
+        "the new answer took the place of the old one"
+    )
 
 
 def test_code_is_copied_as_it_is(open_page: OpenPage, server: ServerProcess) -> None:
@@ -224,20 +252,29 @@ def test_code_is_copied_as_it_is(open_page: OpenPage, server: ServerProcess) -> 
     assert copied == _RICH.split("```python\n")[1].split("\n```", maxsplit=1)[0]
 
 
-def test_code_is_copied_on_a_page_without_a_clipboard(open_page: OpenPage, server: ServerProcess) -> None:
+def test_code_is_copied_on_a_page_without_a_clipboard(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_chat(open_page, server, _RICH)
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
-    page.evaluate("addEventListener('copy', () => { window.copied = document.activeElement.value })")
+    page.evaluate(
+        "addEventListener('copy', () => { window.copied = document.activeElement.value })"
+    )
     ask(page, "Show code")
     wait_for(page, "done")
     button = page.get_by_role("button", name="Copy code, python")
     button.click()
     expect(page.locator(".copy-code")).to_have_text("Copied")
-    assert page.evaluate("window.copied") == _RICH.split("```python\n")[1].split("\n```", maxsplit=1)[0]
+    assert (
+        page.evaluate("window.copied")
+        == _RICH.split("```python\n")[1].split("\n```", maxsplit=1)[0]
+    )
     expect(button).to_be_focused()
 
 
-@pytest.mark.parametrize(("width", "height", "least"), [(667, 375, 240), (360, 740, 480), (1000, 700, 450)])
+@pytest.mark.parametrize(
+    ("width", "height", "least"), [(667, 375, 240), (360, 740, 480), (1000, 700, 450)]
+)
 def test_the_answer_has_room_and_buttons_can_be_hit(
     open_page: OpenPage, server: ServerProcess, width: int, height: int, least: int
 ) -> None:
@@ -257,7 +294,9 @@ def test_the_answer_has_room_and_buttons_can_be_hit(
     assert small == []
 
 
-def test_whoever_has_scrolled_up_is_led_back_to_the_end(open_page: OpenPage, server: ServerProcess) -> None:
+def test_whoever_has_scrolled_up_is_led_back_to_the_end(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_chat(open_page, server, _RICH * 4)
     ask(page, "At length")
     wait_for(page, "done")
@@ -273,14 +312,18 @@ def test_whoever_has_scrolled_up_is_led_back_to_the_end(open_page: OpenPage, ser
 
 def test_screen_readers_hear_sentences(open_page: OpenPage, server: ServerProcess) -> None:
     page = open_chat(
-        open_page, server, "It is **even**. It loses `nothing`!\n\n```js\nlet a;\n```\n- One [link](https://a.b)"
+        open_page,
+        server,
+        "It is **even**. It loses `nothing`!\n\n```js\nlet a;\n```\n- One [link](https://a.b)",
     )
     page.evaluate(
         """() => {
             window.said = [];
-            const region = document.querySelector("evenflow-chat").shadowRoot.querySelector("[aria-live=polite]");
+            const element = document.querySelector("evenflow-chat");
+            const region = element.shadowRoot.querySelector("[aria-live=polite]");
             new MutationObserver((changes) => {
-                for (const { addedNodes } of changes) for (const node of addedNodes) window.said.push(node.textContent);
+                for (const { addedNodes } of changes)
+                    for (const node of addedNodes) window.said.push(node.textContent);
             }).observe(region, { childList: true });
         }"""
     )
@@ -316,16 +359,25 @@ def test_what_comes_in_lumps_is_drawn_evenly_unless_stillness_is_preferred(
     assert page.locator("evenflow-chat").evaluate("it => it.lastText") == "".join(lumps)
 
 
-def test_what_a_restart_replaces_is_gone_from_the_screen(open_page: OpenPage, server: ServerProcess) -> None:
+def test_what_a_restart_replaces_is_gone_from_the_screen(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_page(server.http_url)
-    pieces = ["It stays. ", "It is replaced, and ```", {"type": "restarted", "keep": 10}, "It came instead."]
+    pieces = [
+        "It stays. ",
+        "It is replaced, and ```",
+        {"type": "restarted", "keep": 10},
+        "It came instead.",
+    ]
     page.evaluate(_SCRIPTED, {"pieces": pieces, "gapMs": 200})
     ask(page, "Begin again")
     wait_for(page, "done")
     assert page.get_by_test_id("answer").inner_text() == "It stays. It came instead."
 
 
-def test_an_answer_that_a_reload_has_interrupted_goes_on_at_once(open_page: OpenPage, server: ServerProcess) -> None:
+def test_an_answer_that_a_reload_has_interrupted_goes_on_at_once(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_chat(open_page, server, "And here it goes on.", resumes="Where were we?")
     wait_for(page, "done")
     expect(page.get_by_role("article", name="Your question")).to_have_text("Where were we?")

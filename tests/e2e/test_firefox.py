@@ -1,4 +1,7 @@
-"""The main path of the page in a real Firefox: ask, stream, stop, reload, ask again. Playwright can not drive Debian's."""
+"""The main path of the page in a real Firefox: ask, stream, stop, reload, ask again.
+
+Playwright can not drive Debian's.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ def _text(seed: int, tokens: int) -> str:
     return "".join(demo_tokens(seed, tokens))
 
 
-def test_the_main_path_through_the_page(firefox: str, server: ServerProcess, tmp_path: Path) -> None:
+def test_the_main_path_through_the_page(
+    firefox: str, server: ServerProcess, tmp_path: Path
+) -> None:
     driven = subprocess.run(
         ["node", str(_SCRIPT), firefox, server.http_url, str(tmp_path / "profile")],
         capture_output=True,
@@ -58,7 +63,9 @@ def test_the_main_path_through_the_page(firefox: str, server: ServerProcess, tmp
     _check_whole(seen["reloaded"], _text(23, 120), answers=1)
     _check_whole(seen["last"], _text(24, 30), answers=2)
     states = [seen[name] for name in ("first", "stopped", "reloaded", "last")]
-    assert [(state["transport"], state["figure"]) for state in states] == [("websocket", "websocket")] * 4
+    assert [(state["transport"], state["figure"]) for state in states] == [
+        ("websocket", "websocket")
+    ] * 4
 
 
 def _check_whole(state: dict[str, Any], text: str, answers: int) -> None:

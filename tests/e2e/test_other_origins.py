@@ -1,4 +1,6 @@
-"""A frontend of another origin in a real Chromium: the README's very lines, over each transport, allowed and not."""
+"""A frontend of another origin in a real Chromium: the README's very lines, over each transport,
+allowed and not.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,12 @@ def site() -> Iterator[OtherSite]:
         yield running
 
 
-def _serving(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Iterator[ServerProcess]:
-    running = ServerProcess(tmp_path_factory.mktemp("server") / "log", variables).wait_until_serving()
+def _serving(
+    tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
+) -> Iterator[ServerProcess]:
+    running = ServerProcess(
+        tmp_path_factory.mktemp("server") / "log", variables
+    ).wait_until_serving()
     yield running
     running.stop()
 
@@ -59,11 +65,14 @@ def allowing_others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
 
 
 @pytest.fixture(scope="module")
-def allowing_without_websocket(site: OtherSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def allowing_without_websocket(
+    site: OtherSite, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
     """One whose WebSocket can't be reached, as behind a firewall."""
     unreachable = f"ws://127.0.0.1:{free_port()}/ws"
     yield from _serving(
-        tmp_path_factory, {"EVENFLOW_ALLOWED_ORIGINS": site.origin, "EVENFLOW_PUBLIC_WS_URL": unreachable}
+        tmp_path_factory,
+        {"EVENFLOW_ALLOWED_ORIGINS": site.origin, "EVENFLOW_PUBLIC_WS_URL": unreachable},
     )
 
 
@@ -71,7 +80,9 @@ def allowing_without_websocket(site: OtherSite, tmp_path_factory: pytest.TempPat
 def keyed(site: OtherSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One whose sessions take the key of a tenant."""
     keys = json.dumps({"public": _KEY})
-    yield from _serving(tmp_path_factory, {"EVENFLOW_ALLOWED_ORIGINS": site.origin, "EVENFLOW_TENANT_KEYS": keys})
+    yield from _serving(
+        tmp_path_factory, {"EVENFLOW_ALLOWED_ORIGINS": site.origin, "EVENFLOW_TENANT_KEYS": keys}
+    )
 
 
 def _script(code: str) -> str:
@@ -99,10 +110,13 @@ def _said(frames: list[dict[str, Any]]) -> str:
     return "".join(frame["delta"] for frame in frames if frame["type"] == "chat.response.delta")
 
 
-# -- the README's lines ------------------------------------------------------------------------------------------
+# -- the README's lines
+# ------------------------------------------------------------------------------------------
 
 
-def test_the_library_s_lines_show_the_answer(open_page: OpenPage, site: OtherSite, allowing: ServerProcess) -> None:
+def test_the_library_s_lines_show_the_answer(
+    open_page: OpenPage, site: OtherSite, allowing: ServerProcess
+) -> None:
     assert len([line for line in _LIBRARY.splitlines() if line]) <= 5
     page = open_page("about:blank")
     frames = _hear(page)
@@ -129,7 +143,9 @@ def test_they_do_over_each_transport_and_go_on_after_a_reload(
     assert page.evaluate("client.transport") == transport
 
 
-def test_the_element_s_lines_are_a_whole_chat(open_page: OpenPage, site: OtherSite, allowing: ServerProcess) -> None:
+def test_the_element_s_lines_are_a_whole_chat(
+    open_page: OpenPage, site: OtherSite, allowing: ServerProcess
+) -> None:
     assert len(_ELEMENT.splitlines()) == 2
     _ask_the_element(open_page(site.page(at(allowing, _ELEMENT))), "websocket")
 
@@ -145,10 +161,18 @@ def test_the_element_works_under_a_strict_policy_of_the_other_page(
 ) -> None:
     """What docs/element.md says that it needs."""
     websocket = f"ws://127.0.0.1:{allowing.ws_port}"
-    policy = f"default-src 'none'; script-src {allowing.http_url}; connect-src {allowing.http_url} {websocket}"
+    policy = (
+        f"default-src 'none'; script-src {allowing.http_url}; connect-src {allowing.http_url} "
+        f"{websocket}"
+    )
     page = open_page("about:blank")
     refused: list[str] = []
-    page.on("console", lambda message: refused.append(message.text) if "Content Security" in message.text else None)
+    page.on(
+        "console",
+        lambda message: (
+            refused.append(message.text) if "Content Security" in message.text else None
+        ),
+    )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     page.goto(site.page(meta + at(allowing, _ELEMENT)))
     _ask_the_element(page, "websocket")
@@ -167,34 +191,53 @@ def test_the_package_is_what_a_bundler_takes(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess, tmp_path: Path
 ) -> None:
     (pack,) = commands("web/README.md")
-    _run(["bash", "-c", pack], ROOT, {"npm_config_pack_destination": str(tmp_path), "npm_config_cache": str(tmp_path)})
+    _run(
+        ["bash", "-c", pack],
+        ROOT,
+        {"npm_config_pack_destination": str(tmp_path), "npm_config_cache": str(tmp_path)},
+    )
     with tarfile.open(tmp_path / "evenflow-client-0.1.0.tgz") as package:
         package.extractall(tmp_path / "unpacked", filter="data")
     installed = tmp_path / "node_modules" / "@evenflow"
     installed.mkdir(parents=True)
     (tmp_path / "unpacked" / "package").rename(installed / "client")
-    assert (installed / "client" / "lib" / "index.d.ts").read_text() == (_WEB / "api.d.ts").read_text()
-    assert (installed / "client" / "lib" / "index.js").read_bytes() == (_WEB / "dist" / "client.js").read_bytes()
+    assert (installed / "client" / "lib" / "index.d.ts").read_text() == (
+        _WEB / "api.d.ts"
+    ).read_text()
+    assert (installed / "client" / "lib" / "index.js").read_bytes() == (
+        _WEB / "dist" / "client.js"
+    ).read_bytes()
     code = at(allowing, _LIBRARY).replace(f"{allowing.http_url}/client.js", "@evenflow/client")
     (tmp_path / "app.js").write_text(code.replace("What is Evenflow?", _QUESTION))
-    bundle = [_WEB / "node_modules/.bin/esbuild", "app.js", "--bundle", "--format=esm", "--outfile=bundle.js"]
+    bundle = [
+        _WEB / "node_modules/.bin/esbuild",
+        "app.js",
+        "--bundle",
+        "--format=esm",
+        "--outfile=bundle.js",
+    ]
     _run(list(map(str, bundle)), tmp_path, {})
     page = open_page(site.page(_script((tmp_path / "bundle.js").read_text())))
     _expect_output(page, _TEXT)
 
 
 def _run(command: list[str], folder: Path, variables: dict[str, str]) -> None:
-    subprocess.run(command, cwd=folder, env=os.environ | variables, check=True, timeout=50, capture_output=True)
+    subprocess.run(
+        command, cwd=folder, env=os.environ | variables, check=True, timeout=50, capture_output=True
+    )
 
 
-# -- a client of the element's own -------------------------------------------------------------------------------
+# -- a client of the element's own
+# -------------------------------------------------------------------------------
 
 
 def test_the_element_connects_to_the_server_in_its_attribute(
     open_page: OpenPage, site: OtherSite, server: ServerProcess, allowing: ServerProcess
 ) -> None:
     """The module comes from a server that allows nobody: anybody may load it."""
-    element = at(server, _ELEMENT).replace("<evenflow-chat>", f'<evenflow-chat url="{allowing.http_url}/">')
+    element = at(server, _ELEMENT).replace(
+        "<evenflow-chat>", f'<evenflow-chat url="{allowing.http_url}/">'
+    )
     _ask_the_element(open_page(site.page(element)), "websocket")
 
 
@@ -205,7 +248,9 @@ def test_the_key_of_a_tenant_stays_with_the_site_s_own_backend(
     tags = '<evenflow-chat session-url="/our/session">'
     page = open_page("about:blank")
     posted: list[str] = []
-    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    page.on(
+        "request", lambda request: posted.append(request.url) if request.method == "POST" else None
+    )
     page.goto(site.page(at(keyed, _ELEMENT).replace("<evenflow-chat>", tags)))
     _ask_the_element(page, "websocket")
     assert posted == [f"{site.origin}/our/session"]
@@ -216,10 +261,14 @@ def test_a_client_that_the_page_gives_is_the_only_one(
 ) -> None:
     page = open_page("about:blank")
     sessions: list[str] = []
-    page.on("request", lambda request: sessions.append(request.url) if request.method == "POST" else None)
+    page.on(
+        "request",
+        lambda request: sessions.append(request.url) if request.method == "POST" else None,
+    )
     given = (
-        f'import {{ connect }} from "{allowing.http_url}/client.js";'
-        f'document.querySelector("evenflow-chat").client = connect({{ url: "{allowing.http_url}", transports: ["sse"] }});'
+        "import { connect } from "
+        f'"{allowing.http_url}/client.js";document.querySelector("evenflow-chat").client = '
+        f'connect({{ url: "{allowing.http_url}", transports: ["sse"] }});'
     )
     page.goto(site.page(at(allowing, _ELEMENT) + _script(given)))
     _ask_the_element(page, "sse")
@@ -230,7 +279,9 @@ def test_a_client_that_comes_later_takes_the_place_of_the_element_s_own(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess
 ) -> None:
     page = open_page(site.page(at(allowing, _ELEMENT)))
-    page.wait_for_function("document.querySelector('evenflow-chat').client?.connection === 'open'", timeout=_WHOLE_MS)
+    page.wait_for_function(
+        "document.querySelector('evenflow-chat').client?.connection === 'open'", timeout=_WHOLE_MS
+    )
     replaced = page.evaluate(
         """async (url) => {
             const { connect } = await import(`${url}/client.js`);
@@ -250,14 +301,16 @@ def test_a_client_that_was_there_before_the_module_is_used(
 ) -> None:
     url = allowing.http_url
     early = (
-        f'const {{ connect }} = await import("{url}/client.js");'
-        f'document.querySelector("evenflow-chat").client = connect({{ url: "{url}", transports: ["sse"] }});'
-        f'await import("{url}/evenflow-chat.js");'
+        "const { connect } = await "
+        f'import("{url}/client.js");document.querySelector("evenflow-chat").client = connect({{ '
+        f'url: "{url}", transports: ["sse"] }});await import("{url}/evenflow-chat.js");'
     )
-    _ask_the_element(open_page(site.page(f"<evenflow-chat></evenflow-chat>{_script(early)}")), "sse")
+    _ask_the_element(
+        open_page(site.page(f"<evenflow-chat></evenflow-chat>{_script(early)}")), "sse"
+    )
 
 
-def test_an_element_that_is_made_by_a_script_connects_stays_so_where_it_moves_and_leaves_with_its_page(
+def test_an_element_made_by_a_script_stays_connected_where_it_moves_and_leaves_with_its_page(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess
 ) -> None:
     script = _ELEMENT.splitlines()[0]
@@ -273,10 +326,13 @@ def test_an_element_that_is_made_by_a_script_connects_stays_so_where_it_moves_an
     page.evaluate("chat.remove()")
     page.wait_for_function("first.connection === 'closed'", timeout=_WHOLE_MS)
     page.evaluate("document.querySelector('main').append(chat)")
-    page.wait_for_function("chat.client !== first && chat.client.connection === 'open'", timeout=_WHOLE_MS)
+    page.wait_for_function(
+        "chat.client !== first && chat.client.connection === 'open'", timeout=_WHOLE_MS
+    )
 
 
-# -- where they are not allowed ----------------------------------------------------------------------------------
+# -- where they are not allowed
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["server", "allowing_others"])
@@ -284,9 +340,14 @@ def test_a_page_that_is_not_allowed_is_told_by_a_typed_error(
     open_page: OpenPage, site: OtherSite, request: pytest.FixtureRequest, which: str
 ) -> None:
     closed: ServerProcess = request.getfixturevalue(which)
-    code = at(closed, _LIBRARY).replace("import { connect }", "import { connect, isEvenflowError, ConnectionError }")
+    code = at(closed, _LIBRARY).replace(
+        "import { connect }", "import { connect, isEvenflowError, ConnectionError }"
+    )
     lines = code.splitlines()
-    caught = "(error) => { window.failure = [isEvenflowError(error), error instanceof ConnectionError, error.kind]; }"
+    caught = (
+        "(error) => { window.failure = [isEvenflowError(error), error instanceof ConnectionError, "
+        "error.kind]; }"
+    )
     lines[-1] = f"(async () => {{ {lines[-1]} }})().catch({caught});"
     page = open_page(site.page(_script("\n".join([_NO_BACKOFF, *lines]))))
     failure = page.wait_for_function("window.failure", timeout=_WHOLE_MS).json_value()
@@ -301,7 +362,10 @@ _AT_ONCE_MS = 8_000
 def _heard_in_the_console(page: Page) -> list[str]:
     """What the element tells whoever has made the page."""
     lines: list[str] = []
-    page.on("console", lambda line: lines.append(line.text) if line.text.startswith("Evenflow:") else None)
+    page.on(
+        "console",
+        lambda line: lines.append(line.text) if line.text.startswith("Evenflow:") else None,
+    )
     return lines
 
 
@@ -354,46 +418,65 @@ def test_two_elements_on_a_page_keep_their_own_conversations_over_a_reload(
         chat.get_by_test_id("question").press("Enter")
     for number in (0, 1):
         chat = page.locator("evenflow-chat").nth(number)
-        expect(chat.get_by_test_id("status")).to_have_attribute("data-state", "streaming", timeout=_WHOLE_MS)
+        expect(chat.get_by_test_id("status")).to_have_attribute(
+            "data-state", "streaming", timeout=_WHOLE_MS
+        )
     page.reload()
     for number, seed in enumerate((31, 32)):
         chat = page.locator("evenflow-chat").nth(number)
-        expect(chat.get_by_test_id("status")).to_have_attribute("data-state", "done", timeout=_WHOLE_MS)
+        expect(chat.get_by_test_id("status")).to_have_attribute(
+            "data-state", "done", timeout=_WHOLE_MS
+        )
         assert chat.evaluate("it => it.lastText") == "".join(demo_tokens(seed, 150))
 
 
-@pytest.mark.parametrize(("which", "outcome"), [("allowing", "open"), ("allowing_others", "close"), ("server", "open")])
+@pytest.mark.parametrize(
+    ("which", "outcome"), [("allowing", "open"), ("allowing_others", "close"), ("server", "open")]
+)
 def test_a_token_does_not_open_a_websocket_from_a_page_that_is_not_named(
     open_page: OpenPage, site: OtherSite, request: pytest.FixtureRequest, which: str, outcome: str
 ) -> None:
     chosen: ServerProcess = request.getfixturevalue(which)
-    with urllib.request.urlopen(urllib.request.Request(f"{chosen.http_url}/session", b"{}")) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{chosen.http_url}/session", b"{}")
+    ) as answer:
         opened = json.load(answer)
     page = open_page(site.page(""))
     happened = page.evaluate(
         """([url, token]) => new Promise((resolve) => {
             const socket = new WebSocket(url, ["evenflow.v1", `bearer.${token}`]);
-            for (const event of ["open", "close"]) socket.addEventListener(event, () => resolve(event));
+            for (const event of ["open", "close"])
+                socket.addEventListener(event, () => resolve(event));
         })""",
         [opened["ws_url"], opened["token"]],
     )
     assert happened == outcome
 
 
-def test_the_server_s_own_page_goes_on_where_others_are_named(open_page: OpenPage, allowing: ServerProcess) -> None:
+def test_the_server_s_own_page_goes_on_where_others_are_named(
+    open_page: OpenPage, allowing: ServerProcess
+) -> None:
     page = open_page(f"{allowing.http_url}/")
     _ask_the_element(page, "websocket")
 
 
-# -- OpenAI's client ---------------------------------------------------------------------------------------------
+# -- OpenAI's client
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def openai(site: OtherSite) -> str:
     """The address of OpenAI's own JavaScript client, unmodified."""
     if not (_OPENAI / "node_modules" / "openai").is_dir():
-        assert shutil.which("npm"), "this test needs Node.js 20 or newer with npm; nothing was tested"
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_OPENAI, check=True, timeout=50)
+        assert shutil.which("npm"), (
+            "this test needs Node.js 20 or newer with npm; nothing was tested"
+        )
+        subprocess.run(
+            ["npm", "ci", "--silent", "--no-audit", "--no-fund"],
+            cwd=_OPENAI,
+            check=True,
+            timeout=50,
+        )
     site.folders["/openai"] = _OPENAI / "node_modules" / "openai"
     return f"{site.origin}/openai/index.mjs"
 
@@ -405,12 +488,15 @@ def test_openai_s_own_client_streams_into_a_page(
     told = page.evaluate(
         """async ([module, baseURL, content]) => {
             const { OpenAI } = await import(module);
-            const client = new OpenAI({ baseURL, apiKey: "anything", dangerouslyAllowBrowser: true });
-            const call = client.chat.completions.create({ model: "demo", messages: [{ role: "user", content }], stream: true });
+            const options = { apiKey: "anything", dangerouslyAllowBrowser: true };
+            const client = new OpenAI({ baseURL, ...options });
+            const call = client.chat.completions.create(
+                { model: "demo", messages: [{ role: "user", content }], stream: true });
             const { data: stream, request_id } = await call.withResponse();
             let text = "";
             for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
-            const refused = await client.models.retrieve("nobody").catch((error) => [error.status, error.code]);
+            const refused = await client.models.retrieve("nobody")
+                .catch((error) => [error.status, error.code]);
             return { text, request_id, refused };
         }""",
         [openai, f"{allowing.http_url}/v1", _QUESTION],

@@ -18,7 +18,9 @@ _QUESTION = "How does Evenflow treat slow readers?"
 _ANSWER_MS = 30_000
 
 
-def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: OpenPage, server: ServerProcess) -> None:
+def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     conversation = Conversation(open_page("about:blank"), server).open()
     conversation.ask(_QUESTION)
     conversation.wait_for("streaming")
@@ -27,7 +29,9 @@ def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(open_page: Ope
     assert "joined into one" in log["full_text"]
     assert conversation.shown == log["full_text"]
     assert conversation.steps >= 20
-    expect(conversation.page.get_by_test_id("transport")).to_have_attribute("data-value", "websocket")
+    expect(conversation.page.get_by_test_id("transport")).to_have_attribute(
+        "data-value", "websocket"
+    )
 
 
 def test_without_a_websocket_the_same_answer_comes_as_an_event_stream(
@@ -40,7 +44,9 @@ def test_without_a_websocket_the_same_answer_comes_as_an_event_stream(
     expect(conversation.page.get_by_test_id("transport")).to_have_attribute("data-value", "sse")
 
 
-def test_by_polling_the_same_answer_takes_fewer_than_five_polls(open_page: OpenPage, server: ServerProcess) -> None:
+def test_by_polling_the_same_answer_takes_fewer_than_five_polls(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     conversation = Conversation(open_page("about:blank"), server).open("?transport=poll")
     conversation.ask(_QUESTION)
     conversation.wait_for("done")
@@ -61,17 +67,24 @@ def test_a_reload_in_mid_answer_goes_on_with_it(open_page: OpenPage, server: Ser
     assert conversation.page.get_by_test_id("answer").count() == 1
 
 
-def test_retry_replaces_the_answer_and_the_model_sees_one_question(open_page: OpenPage, server: ServerProcess) -> None:
+def test_retry_replaces_the_answer_and_the_model_sees_one_question(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     conversation = Conversation(open_page("about:blank"), server).open()
     page = conversation.page
     sent: list[dict[str, Any]] = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(json.loads(frame))))
+    page.on(
+        "websocket",
+        lambda socket: socket.on("framesent", lambda frame: sent.append(json.loads(frame))),
+    )
     page.reload()
     conversation.ask("#demo tokens=20 gap_ms=20 seed=9")
     conversation.wait_for("done")
     first = conversation.logged()
     page.get_by_test_id("retry").click()
-    expect(page.get_by_test_id("answer").last).not_to_have_attribute("data-response-id", first["response_id"])
+    expect(page.get_by_test_id("answer").last).not_to_have_attribute(
+        "data-response-id", first["response_id"]
+    )
     conversation.wait_for("done")
     assert page.get_by_test_id("answer").count() == 1
     assert page.get_by_role("article", name="Your question").count() == 1
@@ -108,7 +121,9 @@ def test_stop_works_over_polling_too(open_page: OpenPage, server: ServerProcess)
     assert generations_running(server) == 0
 
 
-def test_a_socket_that_is_cut_in_mid_answer_leaves_no_gap(open_page: OpenPage, server: ServerProcess) -> None:
+def test_a_socket_that_is_cut_in_mid_answer_leaves_no_gap(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_page("about:blank")
     sockets = []
 
@@ -129,7 +144,9 @@ def test_a_socket_that_is_cut_in_mid_answer_leaves_no_gap(open_page: OpenPage, s
     assert conversation.shown == conversation.logged()["full_text"]
 
 
-def test_a_server_that_is_leaving_is_left_without_anything_to_see(open_page: OpenPage, server: ServerProcess) -> None:
+def test_a_server_that_is_leaving_is_left_without_anything_to_see(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_page("about:blank")
     sockets: list[Any] = []
     closed: set[int] = set()
@@ -165,22 +182,32 @@ def test_a_server_that_is_leaving_is_left_without_anything_to_see(open_page: Ope
     assert set(page.evaluate("window.states")) == {"streaming", "done"}
 
 
-def test_the_page_keeps_a_policy_without_inline_code(open_page: OpenPage, server: ServerProcess) -> None:
+def test_the_page_keeps_a_policy_without_inline_code(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     with urllib.request.urlopen(server.http_url) as answer:
         policy = answer.headers["Content-Security-Policy"]
     assert "unsafe" not in policy
     page = open_page(server.http_url)
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')")
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')"
+    )
     page.wait_for_timeout(200)
     assert page.evaluate("window.hacked") is None
 
 
-def test_the_page_fits_a_phone_and_works_by_keyboard(open_page: OpenPage, server: ServerProcess) -> None:
+def test_the_page_fits_a_phone_and_works_by_keyboard(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
     page = open_page(server.http_url)
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.get_by_test_id("question").focus()
     page.keyboard.type("What is Evenflow?")
     page.keyboard.press("Enter")
-    expect(page.get_by_test_id("status")).to_have_attribute("data-state", "done", timeout=_ANSWER_MS)
-    assert "delivers a language model's answers" in (page.get_by_test_id("answer").last.text_content() or "")
+    expect(page.get_by_test_id("status")).to_have_attribute(
+        "data-state", "done", timeout=_ANSWER_MS
+    )
+    assert "delivers a language model's answers" in (
+        page.get_by_test_id("answer").last.text_content() or ""
+    )

@@ -1,4 +1,6 @@
-"""The page under the headers that CloudFront sends in AWS: all of it works, and what is inline doesn't."""
+"""The page under the headers that CloudFront sends in AWS: all of it works, and what is inline
+doesn't.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,20 @@ from tests.integration.server_process import ROOT, ServerProcess
 
 _TEMPLATE = ROOT / "tests/infrastructure/snapshots/prod/edge.json"
 _NOTE_VIOLATIONS = """window.violations = [];
-addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));"""
+addEventListener("securitypolicyviolation",
+    (event) => window.violations.push(event.violatedDirective));"""
 _QUERIES = {"websocket": "", "sse": "?transport=sse", "long-poll": "?transport=poll"}
 
 
 def _found(tree: Any, key: str) -> Iterator[Any]:
     """Whatever stands under this key, at any depth."""
-    for name, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+    for name, value in (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else ()
+    ):
         if name == key:
             yield value
         yield from _found(value, key)
@@ -64,17 +73,26 @@ def server(serve_module: ServeProcess, network: RoughNetwork) -> ServerProcess:
 
 @pytest.mark.parametrize("transport", _QUERIES)
 def test_the_headers_of_aws_are_enough(
-    open_page: OpenPage, network: RoughNetwork, server: ServerProcess, headers: dict[str, str], transport: str
+    open_page: OpenPage,
+    network: RoughNetwork,
+    server: ServerProcess,
+    headers: dict[str, str],
+    transport: str,
 ) -> None:
     page = open_page("about:blank")
     page.add_init_script(_NOTE_VIOLATIONS)
-    # A document that a test puts in the place of the network's is of no address, and may by itself not connect to this machine's.
+    # A document that a test puts in the place of the network's is of no address, and may by itself
+    # not connect to this machine's.
     page.context.grant_permissions(["clipboard-read", "clipboard-write", "local-network-access"])
     replaced: list[str] = []
 
     def as_from_cloudfront(route: Route) -> None:
         answer = route.fetch()
-        kept = {name: value for name, value in answer.headers.items() if name in ("content-type", "cache-control")}
+        kept = {
+            name: value
+            for name, value in answer.headers.items()
+            if name in ("content-type", "cache-control")
+        }
         route.fulfill(response=answer, headers=kept | headers)
         replaced.append(route.request.resource_type)
 
@@ -96,7 +114,10 @@ def test_the_headers_of_aws_are_enough(
     assert {"document", "stylesheet", "script"} <= set(replaced)
     assert page.evaluate("violations") == []
     # They are in force.
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\" onclick=\"x()\">a</p>')")
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\" "
+        'onclick="x()">a</p>\')'
+    )
     page.evaluate("document.body.lastElementChild.click()")
     page.wait_for_timeout(200)
     assert set(page.evaluate("violations")) == {"style-src-attr", "script-src-attr"}

@@ -1,5 +1,6 @@
-"""Every command of the README, and of the pages that it sends its readers to, is run as it stands, with other ports where 8080
-might be taken. What takes minutes is run in a short form. What cannot be run here is looked at, and the reason is said.
+"""Every command of the README, and of the pages that it sends its readers to, is run as it stands,
+with other ports where 8080 might be taken. What takes minutes is run in a short form. What cannot
+be run here is looked at, and the reason is said.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _SHORT_FORMS = {
 # They are no part of this test; each is a target that knows what to do.
 _REASONS_NOT_TO_RUN = {
     "make test": "this test would wait for itself",
-    "make synth ENV=dev": "tests/aws runs it, and tests/infrastructure the same for each environment",
+    "make synth ENV=dev": "tests/aws runs it, and tests/infrastructure for each environment",
     "make chaos": "`make check` runs its short form",
     "make deploy ENV=dev": "it needs an AWS account; tests/aws deploys to an emulator",
     "make run-aws": "tests/aws runs the same system",
@@ -60,7 +61,9 @@ _REFERENCES = ("docs/protocol.md", "web/README.md")
 
 
 def _run(command: list[str], seconds: float = 100) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=True)
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=True
+    )
 
 
 def _served(command: str, tmp_path: Path) -> int:
@@ -133,7 +136,9 @@ def test_the_agents_of_the_readme_are_taken(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "log", {"EVENFLOW_AGENTS": str(file)}).wait_until_serving()
     try:
         body = b'{"agent": "support"}'
-        with urllib.request.urlopen(urllib.request.Request(f"{server.http_url}/session", body)) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{server.http_url}/session", body)
+        ) as answer:
             assert answer.status == 201
     finally:
         server.stop()
@@ -145,11 +150,16 @@ def test_what_takes_minutes_works_in_its_short_form(command: str) -> None:
     short = _SHORT_FORMS[command]
     assert command in commands()
     assert short.full in _run([*command.split(), "--dry-run"]).stdout
-    assert short.says in _run([sys.executable, *shlex.split(short.full), *shlex.split(short.further)], 230).stdout
+    assert (
+        short.says
+        in _run([sys.executable, *shlex.split(short.full), *shlex.split(short.further)], 230).stdout
+    )
 
 
 def test_the_smoother_is_drawn(tmp_path: Path) -> None:
-    """A short answer, so that it may come evenly by chance: the exit status is for the long ones."""
+    """A short answer, so that it may come evenly by chance: the exit status is for the long
+    ones.
+    """
     assert _SMOOTHER in commands()
     drawn = tmp_path / "smoother.png"
     short = f"smoother.TOKENS, smoother.PICTURE = 60, Path({str(drawn)!r}); smoother.main()"
@@ -166,7 +176,14 @@ def test_the_other_targets_know_what_to_do(command: str) -> None:
 
 
 def test_no_command_and_no_block_is_left_out() -> None:
-    run = {*_SERVING, *_CALLS, *_SHORT_FORMS, *_REASONS_NOT_TO_RUN, _SMOOTHER, *_IN_TEST_OTHER_ORIGINS}
+    run = {
+        *_SERVING,
+        *_CALLS,
+        *_SHORT_FORMS,
+        *_REASONS_NOT_TO_RUN,
+        _SMOOTHER,
+        *_IN_TEST_OTHER_ORIGINS,
+    }
     assert set(commands()) - run == set()
     code = {it.code for it in BLOCKS if it.language != "sh" and it.page not in _REFERENCES}
     assert code - _IN_TEST_OTHER_ORIGINS - {*blocks("python"), *blocks("toml")} == set()
@@ -175,7 +192,10 @@ def test_no_command_and_no_block_is_left_out() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_target_that_a_page_names_exists(page: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)(?=`| [A-Z_]+=|\n```)", page_text(page))) <= targets
+    assert (
+        set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)(?=`| [A-Z_]+=|\n```)", page_text(page)))
+        <= targets
+    )
 
 
 def test_the_moving_picture_moves_and_is_small() -> None:

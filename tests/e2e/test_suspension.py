@@ -1,4 +1,6 @@
-"""Tabs that are not looked at: hidden behind another one, or frozen by the browser, whose scripts then stand still."""
+"""Tabs that are not looked at: hidden behind another one, or frozen by the browser, whose
+scripts then stand still.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def server(serve_module: ServeProcess, network: RoughNetwork) -> ServerProcess:
 
 
 @pytest.fixture
-def open_tab(window: BrowserContext, network: RoughNetwork, server: ServerProcess) -> Iterator[Callable[[str], Tab]]:
+def open_tab(
+    window: BrowserContext, network: RoughNetwork, server: ServerProcess
+) -> Iterator[Callable[[str], Tab]]:
     """Opens the page with a way for the answer to travel, in front."""
     tabs: list[Tab] = []
 
@@ -105,7 +109,9 @@ def until_the_answer_ended(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("transport", _QUERIES)
-def test_what_a_frozen_tab_has_missed_comes_when_it_is_thawed(open_tab: Callable[[str], Tab], transport: str) -> None:
+def test_what_a_frozen_tab_has_missed_comes_when_it_is_thawed(
+    open_tab: Callable[[str], Tab], transport: str
+) -> None:
     tab = open_tab(transport)
     conversation = begin(tab, _QUESTION)
     tab.freeze()
@@ -124,8 +130,12 @@ def test_what_a_frozen_tab_has_missed_comes_when_it_is_thawed(open_tab: Callable
 
 
 @pytest.mark.parametrize("transport", _QUERIES)
-def test_stop_in_the_moment_of_thawing_stops_the_model(open_tab: Callable[[str], Tab], transport: str) -> None:
-    """There may be no connection yet: then what is on the screen stays, and nothing of what was missed is waited for."""
+def test_stop_in_the_moment_of_thawing_stops_the_model(
+    open_tab: Callable[[str], Tab], transport: str
+) -> None:
+    """There may be no connection yet: then what is on the screen stays, and nothing of what was
+    missed is waited for.
+    """
     tab = open_tab(transport)
     conversation = begin(tab, _ENDLESS)
     tab.freeze()
@@ -153,7 +163,9 @@ def test_an_answer_that_ended_while_the_tab_was_frozen_and_disconnected_is_whole
 
 
 @pytest.mark.parametrize("transport", _QUERIES)
-def test_a_hidden_tab_is_given_its_answer_to_the_end(open_tab: Callable[[str], Tab], transport: str) -> None:
+def test_a_hidden_tab_is_given_its_answer_to_the_end(
+    open_tab: Callable[[str], Tab], transport: str
+) -> None:
     tab = open_tab(transport)
     conversation = begin(tab, _QUESTION)
     tab.hide()
@@ -170,7 +182,8 @@ def test_a_tab_that_is_hidden_at_the_very_end_still_ends(open_tab: Callable[[str
     for seed in range(3):
         conversation = begin(tab, demo(tokens=40, gap_ms=40, seed=seed))
         conversation.page.evaluate(
-            """() => new Promise((hidden) => addEventListener("evenflow-event", function end({ detail }) {
+            """() => new Promise((hidden) =>
+                addEventListener("evenflow-event", function end({ detail }) {
                 if (detail.type !== "completed") return;
                 removeEventListener("evenflow-event", end);
                 hidden();

@@ -1,4 +1,6 @@
-"""The page, a handler, and a worker in a process of its own: Stop in the browser ends the work there."""
+"""The page, a handler, and a worker in a process of its own: Stop in the browser ends the work
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from tests.integration.grpc_workers.workers import WorkerProcess
 
 _STOP_MS = 200.0
 _TRIES = 4
-_NOTE_CLICKS = """() => addEventListener("click", () => { window.clickedAt = Date.now(); }, { capture: true })"""
+_NOTE_CLICKS = """() => addEventListener("click",
+    () => { window.clickedAt = Date.now(); }, { capture: true })"""
 
 
 def test_the_stop_button_ends_the_work_of_the_worker(

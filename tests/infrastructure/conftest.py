@@ -28,15 +28,21 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
 def _settings(name: str) -> EnvironmentSettings:
     if name.endswith(_WORKERS):
-        return EnvironmentSettings.model_validate(_settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}})
+        return EnvironmentSettings.model_validate(
+            _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
+        )
     return environment(name) if name in ENVIRONMENTS else _choosy()
 
 
 def _choosy() -> EnvironmentSettings:
-    """dev with everything that the environments leave out: GPUs, agents, a domain, a web ACL, pages of other origins."""
+    """dev with everything that the environments leave out: GPUs, agents, a domain, a web ACL,
+    pages of other origins.
+    """
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
-    data["agents"] = {"support": {"instructions": "You answer for Acme.", "suggestions": ["Where is my order?"]}}
+    data["agents"] = {
+        "support": {"instructions": "You answer for Acme.", "suggestions": ["Where is my order?"]}
+    }
     data["inference"]["models"] = "gpt-4o-mini="
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
     data["edge"] |= {
@@ -85,7 +91,9 @@ def prod(synthesized: Synthesize) -> Synthesis:
 
 @pytest.fixture
 def answering_health() -> Callable[[str], AbstractContextManager[int]]:
-    """A server on a free port that answers one request with a status line: `with answering_health("200 OK") as port`."""
+    """A server on a free port that answers one request with a status line:
+    `with answering_health("200 OK") as port`.
+    """
 
     @contextmanager
     def serving(status: str) -> Iterator[int]:

@@ -1,4 +1,6 @@
-"""The inference and observability stacks alone, checked by cdk-nag, beside a load balancer that stands for the real one."""
+"""The inference and observability stacks alone, checked by cdk-nag, beside a load balancer that
+stands for the real one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def observability_template(settings: EnvironmentSettings) -> Template:
     network = NetworkStack(app, "network", settings=settings, env=env)
     groups = [
         elbv2.ApplicationTargetGroup.from_target_group_attributes(
-            network, name, target_group_arn=f"{_BALANCING}targetgroup/{name}/1", load_balancer_arns=_BALANCER
+            network,
+            name,
+            target_group_arn=f"{_BALANCING}targetgroup/{name}/1",
+            load_balancer_arns=_BALANCER,
         )
         for name in ("http", "websocket")
     ]
@@ -47,7 +52,9 @@ def observability_template(settings: EnvironmentSettings) -> Template:
 
 
 def inference_template(settings: EnvironmentSettings) -> tuple[Template, InferenceStack]:
-    """The template of evenflow-<env>-bedrock or -sagemaker, and the stack for what it offers to others."""
+    """The template of evenflow-<env>-bedrock or -sagemaker, and the stack for what it offers to
+    others.
+    """
     app, env = _app(settings)
     network = NetworkStack(app, "network", settings=settings, env=env)
     stack = InferenceStack(app, "inference", settings=settings, network=network, env=env)
@@ -61,7 +68,9 @@ def _app(settings: EnvironmentSettings) -> tuple[cdk.App, cdk.Environment]:
 
 def _synthesize(app: cdk.App, name: str) -> Template:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    template: Template = app.synth().get_stack_by_name(name).template  # raises when cdk-nag finds something
+    template: Template = (
+        app.synth().get_stack_by_name(name).template
+    )  # raises when cdk-nag finds something
     return template
 
 

@@ -34,7 +34,12 @@ class Synthesis:
     def of_type(self, kind: str, stack: str | None = None) -> dict[str, Resource]:
         """All resources of a type, of one stack or of all, by logical id."""
         chosen = [self.templates[stack]] if stack else list(self.templates.values())
-        return {name: r for template in chosen for name, r in template["Resources"].items() if r["Type"] == kind}
+        return {
+            name: r
+            for template in chosen
+            for name, r in template["Resources"].items()
+            if r["Type"] == kind
+        }
 
     def only(self, kind: str, stack: str | None = None) -> dict[str, Any]:
         """The properties of the one resource of a type."""
@@ -46,7 +51,9 @@ class Synthesis:
     @property
     def validation_report(self) -> dict[str, Any]:
         """What cdk-nag and CDK found."""
-        report: dict[str, Any] = json.loads((self.folder / "validation-report.json").read_text("utf-8"))
+        report: dict[str, Any] = json.loads(
+            (self.folder / "validation-report.json").read_text("utf-8")
+        )
         return report
 
 

@@ -18,7 +18,9 @@ _INFRA = ROOT / "infra"
 
 
 def test_the_cdk_command_line_is_pinned() -> None:
-    """The npm tag `latest` is an accidental publish that can't read today's assemblies (aws-cdk #38113)."""
+    """The npm tag `latest` is an accidental publish that can't read today's assemblies (aws-cdk
+    #38113).
+    """
     package = json.loads((_INFRA / "package.json").read_text("utf-8"))
     assert package["devDependencies"] == {"aws-cdk": "2.1148.1"}
     lock = json.loads((_INFRA / "package-lock.json").read_text("utf-8"))
@@ -55,7 +57,9 @@ def test_the_app_takes_the_environment_from_the_variable_too(
 def test_the_announcement_needs_a_synthesis(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "infra.announce", "dev"]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert done.stderr == "cdk.out has no evenflow-dev: `make synth ENV=dev` writes it\n"
 

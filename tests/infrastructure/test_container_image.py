@@ -1,4 +1,7 @@
-"""What is in the handler's image. Docker isn't needed: CDK gathers what Docker would be given, by .dockerignore."""
+"""What is in the handler's image.
+
+Docker isn't needed: CDK gathers what Docker would be given, by .dockerignore.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,11 @@ def test_it_has_every_module_of_the_handler(context: Path) -> None:
 
 
 def test_what_it_copies_is_there(context: Path) -> None:
-    copied = [rest.split()[0] for word, rest in _instructions() if word == "COPY" and not rest.startswith("--from")]
+    copied = [
+        rest.split()[0]
+        for word, rest in _instructions()
+        if word == "COPY" and not rest.startswith("--from")
+    ]
     assert {path.strip("/").split("/")[0] for path in copied} == _ALLOWED
     for path in copied:
         assert (context / path).exists(), path
@@ -67,9 +74,15 @@ def test_what_it_copies_is_there(context: Path) -> None:
 
 def test_the_handler_starts_from_what_the_image_holds(context: Path) -> None:
     """Up to its first word: a setting that it refuses."""
-    variables = {"PATH": os.environ["PATH"], "EVENFLOW_HTTP_PORT": "none", "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {
+        "PATH": os.environ["PATH"],
+        "EVENFLOW_HTTP_PORT": "none",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     command = [sys.executable, "-m", "fargate_handler"]
-    done = subprocess.run(command, cwd=context, env=variables, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        command, cwd=context, env=variables, capture_output=True, text=True, check=False, timeout=30
+    )
     assert "EVENFLOW_HTTP_PORT" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode != 0
@@ -81,5 +94,7 @@ def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
     (install,) = (rest for word, rest in instructions if word == "RUN" and "pip install" in rest)
     assert "--require-hashes" in install
     assert "--only-binary=:all:" in install
-    assert [rest for word, rest in instructions if word == "ENTRYPOINT"] == ['["python", "-m", "fargate_handler"]']
+    assert [rest for word, rest in instructions if word == "ENTRYPOINT"] == [
+        '["python", "-m", "fargate_handler"]'
+    ]
     assert "--hash=sha256:" in (ROOT / "requirements" / "aws.txt").read_text("utf-8")

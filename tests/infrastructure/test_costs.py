@@ -27,12 +27,18 @@ def _rows(synthesis: Synthesis, traffic: Traffic | None = None) -> list[Row]:
 
 def test_tasks_at_rest_cost_what_their_size_costs(dev: Synthesis, prod: Synthesis) -> None:
     half_a_core_and_one_gigabyte = 0.5 * 0.03238 + 0.00356
-    assert _row(_rows(dev), "ECS").month_at_rest == pytest.approx(half_a_core_and_one_gigabyte * 730)
+    assert _row(_rows(dev), "ECS").month_at_rest == pytest.approx(
+        half_a_core_and_one_gigabyte * 730
+    )
     one_core_and_two_gigabytes = 0.03238 + 2 * 0.00356
-    assert _row(_rows(prod), "ECS").month_at_rest == pytest.approx(3 * one_core_and_two_gigabytes * 730)
+    assert _row(_rows(prod), "ECS").month_at_rest == pytest.approx(
+        3 * one_core_and_two_gigabytes * 730
+    )
 
 
-def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(dev: Synthesis, prod: Synthesis) -> None:
+def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(
+    dev: Synthesis, prod: Synthesis
+) -> None:
     seconds = 730 * 3600
     one_task = seconds / 3 * 0.625e-6 + 2 * seconds * 0.125e-6
     assert _row(_rows(dev), "DynamoDB").month_at_rest == pytest.approx(one_task)
@@ -56,10 +62,13 @@ def test_alarms_secrets_and_keys_are_counted_in_the_template(synthesis: Synthesi
 
 
 def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
-    traffic = Traffic(streams=1_000, answer_seconds=36, chunk_seconds=0.2, other_writes=20, polled=0)
+    traffic = Traffic(
+        streams=1_000, answer_seconds=36, chunk_seconds=0.2, other_writes=20, polled=0
+    )
     assert traffic.answers_per_hour == 100_000
     rows = _rows(prod, traffic)
-    # 180 chunks and 20 other writes for each of 100,000 answers, $0.625 a million; the leases of 2.5 tasks beside
+    # 180 chunks and 20 other writes for each of 100,000 answers, $0.625 a million; the leases of
+    # 2.5 tasks beside
     assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.5, abs=0.01)
     assert _row(rows, "Lambda").hour_of_streams == 0
     # 1,000 tokens in and 400 out for each
@@ -83,7 +92,9 @@ def _with_gpu(instance_type: str) -> EnvironmentSettings:
 
 def test_gpus_cost_even_when_nobody_asks() -> None:
     row = _row(costs(_with_gpu("ml.g6e.xlarge"), [], Traffic()), "SageMaker")
-    assert row.month_at_rest == pytest.approx(prices.GPU_HOUR["ml.g6e.xlarge"].usd * HOURS_PER_MONTH)
+    assert row.month_at_rest == pytest.approx(
+        prices.GPU_HOUR["ml.g6e.xlarge"].usd * HOURS_PER_MONTH
+    )
 
 
 def test_an_instance_without_a_price_is_said_so() -> None:
@@ -92,7 +103,9 @@ def test_an_instance_without_a_price_is_said_so() -> None:
 
 
 def test_every_price_says_from_where_it_is() -> None:
-    known = [value for value in vars(prices).values() if isinstance(value, Price)] + list(prices.GPU_HOUR.values())
+    known = [value for value in vars(prices).values() if isinstance(value, Price)] + list(
+        prices.GPU_HOUR.values()
+    )
     assert len(known) > 15
     for price in known:
         assert price.usd > 0
@@ -122,7 +135,9 @@ def test_a_price_that_nobody_confirmed_is_marked(choosy: Synthesis) -> None:
 def test_the_announcement_says_which_quotas_an_account_needs(
     dev: Synthesis, prod: Synthesis, choosy: Synthesis
 ) -> None:
-    small, large, gpus = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod, choosy))
+    small, large, gpus = (
+        announcement(s.settings, s.templates, Traffic()) for s in (dev, prod, choosy)
+    )
     assert "Lambda concurrent executions: none reserved" in small
     assert "Fargate On-Demand vCPU: 3 (6 tasks: a deployment while 3 run)" in small
     assert "Bedrock" not in small
@@ -130,14 +145,21 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     assert "Lambda concurrent executions: 801 (701 reserved" in large
     assert "Fargate On-Demand vCPU: 80 (80 tasks: a deployment while 60 run)" in large
     # 1,000 streams of 20 s with 1,400 tokens each
-    assert "3,000 requests and 4,200,000 tokens a minute for 1,000 streams, and access to the model" in large
+    assert (
+        "3,000 requests and 4,200,000 tokens a minute for 1,000 streams, and access to the model"
+        in large
+    )
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
 
 
-def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(dev: Synthesis, prod: Synthesis) -> None:
+def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(
+    dev: Synthesis, prod: Synthesis
+) -> None:
     small, large = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod))
     assert "NOTE: anybody may open a session" in small
     assert "anybody may" not in large
     assert "NOTE: alarms wake nobody" in large
-    told = prod.settings.model_copy(update={"alarms": AlarmSettings(page_email="on-call@example.com")})
+    told = prod.settings.model_copy(
+        update={"alarms": AlarmSettings(page_email="on-call@example.com")}
+    )
     assert "NOTE" not in announcement(told, prod.templates, Traffic())

@@ -34,9 +34,12 @@ def test_items_expire_by_the_attribute_that_the_store_writes(synthesis: Synthesi
 
 
 @pytest.mark.parametrize(
-    ("name", "keys"), [("sessions", written.SESSIONS), ("ledger", written.LEDGER), ("responses", written.RESPONSES)]
+    ("name", "keys"),
+    [("sessions", written.SESSIONS), ("ledger", written.LEDGER), ("responses", written.RESPONSES)],
 )
-def test_tables_have_the_keys_that_the_store_uses(synthesis: Synthesis, name: str, keys: TableKeys) -> None:
+def test_tables_have_the_keys_that_the_store_uses(
+    synthesis: Synthesis, name: str, keys: TableKeys
+) -> None:
     (table,) = (
         table["Properties"]
         for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
@@ -50,8 +53,13 @@ def test_tables_have_the_keys_that_the_store_uses(synthesis: Synthesis, name: st
     assert table["SSESpecification"]["SSEEnabled"] is True
 
 
-def test_what_a_lost_task_leaves_is_found_by_the_index_that_the_store_asks(synthesis: Synthesis) -> None:
-    assert (declared.UNFINISHED_INDEX, declared.UNFINISHED_KEY) == (written.UNFINISHED_INDEX, written.UNFINISHED_KEY)
+def test_what_a_lost_task_leaves_is_found_by_the_index_that_the_store_asks(
+    synthesis: Synthesis,
+) -> None:
+    assert (declared.UNFINISHED_INDEX, declared.UNFINISHED_KEY) == (
+        written.UNFINISHED_INDEX,
+        written.UNFINISHED_KEY,
+    )
     (index,) = (
         index
         for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
@@ -64,7 +72,9 @@ def test_what_a_lost_task_leaves_is_found_by_the_index_that_the_store_asks(synth
     }
 
 
-def test_dead_letters_are_encrypted_kept_for_two_weeks_and_taken_over_tls_only(synthesis: Synthesis) -> None:
+def test_dead_letters_are_encrypted_kept_for_two_weeks_and_taken_over_tls_only(
+    synthesis: Synthesis,
+) -> None:
     queue = synthesis.only("AWS::SQS::Queue", "data")
     assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
     if synthesis.settings.data.customer_key:
@@ -72,12 +82,21 @@ def test_dead_letters_are_encrypted_kept_for_two_weeks_and_taken_over_tls_only(s
     else:
         assert queue["SqsManagedSseEnabled"] is True
     (statement,) = synthesis.only("AWS::SQS::QueuePolicy", "data")["PolicyDocument"]["Statement"]
-    assert (statement["Effect"], statement["Action"], statement["Principal"]) == ("Deny", "sqs:*", {"AWS": "*"})
+    assert (statement["Effect"], statement["Action"], statement["Principal"]) == (
+        "Deny",
+        "sqs:*",
+        {"AWS": "*"},
+    )
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-def test_redriving_finds_its_tables_and_its_queue_by_the_name_of_the_environment(synthesis: Synthesis) -> None:
-    called = {table["Properties"]["TableName"] for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()}
+def test_redriving_finds_its_tables_and_its_queue_by_the_name_of_the_environment(
+    synthesis: Synthesis,
+) -> None:
+    called = {
+        table["Properties"]["TableName"]
+        for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
+    }
     called.add(synthesis.only("AWS::SQS::Queue", "data")["QueueName"])
     assert {name.format(env=synthesis.settings.name) for name in NAMES.values()} <= called
 
@@ -88,7 +107,9 @@ def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthe
     for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values():
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == policy
         assert table["Properties"]["DeletionProtectionEnabled"] is data.keep
-        recovery = table["Properties"]["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
+        recovery = table["Properties"]["PointInTimeRecoverySpecification"][
+            "PointInTimeRecoveryEnabled"
+        ]
         assert recovery is data.point_in_time_recovery
         if data.customer_key:
             assert table["Properties"]["SSESpecification"]["SSEType"] == "KMS"
@@ -107,7 +128,9 @@ def test_prod_is_the_one_that_keeps_everything(prod: Synthesis) -> None:
 
 
 def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
-    secrets = [r["Properties"] for r in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()]
+    secrets = [
+        r["Properties"] for r in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()
+    ]
     first = {s["Name"]: s["GenerateSecretString"]["GenerateStringKey"] for s in secrets}
     prefix = f"evenflow-{synthesis.settings.name}"
     assert first == {
@@ -124,7 +147,9 @@ def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
 
 def test_signing_keys_are_turned_over_by_their_function(synthesis: Synthesis) -> None:
     schedule = synthesis.only("AWS::SecretsManager::RotationSchedule", "functions")
-    assert schedule["RotationRules"] == {"AutomaticallyAfterDays": synthesis.settings.data.signing_key_rotation_days}
+    assert schedule["RotationRules"] == {
+        "AutomaticallyAfterDays": synthesis.settings.data.signing_key_rotation_days
+    }
     assert "KeyRotation" in json.dumps(schedule["RotationLambdaARN"])
     assert "SigningKeys" in json.dumps(schedule["SecretId"])
     permissions = [
@@ -136,7 +161,9 @@ def test_signing_keys_are_turned_over_by_their_function(synthesis: Synthesis) ->
     assert permissions[0]["SourceAccount"] == {"Ref": "AWS::AccountId"}
 
 
-def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made(synthesis: Synthesis) -> None:
+def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made(
+    synthesis: Synthesis,
+) -> None:
     """Asked of the code that the function runs, with a secret as Secrets Manager makes it."""
     (made,) = (
         secret["Properties"]["GenerateSecretString"]["GenerateStringKey"]
@@ -181,7 +208,8 @@ def test_large_requests_are_private_encrypted_and_gone_after_a_day(synthesis: Sy
         if policy["Properties"]["Bucket"] == {"Ref": name}
     )
     assert any(
-        statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        statement["Effect"] == "Deny"
+        and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         for statement in policy["Statement"]
     )
 
@@ -193,5 +221,7 @@ def test_tasks_write_below_the_prefix_that_they_may(synthesis: Synthesis) -> Non
         for name, task in synthesis.of_type("AWS::ECS::TaskDefinition", "service").items()
         if name.startswith("Task")
     )
-    variables = {each["Name"]: each["Value"] for each in task["ContainerDefinitions"][0]["Environment"]}
+    variables = {
+        each["Name"]: each["Value"] for each in task["ContainerDefinitions"][0]["Environment"]
+    }
     assert "Requests" in str(variables["EVENFLOW_REQUESTS_BUCKET"])

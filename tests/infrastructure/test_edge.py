@@ -21,7 +21,9 @@ _ALL_VIEWER_BUT_HOST = "b689b0a8-53d0-40ab-baf2-68738e2966ac"
 
 
 def _distribution(synthesis: Synthesis) -> dict[str, Any]:
-    config: dict[str, Any] = synthesis.only("AWS::CloudFront::Distribution", "edge")["DistributionConfig"]
+    config: dict[str, Any] = synthesis.only("AWS::CloudFront::Distribution", "edge")[
+        "DistributionConfig"
+    ]
     return config
 
 
@@ -29,7 +31,13 @@ def _origins(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
     """`page`, `balancer` or `api` by the origin's id."""
     names = {}
     for origin in _distribution(synthesis)["Origins"]:
-        kind = "page" if "S3OriginConfig" in origin else "balancer" if "VpcOriginConfig" in origin else "api"
+        kind = (
+            "page"
+            if "S3OriginConfig" in origin
+            else "balancer"
+            if "VpcOriginConfig" in origin
+            else "api"
+        )
         names[origin["Id"]] = {"kind": kind, **origin}
     return names
 
@@ -83,24 +91,42 @@ def test_each_path_has_its_origin(synthesis: Synthesis, path: str, origin: str) 
         "/ws",
     ],
 )
-def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(synthesis: Synthesis, path: str) -> None:
+def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(
+    synthesis: Synthesis, path: str
+) -> None:
     origin, behavior = _behavior(synthesis, path)
     assert behavior["CachePolicyId"] == _CACHING_DISABLED
     assert behavior["Compress"] is False
     assert behavior["ViewerProtocolPolicy"] == "https-only"
-    assert set(behavior["AllowedMethods"]) == {"GET", "HEAD", "OPTIONS", "PUT", "PATCH", "POST", "DELETE"}
-    # An upgrade needs the Sec-WebSocket-* headers, stickiness the cookies, another origin's page its Origin: all of them pass.
-    assert behavior["OriginRequestPolicyId"] == (_ALL_VIEWER if origin == "balancer" else _ALL_VIEWER_BUT_HOST)
+    assert set(behavior["AllowedMethods"]) == {
+        "GET",
+        "HEAD",
+        "OPTIONS",
+        "PUT",
+        "PATCH",
+        "POST",
+        "DELETE",
+    }
+    # An upgrade needs the Sec-WebSocket-* headers, stickiness the cookies, another origin's page
+    # its Origin: all of them pass.
+    assert behavior["OriginRequestPolicyId"] == (
+        _ALL_VIEWER if origin == "balancer" else _ALL_VIEWER_BUT_HOST
+    )
 
 
 def test_no_error_is_kept_and_repeated_to_others(synthesis: Synthesis) -> None:
-    """CloudFront's guide, "How CloudFront caches HTTP 4xx and 5xx status codes": it may keep these, and ignores Cache-Control."""
+    """CloudFront's guide, "How CloudFront caches HTTP 4xx and 5xx status codes": it may keep
+    these, and ignores Cache-Control.
+    """
     kept = {
-        error["ErrorCode"]: error["ErrorCachingMinTTL"] for error in _distribution(synthesis)["CustomErrorResponses"]
+        error["ErrorCode"]: error["ErrorCachingMinTTL"]
+        for error in _distribution(synthesis)["CustomErrorResponses"]
     }
     assert kept == dict.fromkeys((400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504), 0)
     for error in _distribution(synthesis)["CustomErrorResponses"]:
-        assert not {"ResponseCode", "ResponsePagePath"} & set(error)  # the answer itself comes through
+        assert not {"ResponseCode", "ResponsePagePath"} & set(
+            error
+        )  # the answer itself comes through
 
 
 def test_the_load_balancer_is_reached_inside_the_vpc(synthesis: Synthesis) -> None:
@@ -113,7 +139,9 @@ def test_the_load_balancer_is_reached_inside_the_vpc(synthesis: Synthesis) -> No
 
 def test_origins_may_be_silent_for_longer_than_a_poll_or_a_heartbeat(synthesis: Synthesis) -> None:
     limits = synthesis.settings.limits
-    silence = max(limits.poll_timeout_max_ms / 1000, limits.sse_heartbeat_seconds, limits.heartbeat_seconds)
+    silence = max(
+        limits.poll_timeout_max_ms / 1000, limits.sse_heartbeat_seconds, limits.heartbeat_seconds
+    )
     for origin in _origins(synthesis).values():
         if origin["kind"] != "page":
             config = origin.get("VpcOriginConfig") or origin["CustomOriginConfig"]
@@ -128,9 +156,17 @@ def test_the_functions_learn_the_address_that_the_viewer_used(synthesis: Synthes
     assert function["Properties"]["FunctionConfig"]["Runtime"] == "cloudfront-js-2.0"
 
     event = {
-        "request": {"headers": {"host": {"value": "chat.example.com"}, "x-evenflow-host": {"value": "evil.example"}}}
+        "request": {
+            "headers": {
+                "host": {"value": "chat.example.com"},
+                "x-evenflow-host": {"value": "evil.example"},
+            }
+        }
     }
-    program = f"{function['Properties']['FunctionCode']}\nconsole.log(JSON.stringify(handler({json.dumps(event)})))"
+    program = (
+        f"{function['Properties']['FunctionCode']}\n"
+        f"console.log(JSON.stringify(handler({json.dumps(event)})))"
+    )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["headers"]["x-evenflow-host"] == {"value": "chat.example.com"}
 
@@ -138,7 +174,9 @@ def test_the_functions_learn_the_address_that_the_viewer_used(synthesis: Synthes
 def _headers(synthesis: Synthesis, path: str) -> dict[str, Any]:
     """The response headers policy of a path."""
     name = _behavior(synthesis, path)[1]["ResponseHeadersPolicyId"]["Ref"]
-    policy: dict[str, Any] = synthesis.of_type("AWS::CloudFront::ResponseHeadersPolicy", "edge")[name]["Properties"]
+    policy: dict[str, Any] = synthesis.of_type("AWS::CloudFront::ResponseHeadersPolicy", "edge")[
+        name
+    ]["Properties"]
     config: dict[str, Any] = policy["ResponseHeadersPolicyConfig"]
     return config
 
@@ -152,7 +190,8 @@ def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) ->
     assert allowed["AccessControlAllowCredentials"] is False
     assert headers["SecurityHeadersConfig"]["ContentTypeOptions"] == {"Override": True}
     assert behavior["Compress"] is True
-    # What the bucket says of all its files, no-cache, holds up to the browser: nothing here says otherwise.
+    # What the bucket says of all its files, no-cache, holds up to the browser: nothing here says
+    # otherwise.
     assert behavior["CachePolicyId"] == _CACHING_OPTIMIZED
     assert "CustomHeadersConfig" not in headers
 
@@ -187,7 +226,9 @@ def test_the_pages_bucket_answers_cloudfront_alone(synthesis: Synthesis) -> None
     policies = synthesis.of_type("AWS::S3::BucketPolicy", "edge").values()
     statements = [s for p in policies for s in p["Properties"]["PolicyDocument"]["Statement"]]
     readers = [
-        s for s in statements if s["Effect"] == "Allow" and s["Principal"] == {"Service": "cloudfront.amazonaws.com"}
+        s
+        for s in statements
+        if s["Effect"] == "Allow" and s["Principal"] == {"Service": "cloudfront.amazonaws.com"}
     ]
     assert readers
     for reader in readers:
@@ -201,7 +242,9 @@ def test_the_page_that_is_deployed_is_the_one_that_was_built(dev: Synthesis) -> 
     assert index.read_bytes() == (ROOT / "web" / "dist" / "index.html").read_bytes()
 
 
-def test_an_address_of_ones_own_has_its_certificate_and_its_rules(choosy: Synthesis, dev: Synthesis) -> None:
+def test_an_address_of_ones_own_has_its_certificate_and_its_rules(
+    choosy: Synthesis, dev: Synthesis
+) -> None:
     config = _distribution(choosy)
     assert config["Aliases"] == ["chat.example.com"]
     assert config["ViewerCertificate"]["AcmCertificateArn"] == choosy.settings.edge.certificate_arn

@@ -38,7 +38,9 @@ def test_a_package_is_smaller_than_15_megabytes(package: tuple[str, FunctionPack
     assert sum(file.stat().st_size for file in _files(built.folder)) < 50 * _MEGABYTE
 
 
-def test_it_holds_its_own_function_and_what_that_imports(package: tuple[str, FunctionPackage]) -> None:
+def test_it_holds_its_own_function_and_what_that_imports(
+    package: tuple[str, FunctionPackage],
+) -> None:
     name, built = package
     assert (built.folder / "functions" / name / "handler.py").is_file()
     assert (built.folder / "stream_core" / "__init__.py").is_file()
@@ -46,26 +48,51 @@ def test_it_holds_its_own_function_and_what_that_imports(package: tuple[str, Fun
     assert others == {name}
 
 
-def test_it_holds_no_tests_no_infrastructure_and_nothing_compiled_here(package: tuple[str, FunctionPackage]) -> None:
+def test_it_holds_no_tests_no_infrastructure_and_nothing_compiled_here(
+    package: tuple[str, FunctionPackage],
+) -> None:
     _, built = package
     top = {path.name for path in built.folder.iterdir()}
-    assert not top & {"tests", "infra", "bench", "fargate_handler", "boto3", "botocore", "aws_cdk", "pytest"}
-    ours = {path.relative_to(built.folder).parts[0] for path in built.folder.rglob("*.py")} & _ALLOWED_DIRECTORIES
+    assert not top & {
+        "tests",
+        "infra",
+        "bench",
+        "fargate_handler",
+        "boto3",
+        "botocore",
+        "aws_cdk",
+        "pytest",
+    }
+    ours = {
+        path.relative_to(built.folder).parts[0] for path in built.folder.rglob("*.py")
+    } & _ALLOWED_DIRECTORIES
     assert ours == _ALLOWED_DIRECTORIES
-    assert not [path for path in _files(built.folder) if path.suffix == ".pyc" or "__pycache__" in path.parts]
+    assert not [
+        path
+        for path in _files(built.folder)
+        if path.suffix == ".pyc" or "__pycache__" in path.parts
+    ]
 
 
-def test_its_compiled_parts_are_for_graviton_and_python_3_12(package: tuple[str, FunctionPackage]) -> None:
+def test_its_compiled_parts_are_for_graviton_and_python_3_12(
+    package: tuple[str, FunctionPackage],
+) -> None:
     _, built = package
     libraries = [path for path in _files(built.folder) if re.search(r"\.so(\.|$)", path.name)]
     assert libraries
     for library in libraries:
-        assert library.read_bytes()[18:20] == b"\xb7\x00", library.name  # the ELF header's machine: AArch64
+        assert library.read_bytes()[18:20] == b"\xb7\x00", (
+            library.name
+        )  # the ELF header's machine: AArch64
         assert "cpython-312-aarch64" in library.name or "abi3" in library.name, library.name
 
 
-def test_everything_that_the_function_imports_is_there(package: tuple[str, FunctionPackage]) -> None:
-    """By reading the imports, since its compiled parts don't run here. boto3 is in Lambda's run time."""
+def test_everything_that_the_function_imports_is_there(
+    package: tuple[str, FunctionPackage],
+) -> None:
+    """By reading the imports, since its compiled parts don't run here. boto3 is in Lambda's run
+    time.
+    """
     name, built = package
     in_run_time = sys.stdlib_module_names | {"boto3", "botocore"}
     waiting, seen = [f"functions.{name}.handler"], set[str]()
@@ -87,7 +114,9 @@ def _imports(folder: Path, module: str) -> list[str]:
     path = folder.joinpath(*module.split("."))
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     if not source.is_file():  # `from package import name`: not a module
-        assert source.parent.is_dir() or source.parent.with_suffix(".py").is_file(), f"{module} is not in the package"
+        assert source.parent.is_dir() or source.parent.with_suffix(".py").is_file(), (
+            f"{module} is not in the package"
+        )
         return []
     imported: list[str] = []
     for node in ast.walk(ast.parse(source.read_text("utf-8"))):
@@ -98,7 +127,9 @@ def _imports(folder: Path, module: str) -> list[str]:
     return imported
 
 
-def test_the_same_inputs_give_the_same_package_without_work(package: tuple[str, FunctionPackage]) -> None:
+def test_the_same_inputs_give_the_same_package_without_work(
+    package: tuple[str, FunctionPackage],
+) -> None:
     name, built = package
     made = built.folder.stat().st_mtime_ns
     assert build(name) == built

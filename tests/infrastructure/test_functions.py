@@ -16,13 +16,19 @@ _NAMES = ("session_init", "poll_response", "rotate_signing_keys")
 
 def _functions(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
     functions = synthesis.of_type("AWS::Lambda::Function", "functions").values()
-    return {function["Properties"]["Handler"].split(".")[1]: function["Properties"] for function in functions}
+    return {
+        function["Properties"]["Handler"].split(".")[1]: function["Properties"]
+        for function in functions
+    }
 
 
 def _plain_variables(function: dict[str, Any]) -> dict[str, str]:
     """Its variables, with a stand-in for what only a deployment knows."""
     variables = function["Environment"]["Variables"]
-    return {name: value if isinstance(value, str) else "known-when-deployed" for name, value in variables.items()}
+    return {
+        name: value if isinstance(value, str) else "known-when-deployed"
+        for name, value in variables.items()
+    }
 
 
 def test_there_are_three_and_each_handler_exists(dev: Synthesis) -> None:
@@ -33,16 +39,23 @@ def test_there_are_three_and_each_handler_exists(dev: Synthesis) -> None:
         assert importlib.util.find_spec(f"functions.{name}.handler") is not None
 
 
-def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(synthesis: Synthesis) -> None:
+def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(
+    synthesis: Synthesis,
+) -> None:
     settings = synthesis.settings.functions
     functions = _functions(synthesis)
     for name, function in functions.items():
         assert function["Runtime"] == "python3.12"
         assert function["Architectures"] == ["arm64"]
         assert function["TracingConfig"] == {"Mode": "Active"}
-        assert function["FunctionName"] == f"evenflow-{synthesis.settings.name}-{name.replace('_', '-')}"
+        assert (
+            function["FunctionName"]
+            == f"evenflow-{synthesis.settings.name}-{name.replace('_', '-')}"
+        )
         assert function["LoggingConfig"]["LogGroup"].keys() == {"Ref"}
-    concurrency = {name: function.get("ReservedConcurrentExecutions") for name, function in functions.items()}
+    concurrency = {
+        name: function.get("ReservedConcurrentExecutions") for name, function in functions.items()
+    }
     reserved = settings.reserved_concurrency
     assert concurrency == (reserved.model_dump() if reserved else dict.fromkeys(_NAMES))
     assert functions["session_init"]["Timeout"] == 10
@@ -50,15 +63,23 @@ def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(synthes
 
 
 def test_an_account_has_room_for_the_reserved_concurrency(synthesis: Synthesis) -> None:
-    """The usual quota is 1,000, of which 100 stay free. New accounts have 10 and can reserve nothing: dev works in those."""
-    reserved = [function.get("ReservedConcurrentExecutions", 0) for function in _functions(synthesis).values()]
+    """The usual quota is 1,000, of which 100 stay free.
+
+    New accounts have 10 and can reserve nothing: dev works in those.
+    """
+    reserved = [
+        function.get("ReservedConcurrentExecutions", 0)
+        for function in _functions(synthesis).values()
+    ]
     assert sum(reserved) == 0 if synthesis.settings.name == "dev" else 0 < sum(reserved) <= 900
 
 
 def test_they_understand_what_they_are_told(synthesis: Synthesis) -> None:
     functions = _functions(synthesis)
     session_init = SessionInitSettings.from_environment(_plain_variables(functions["session_init"]))
-    poll_response = PollResponseSettings.from_environment(_plain_variables(functions["poll_response"]))
+    poll_response = PollResponseSettings.from_environment(
+        _plain_variables(functions["poll_response"])
+    )
     assert session_init.limits == poll_response.limits == synthesis.settings.limits
     assert poll_response.metrics_environment == synthesis.settings.name
     assert poll_response.limits.poll_timeout_max_ms / 1000 < functions["poll_response"]["Timeout"]
@@ -102,8 +123,14 @@ def test_the_api_throttles_and_logs(synthesis: Synthesis) -> None:
         "ThrottlingRateLimit": settings.throttle_rate,
         "ThrottlingBurstLimit": settings.throttle_burst,
     }
-    session = {"ThrottlingRateLimit": settings.session_rate, "ThrottlingBurstLimit": settings.session_burst}
-    assert stage["RouteSettings"] == {"ANY /session": session, "$default": session}  # what session_init answers
+    session = {
+        "ThrottlingRateLimit": settings.session_rate,
+        "ThrottlingBurstLimit": settings.session_burst,
+    }
+    assert stage["RouteSettings"] == {
+        "ANY /session": session,
+        "$default": session,
+    }  # what session_init answers
     assert settings.session_rate < settings.throttle_rate
     logged = json.loads(stage["AccessLogSettings"]["Format"])
     assert {"requestId", "status", "routeKey", "responseLatency"} <= set(logged)
@@ -112,7 +139,9 @@ def test_the_api_throttles_and_logs(synthesis: Synthesis) -> None:
 
 def test_the_throttle_of_a_route_waits_for_the_route(synthesis: Synthesis) -> None:
     (stage,) = synthesis.of_type("AWS::ApiGatewayV2::Stage", "functions").values()
-    assert set(synthesis.of_type("AWS::ApiGatewayV2::Route", "functions")) <= set(stage["DependsOn"])
+    assert set(synthesis.of_type("AWS::ApiGatewayV2::Route", "functions")) <= set(
+        stage["DependsOn"]
+    )
 
 
 def test_handlers_and_functions_are_told_the_same_origins_where_there_are_any(
@@ -122,7 +151,10 @@ def test_handlers_and_functions_are_told_the_same_origins_where_there_are_any(
         functions = _functions(of)
         container = of.only("AWS::ECS::TaskDefinition", "service")["ContainerDefinitions"][0]
         handler = {variable["Name"]: variable["Value"] for variable in container["Environment"]}
-        variables = [handler, *(_plain_variables(functions[name]) for name in ("session_init", "poll_response"))]
+        variables = [
+            handler,
+            *(_plain_variables(functions[name]) for name in ("session_init", "poll_response")),
+        ]
         return [each.get("EVENFLOW_ALLOWED_ORIGINS") for each in variables]
 
     assert told(choosy) == ["https://app.example.com,http://localhost:3000"] * 3

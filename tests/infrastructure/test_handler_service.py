@@ -26,7 +26,9 @@ def _container(synthesis: Synthesis) -> dict[str, Any]:
 
 
 def _variables(synthesis: Synthesis) -> dict[str, Any]:
-    return {variable["Name"]: variable["Value"] for variable in _container(synthesis)["Environment"]}
+    return {
+        variable["Name"]: variable["Value"] for variable in _container(synthesis)["Environment"]
+    }
 
 
 def _target_groups(synthesis: Synthesis) -> dict[int, dict[str, Any]]:
@@ -46,7 +48,11 @@ def test_readers_stay_with_their_task_by_the_cookie_that_it_sets(synthesis: Synt
         assert attributes["stickiness.enabled"] == "true"
         assert attributes["stickiness.type"] == "app_cookie"
         assert attributes["stickiness.app_cookie.cookie_name"] == cookies.STICKY_COOKIE == "WSID"
-        assert attributes["stickiness.app_cookie.duration_seconds"] == str(cookies.STICKY_SECONDS) == "3600"
+        assert (
+            attributes["stickiness.app_cookie.duration_seconds"]
+            == str(cookies.STICKY_SECONDS)
+            == "3600"
+        )
 
 
 def test_both_ports_are_checked_at_health_every_ten_seconds(synthesis: Synthesis) -> None:
@@ -58,9 +64,15 @@ def test_both_ports_are_checked_at_health_every_ten_seconds(synthesis: Synthesis
 
 
 def test_the_load_balancer_takes_the_codes_of_its_health_check(synthesis: Synthesis) -> None:
-    """API reference, Matcher.HttpCode: "For Application Load Balancers, you can specify values between 200 and 499"."""
+    """API reference, Matcher.HttpCode: "For Application Load Balancers, you can specify values
+    between 200 and 499".
+    """
     for group in _target_groups(synthesis).values():
-        codes = [int(code) for part in group["Matcher"]["HttpCode"].split(",") for code in part.split("-")]
+        codes = [
+            int(code)
+            for part in group["Matcher"]["HttpCode"].split(",")
+            for code in part.split("-")
+        ]
         assert codes == [200]
         assert all(200 <= code <= 499 for code in codes)
 
@@ -81,18 +93,25 @@ def test_leaving_has_time(synthesis: Synthesis) -> None:
         assert scale_in_protection._DEACTIVATION_LOOK_SECONDS[1] + drain < int(delay) == 120
 
 
-def test_the_load_balancer_is_internal_and_waits_longer_than_a_heartbeat(synthesis: Synthesis) -> None:
+def test_the_load_balancer_is_internal_and_waits_longer_than_a_heartbeat(
+    synthesis: Synthesis,
+) -> None:
     balancer = synthesis.only("AWS::ElasticLoadBalancingV2::LoadBalancer", "service")
     assert balancer["Scheme"] == "internal"
     attributes = _attributes(balancer, "LoadBalancerAttributes")
-    assert int(attributes["idle_timeout.timeout_seconds"]) > 2 * synthesis.settings.limits.heartbeat_seconds
+    assert (
+        int(attributes["idle_timeout.timeout_seconds"])
+        > 2 * synthesis.settings.limits.heartbeat_seconds
+    )
     assert attributes["access_logs.s3.enabled"] == "true"
 
 
 def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesis) -> None:
     names = {
         name: group["Properties"]["Port"]
-        for name, group in synthesis.of_type("AWS::ElasticLoadBalancingV2::TargetGroup", "service").items()
+        for name, group in synthesis.of_type(
+            "AWS::ElasticLoadBalancingV2::TargetGroup", "service"
+        ).items()
     }
     routes: dict[str, int] = {}
     rules = synthesis.of_type("AWS::ElasticLoadBalancingV2::ListenerRule", "service").values()
@@ -101,7 +120,9 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
         for path in condition["PathPatternConfig"]["Values"]:
             routes[path] = names[action["TargetGroupArn"]["Ref"]]
     order = list(routes)
-    assert order.index("/v1/realtime") < order.index("/v1/*"), "the first pattern that matches counts"
+    assert order.index("/v1/realtime") < order.index("/v1/*"), (
+        "the first pattern that matches counts"
+    )
     assert routes == {
         "/ws": 8081,
         "/realtime": 8081,
@@ -112,7 +133,9 @@ def test_paths_go_to_their_port_and_nothing_else_is_answered(synthesis: Synthesi
         "/v1/*": 8080,
         "/*api.json": 8080,
     }
-    (default,) = synthesis.only("AWS::ElasticLoadBalancingV2::Listener", "service")["DefaultActions"]
+    (default,) = synthesis.only("AWS::ElasticLoadBalancingV2::Listener", "service")[
+        "DefaultActions"
+    ]
     assert default["Type"] == "fixed-response"
     assert default["FixedResponseConfig"]["StatusCode"] == "404"
 
@@ -125,8 +148,14 @@ def test_the_handler_knows_every_variable_that_it_is_given(synthesis: Synthesis)
 
 
 def test_the_handler_is_told_where_the_keys_of_the_tenants_are(synthesis: Synthesis) -> None:
-    assert _secret_named_by(synthesis, "EVENFLOW_TENANT_KEYS_SECRET") == f"{synthesis.settings.prefix}-tenant-keys"
-    assert _secret_named_by(synthesis, "EVENFLOW_TOKEN_KEYS_SECRET") == f"{synthesis.settings.prefix}-signing-keys"
+    assert (
+        _secret_named_by(synthesis, "EVENFLOW_TENANT_KEYS_SECRET")
+        == f"{synthesis.settings.prefix}-tenant-keys"
+    )
+    assert (
+        _secret_named_by(synthesis, "EVENFLOW_TOKEN_KEYS_SECRET")
+        == f"{synthesis.settings.prefix}-signing-keys"
+    )
 
 
 def _secret_named_by(synthesis: Synthesis, variable: str) -> str:
@@ -140,8 +169,13 @@ def _secret_named_by(synthesis: Synthesis, variable: str) -> str:
 
 
 def test_limits_reach_the_handler_as_the_settings_say(synthesis: Synthesis) -> None:
-    given = {name: _variables(synthesis).get(f"EVENFLOW_{name.upper()}") for name in Limits.model_fields}
-    assert Limits.model_validate({k: v for k, v in given.items() if v is not None}) == synthesis.settings.limits
+    given = {
+        name: _variables(synthesis).get(f"EVENFLOW_{name.upper()}") for name in Limits.model_fields
+    }
+    assert (
+        Limits.model_validate({k: v for k, v in given.items() if v is not None})
+        == synthesis.settings.limits
+    )
 
 
 def test_the_handler_is_told_where_dead_letters_go(synthesis: Synthesis) -> None:
@@ -154,18 +188,26 @@ def test_clients_see_public_names_of_models_alone(synthesis: Synthesis) -> None:
     if inference.kind == "demo":
         assert "EVENFLOW_MODELS" not in variables
     else:
-        assert parse_models(variables["EVENFLOW_MODELS"]) == {inference.bedrock.foundation_model: ""}
+        assert parse_models(variables["EVENFLOW_MODELS"]) == {
+            inference.bedrock.foundation_model: ""
+        }
 
 
-def test_agents_reach_the_handler_whole_and_the_function_without_their_instructions(choosy: Synthesis) -> None:
+def test_agents_reach_the_handler_whole_and_the_function_without_their_instructions(
+    choosy: Synthesis,
+) -> None:
     assert _variables(choosy)["EVENFLOW_MODELS"] == "gpt-4o-mini="
-    assert agents_from_json(_variables(choosy)["EVENFLOW_AGENTS_JSON"], "") == choosy.settings.agents
+    assert (
+        agents_from_json(_variables(choosy)["EVENFLOW_AGENTS_JSON"], "") == choosy.settings.agents
+    )
     (function,) = (
         function["Properties"]["Environment"]["Variables"]
         for function in choosy.of_type("AWS::Lambda::Function", "functions").values()
         if "session_init" in function["Properties"]["Handler"]
     )
-    assert json.loads(function["EVENFLOW_AGENTS_JSON"]) == {"support": {"suggestions": ["Where is my order?"]}}
+    assert json.loads(function["EVENFLOW_AGENTS_JSON"]) == {
+        "support": {"suggestions": ["Where is my order?"]}
+    }
     assert function["EVENFLOW_MODEL"] == "sagemaker"
 
 
@@ -227,9 +269,15 @@ def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synt
     handler = synthesis.settings.handler
     policies = [
         policy["Properties"]
-        for policy in synthesis.of_type("AWS::ApplicationAutoScaling::ScalingPolicy", "service").values()
+        for policy in synthesis.of_type(
+            "AWS::ApplicationAutoScaling::ScalingPolicy", "service"
+        ).values()
     ]
-    tracking = [p["TargetTrackingScalingPolicyConfiguration"] for p in policies if p["PolicyType"].startswith("Target")]
+    tracking = [
+        p["TargetTrackingScalingPolicyConfiguration"]
+        for p in policies
+        if p["PolicyType"].startswith("Target")
+    ]
     (connections,) = (p for p in tracking if "CustomizedMetricSpecification" in p)
     assert connections["CustomizedMetricSpecification"] == {
         "Namespace": "Evenflow",
@@ -240,14 +288,18 @@ def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synt
     assert connections["TargetValue"] == handler.connections_per_task < 10_000 / 2
     (cpu,) = (p for p in tracking if "PredefinedMetricSpecification" in p)
     assert cpu["TargetValue"] == handler.cpu_percent
-    (surge,) = (p["StepScalingPolicyConfiguration"] for p in policies if p["PolicyType"] == "StepScaling")
+    (surge,) = (
+        p["StepScalingPolicyConfiguration"] for p in policies if p["PolicyType"] == "StepScaling"
+    )
     assert surge["Cooldown"] == 180  # a new task's first minute is published by then
     assert [step["ScalingAdjustment"] for step in surge["StepAdjustments"]] == [
         tasks for _, tasks in handler.surge_connections
     ]
 
 
-@pytest.mark.parametrize(("answer", "alive"), [("200 OK", True), ("503 Service Unavailable", True), ("500 No", False)])
+@pytest.mark.parametrize(
+    ("answer", "alive"), [("200 OK", True), ("503 Service Unavailable", True), ("500 No", False)]
+)
 def test_the_container_is_alive_while_it_answers(
     dev: Synthesis, answering_health: Any, answer: str, alive: bool
 ) -> None:

@@ -13,7 +13,12 @@ from infra.inference_settings import BedrockSettings, InferenceSettings, SageMak
 from infra.settings import EnvironmentSettings
 from infra.stacks.inference_stack import InferenceStack
 from tests.infrastructure.cfn_lint import findings
-from tests.infrastructure.own_stacks import Template, inference_template, observability_template, resources
+from tests.infrastructure.own_stacks import (
+    Template,
+    inference_template,
+    observability_template,
+    resources,
+)
 
 STREAM = "bedrock:InvokeModelWithResponseStream"
 FROM_BUCKET = SageMakerSettings(
@@ -29,7 +34,9 @@ def with_endpoint(model: SageMakerSettings) -> EnvironmentSettings:
 
 def statements(stack: InferenceStack) -> list[Any]:
     """As the task role gets them."""
-    resolved: list[Any] = stack.resolve([one.to_statement_json() for one in stack.model_access.statements])
+    resolved: list[Any] = stack.resolve(
+        [one.to_statement_json() for one in stack.model_access.statements]
+    )
     return resolved
 
 
@@ -61,7 +68,9 @@ class TestBedrock:
         template, _ = with_bedrock
         profile = only(template, "Bedrock::ApplicationInferenceProfile")
         assert profile["InferenceProfileName"] == "evenflow-prod"
-        assert f":inference-profile/{BedrockSettings().inference_profile}" in json.dumps(profile["ModelSource"])
+        assert f":inference-profile/{BedrockSettings().inference_profile}" in json.dumps(
+            profile["ModelSource"]
+        )
 
     def test_the_handlers_may_stream_from_the_profile_and_through_it_from_its_model_in_its_regions(
         self, with_bedrock: tuple[Template, InferenceStack]
@@ -77,9 +86,13 @@ class TestBedrock:
         named = BedrockSettings()
         assert len(model["Resource"]) == len(named.regions)
         for region, resource in zip(named.regions, model["Resource"], strict=True):
-            assert f":bedrock:{region}::foundation-model/{named.foundation_model}" in json.dumps(resource)
+            assert f":bedrock:{region}::foundation-model/{named.foundation_model}" in json.dumps(
+                resource
+            )
 
-    def test_no_statement_has_a_wildcard(self, with_bedrock: tuple[Template, InferenceStack]) -> None:
+    def test_no_statement_has_a_wildcard(
+        self, with_bedrock: tuple[Template, InferenceStack]
+    ) -> None:
         assert "*" not in json.dumps(statements(with_bedrock[1]))
 
     @pytest.mark.parametrize("profile", ["global.anthropic.claude-x", "us.anthropic.another"])
@@ -94,8 +107,15 @@ class TestEndpoint:
     ) -> None:
         template, stack = from_bucket
         [statement] = statements(stack)
-        assert stack.model_access.name == only(template, "SageMaker::Endpoint")["EndpointName"] == "evenflow-prod-model"
-        assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
+        assert (
+            stack.model_access.name
+            == only(template, "SageMaker::Endpoint")["EndpointName"]
+            == "evenflow-prod-model"
+        )
+        assert statement["Action"] == [
+            "sagemaker:InvokeEndpoint",
+            "sagemaker:InvokeEndpointWithResponseStream",
+        ]
         resource = json.dumps(statement["Resource"])
         assert "endpoint/evenflow-prod-model" in resource
         assert "*" not in resource
@@ -116,9 +136,14 @@ class TestEndpoint:
         assert container["Environment"]["HF_MODEL_ID"] == "/opt/ml/model"
         # CloudFormation takes the rule that allows everything away when it adds this one.
         egress = only(template, "EC2::SecurityGroupEgress")
-        assert (egress["DestinationPrefixListId"], egress["ToPort"]) == (environment("prod").region.s3, 443)
+        assert (egress["DestinationPrefixListId"], egress["ToPort"]) == (
+            environment("prod").region.s3,
+            443,
+        )
 
-    def test_weights_from_the_hub_are_fetched_over_sagemakers_own_network(self, from_hub: Template) -> None:
+    def test_weights_from_the_hub_are_fetched_over_sagemakers_own_network(
+        self, from_hub: Template
+    ) -> None:
         model = only(from_hub, "SageMaker::Model")
         assert model["EnableNetworkIsolation"] is False
         assert "VpcConfig" not in model
@@ -133,14 +158,20 @@ class TestEndpoint:
                 action: statement
                 for policy in only(template, "IAM::Role")["Policies"]
                 for statement in policy["PolicyDocument"]["Statement"]
-                for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+                for action in (
+                    [statement["Action"]]
+                    if isinstance(statement["Action"], str)
+                    else statement["Action"]
+                )
             }
             for template in (from_bucket[0], from_hub)
         )
         assert ":s3:::weights/qwen/*" in json.dumps(with_weights["s3:GetObject"]["Resource"])
         assert with_weights["s3:ListBucket"]["Condition"] == {"StringLike": {"s3:prefix": "qwen/*"}}
         assert not [action for action in without if action.startswith(("s3:", "ec2:"))]
-        anywhere = {action for action, statement in with_weights.items() if statement["Resource"] == "*"}
+        anywhere = {
+            action for action, statement in with_weights.items() if statement["Resource"] == "*"
+        }
         assert {action for action in anywhere if not action.startswith("ec2:")} == {
             "ecr:GetAuthorizationToken",
             "cloudwatch:PutMetricData",
@@ -157,8 +188,14 @@ class TestEndpoint:
             for template in (from_bucket[0], from_hub)
         )
         assert variables["OPTION_ENTRYPOINT"] == "djl_python.lmi_vllm.vllm_async_service"
-        assert (variables["OPTION_ASYNC_MODE"], variables["OPTION_ROLLING_BATCH"]) == ("true", "disable")
-        assert (variables["OPTION_ENABLE_PREFIX_CACHING"], plain["OPTION_ENABLE_PREFIX_CACHING"]) == ("true", "false")
+        assert (variables["OPTION_ASYNC_MODE"], variables["OPTION_ROLLING_BATCH"]) == (
+            "true",
+            "disable",
+        )
+        assert (
+            variables["OPTION_ENABLE_PREFIX_CACHING"],
+            plain["OPTION_ENABLE_PREFIX_CACHING"],
+        ) == ("true", "false")
         assert variables["OPTION_MAX_ROLLING_BATCH_SIZE"] == str(FROM_BUCKET.concurrent_sequences)
         assert json.loads(variables["OPTION_SPECULATIVE_CONFIG"]) == {
             "method": "ngram",
@@ -175,7 +212,9 @@ class TestEndpoint:
         [variant] = only(from_hub, "SageMaker::EndpointConfig")["ProductionVariants"]
         assert variant["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
 
-    def test_requests_are_not_captured_and_no_key_is_named_for_local_disks(self, from_hub: Template) -> None:
+    def test_requests_are_not_captured_and_no_key_is_named_for_local_disks(
+        self, from_hub: Template
+    ) -> None:
         config = only(from_hub, "SageMaker::EndpointConfig")
         assert "DataCaptureConfig" not in config
         assert "KmsKeyId" not in config
@@ -191,14 +230,18 @@ class TestEndpoint:
         assert routing["PrefixAwareRoutingConfig"]["PrefixLength"] == 4_096
         assert plain == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
 
-    def test_instances_follow_the_streams_that_they_carry(self, from_bucket: tuple[Template, InferenceStack]) -> None:
+    def test_instances_follow_the_streams_that_they_carry(
+        self, from_bucket: tuple[Template, InferenceStack]
+    ) -> None:
         template, _ = from_bucket
         target = only(template, "ApplicationAutoScaling::ScalableTarget")
         assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 4)
         assert target["ResourceId"] == "endpoint/evenflow-prod-model/variant/main"
         [variant] = only(template, "SageMaker::EndpointConfig")["ProductionVariants"]
         assert variant["VariantName"] == "main"
-        policy = only(template, "ApplicationAutoScaling::ScalingPolicy")["TargetTrackingScalingPolicyConfiguration"]
+        policy = only(template, "ApplicationAutoScaling::ScalingPolicy")[
+            "TargetTrackingScalingPolicyConfiguration"
+        ]
         assert policy["TargetValue"] == FROM_BUCKET.requests_per_instance
         assert policy["PredefinedMetricSpecification"]["PredefinedMetricType"] == (
             "SageMakerVariantConcurrentRequestsPerModelHighResolution"
@@ -228,6 +271,8 @@ class TestEndpoint:
         ({"model": "s3://bucket/prefix-without-slash"}, "s3://bucket/prefix/"),
     ],
 )
-def test_settings_that_sagemaker_would_refuse_or_that_make_no_sense(wrong: dict[str, Any], said: str) -> None:
+def test_settings_that_sagemaker_would_refuse_or_that_make_no_sense(
+    wrong: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ValidationError, match=said):
         SageMakerSettings(**wrong)

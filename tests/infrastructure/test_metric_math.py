@@ -8,8 +8,13 @@ from tests.infrastructure.metric_math import MetricMath, Series
 
 
 def evaluate(expression: str, *, cautious: bool = False, **series: Series) -> Series:
-    metrics = [{"Id": name, "MetricStat": {"Metric": {"MetricName": name}}, "ReturnData": False} for name in series]
-    return MetricMath([{"Id": "result", "Expression": expression}, *metrics], series, cautious).result()
+    metrics = [
+        {"Id": name, "MetricStat": {"Metric": {"MetricName": name}}, "ReturnData": False}
+        for name in series
+    ]
+    return MetricMath(
+        [{"Id": "result", "Expression": expression}, *metrics], series, cautious
+    ).result()
 
 
 def test_a_datapoint_is_missing_where_an_operand_is() -> None:
@@ -20,8 +25,12 @@ def test_a_division_by_zero_has_no_value() -> None:
     assert evaluate("a/b", a=[1, 1], b=[0, 2]) == [None, 0.5]
 
 
-@pytest.mark.parametrize(("cautious", "expected"), [(False, [None, 2, None, -3]), (True, [None, 2, None, None])])
-def test_a_difference_is_to_the_datapoint_before_and_the_first_one_has_none(cautious: bool, expected: Series) -> None:
+@pytest.mark.parametrize(
+    ("cautious", "expected"), [(False, [None, 2, None, -3]), (True, [None, 2, None, None])]
+)
+def test_a_difference_is_to_the_datapoint_before_and_the_first_one_has_none(
+    cautious: bool, expected: Series
+) -> None:
     assert evaluate("DIFF(a)", cautious=cautious, a=[5, 7, None, 4]) == expected
 
 

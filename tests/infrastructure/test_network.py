@@ -8,7 +8,11 @@ from infra.stack_settings import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
 _ENDPOINTS = {"ecr.api", "ecr.dkr", "logs", "monitoring", "secretsmanager", "ecs", "sqs"}
-_MODEL_ENDPOINT = {"demo": set(), "bedrock": {"bedrock-runtime"}, "sagemaker": {"sagemaker.runtime"}}
+_MODEL_ENDPOINT = {
+    "demo": set(),
+    "bedrock": {"bedrock-runtime"},
+    "sagemaker": {"sagemaker.runtime"},
+}
 
 
 def test_there_is_no_way_out_or_in(synthesis: Synthesis) -> None:
@@ -25,10 +29,14 @@ def test_cloudfront_finds_the_internet_gateway_that_it_asks_for(synthesis: Synth
 
 
 def test_subnets_are_in_zones_that_are_the_same_in_every_account(synthesis: Synthesis) -> None:
-    subnets = [subnet["Properties"] for subnet in synthesis.of_type("AWS::EC2::Subnet", "network").values()]
+    subnets = [
+        subnet["Properties"] for subnet in synthesis.of_type("AWS::EC2::Subnet", "network").values()
+    ]
     zones = [subnet["AvailabilityZoneId"] for subnet in subnets]
     assert zones == ["use1-az1", "use1-az2", "use1-az4"][: synthesis.settings.network.zones]
-    assert not any("AvailabilityZone" in subnet for subnet in subnets)  # a letter, which means another zone elsewhere
+    assert not any(
+        "AvailabilityZone" in subnet for subnet in subnets
+    )  # a letter, which means another zone elsewhere
 
 
 def test_no_zone_is_one_that_cloudfront_cannot_reach() -> None:
@@ -43,16 +51,21 @@ def test_gpus_have_an_endpoint_too(choosy: Synthesis) -> None:
 
 def test_what_tasks_call_has_an_endpoint(synthesis: Synthesis) -> None:
     settings = synthesis.settings
-    endpoints = [r["Properties"] for r in synthesis.of_type("AWS::EC2::VPCEndpoint", "network").values()]
+    endpoints = [
+        r["Properties"] for r in synthesis.of_type("AWS::EC2::VPCEndpoint", "network").values()
+    ]
     gateways = [e for e in endpoints if e["VpcEndpointType"] == "Gateway"]
     interfaces = [e for e in endpoints if e["VpcEndpointType"] == "Interface"]
 
-    assert {json.dumps(gateway["ServiceName"]).rsplit(".", 1)[-1].rstrip('"]}') for gateway in gateways} == {
+    assert {
+        json.dumps(gateway["ServiceName"]).rsplit(".", 1)[-1].rstrip('"]}') for gateway in gateways
+    } == {
         "s3",
         "dynamodb",
     }
     names = {
-        interface["ServiceName"].removeprefix(f"com.amazonaws.{settings.region.name}.") for interface in interfaces
+        interface["ServiceName"].removeprefix(f"com.amazonaws.{settings.region.name}.")
+        for interface in interfaces
     }
     assert names == _ENDPOINTS | _MODEL_ENDPOINT[settings.inference.kind]
     for interface in interfaces:
@@ -73,7 +86,11 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
         assert "CidrIp" not in rule
     region = synthesis.settings.region
     by_prefix_list = {
-        (kind, rule.get("SourcePrefixListId") or rule.get("DestinationPrefixListId"), rule["ToPort"])
+        (
+            kind,
+            rule.get("SourcePrefixListId") or rule.get("DestinationPrefixListId"),
+            rule["ToPort"],
+        )
         for kind, rule in rules
     }
     assert by_prefix_list - {(kind, None, port) for kind, _, port in by_prefix_list} == {
@@ -83,14 +100,22 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
     }
 
 
-def test_tasks_reach_each_other_where_they_follow_responses_and_nowhere_else(synthesis: Synthesis) -> None:
+def test_tasks_reach_each_other_where_they_follow_responses_and_nowhere_else(
+    synthesis: Synthesis,
+) -> None:
     (handler,) = (
         {"Fn::GetAtt": [name, "GroupId"]}
         for name, group in synthesis.of_type("AWS::EC2::SecurityGroup", "network").items()
         if group["Properties"]["GroupDescription"].startswith("Handler tasks")
     )
-    for kind, peer in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
-        rules = [r["Properties"] for r in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()]
+    for kind, peer in (
+        ("Ingress", "SourceSecurityGroupId"),
+        ("Egress", "DestinationSecurityGroupId"),
+    ):
+        rules = [
+            r["Properties"]
+            for r in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()
+        ]
         within = [rule for rule in rules if rule["GroupId"] == handler == rule.get(peer)]
         assert [rule["ToPort"] for rule in within] == [8080]
 

@@ -23,11 +23,18 @@ NAMES = {metric.name for metric in CATALOGUE}
 WITH_ALARM = [metric for metric in CATALOGUE if metric.alarm is not None]
 PLAIN = [metric for metric in WITH_ALARM if metric.alarm and not metric.alarm.sudden_drop]
 DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden_drop]
-PERCENTILES = [metric for metric in PLAIN if metric.alarm and metric.alarm.statistic is Statistic.P95]
+PERCENTILES = [
+    metric for metric in PLAIN if metric.alarm and metric.alarm.statistic is Statistic.P95
+]
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
 FELT_TOO = {"load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
-CAN_WAIT = {"store.retries", "dead_letters.waiting", "session_init.duration_ms", "rotate_signing_keys.errors"}
+CAN_WAIT = {
+    "store.retries",
+    "dead_letters.waiting",
+    "session_init.duration_ms",
+    "rotate_signing_keys.errors",
+}
 # A drop within a minute is recorded, its five-minute copy is felt.
 RECORDED = {metric.name for metric in DROPS}
 FELT_DROPS = {f"{metric.name}-5-minutes" for metric in DROPS}
@@ -36,7 +43,9 @@ PREFIX = "evenflow-prod-"
 
 @pytest.fixture(scope="module")
 def settings() -> EnvironmentSettings:
-    return environment("prod").model_copy(update={"alarms": AlarmSettings(page_email="on-call@example.com")})
+    return environment("prod").model_copy(
+        update={"alarms": AlarmSettings(page_email="on-call@example.com")}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +71,9 @@ def composite(template: Template) -> Any:
 def widgets(template: Template) -> list[Any]:
     [board] = resources(template, "AWS::CloudWatch::Dashboard").values()
     _, parts = board["DashboardBody"]["Fn::Join"]
-    found: list[Any] = json.loads("".join(part if isinstance(part, str) else _name_of(part) for part in parts))[
-        "widgets"
-    ]
+    found: list[Any] = json.loads(
+        "".join(part if isinstance(part, str) else _name_of(part) for part in parts)
+    )["widgets"]
     return found
 
 
@@ -73,7 +82,9 @@ def source() -> str:
     """Of everything that writes a log in AWS."""
     root = RUNBOOKS.parents[1]
     places = ("fargate_handler", "stream_aws", "functions")
-    return "".join(path.read_text("utf-8") for place in places for path in (root / place).rglob("*.py"))
+    return "".join(
+        path.read_text("utf-8") for place in places for path in (root / place).rglob("*.py")
+    )
 
 
 def _name_of(reference: dict[str, Any]) -> str:
@@ -92,7 +103,10 @@ def _topic(template: Template, name: str) -> dict[str, str]:
 def _selected(alarm: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Every metric that an alarm reads, in the shape of MetricStat."""
     if "MetricName" in alarm:
-        yield {"Metric": {key: alarm[key] for key in ("Namespace", "MetricName", "Dimensions")}, **alarm}
+        yield {
+            "Metric": {key: alarm[key] for key in ("Namespace", "MetricName", "Dimensions")},
+            **alarm,
+        }
     yield from (query["MetricStat"] for query in alarm.get("Metrics", ()) if "MetricStat" in query)
 
 
@@ -103,7 +117,10 @@ class TestCatalogue:
         assert row is not None
         assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", metric.name)
         assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "prod"}]
-        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (row.above, "GreaterThanThreshold")
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (
+            row.above,
+            "GreaterThanThreshold",
+        )
         assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], alarm["Period"]) == (
             row.datapoints,
             row.minutes,
@@ -124,8 +141,14 @@ class TestCatalogue:
         assert row is not None
         [stat] = _selected(alarm)
         assert (stat["Period"], stat["Stat"]) == (period, "Sum")
-        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (row.above, "GreaterThanThreshold")
-        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (row.datapoints, row.minutes)
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (
+            row.above,
+            "GreaterThanThreshold",
+        )
+        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (
+            row.datapoints,
+            row.minutes,
+        )
         assert alarm["TreatMissingData"] == "breaching"
 
     @pytest.mark.parametrize("metric", PERCENTILES, ids=lambda metric: str(metric.name))
@@ -143,7 +166,9 @@ class TestCatalogue:
     def test_every_row_with_an_alarm_has_one(self, alarms: dict[str, Any]) -> None:
         assert {metric.name for metric in WITH_ALARM} <= set(alarms)
 
-    def test_what_is_selected_of_ours_is_in_the_catalogue_with_its_one_dimension(self, alarms: dict[str, Any]) -> None:
+    def test_what_is_selected_of_ours_is_in_the_catalogue_with_its_one_dimension(
+        self, alarms: dict[str, Any]
+    ) -> None:
         ours = [
             stat["Metric"]
             for alarm in alarms.values()
@@ -152,10 +177,14 @@ class TestCatalogue:
         ]
         assert len(ours) >= len(WITH_ALARM)
         assert {metric["MetricName"] for metric in ours} <= NAMES
-        assert all(metric["Dimensions"] == [{"Name": "Environment", "Value": "prod"}] for metric in ours)
+        assert all(
+            metric["Dimensions"] == [{"Name": "Environment", "Value": "prod"}] for metric in ours
+        )
 
     def test_no_alarm_selects_by_unit(self, alarms: dict[str, Any]) -> None:
-        assert [name for name, alarm in alarms.items() for stat in _selected(alarm) if "Unit" in stat] == []
+        assert [
+            name for name, alarm in alarms.items() for stat in _selected(alarm) if "Unit" in stat
+        ] == []
 
 
 class TestSuddenDrop:
@@ -166,9 +195,13 @@ class TestSuddenDrop:
     @staticmethod
     def raised(alarm: dict[str, Any], series: Series, *, cautious: bool) -> list[bool]:
         [stat] = _selected(alarm)
-        percents = MetricMath(alarm["Metrics"], {stat["Metric"]["MetricName"]: series}, cautious).result()
+        percents = MetricMath(
+            alarm["Metrics"], {stat["Metric"]["MetricName"]: series}, cautious
+        ).result()
         missing = alarm["TreatMissingData"] == "breaching"
-        return [missing if percent is None else percent > alarm["Threshold"] for percent in percents]
+        return [
+            missing if percent is None else percent > alarm["Threshold"] for percent in percents
+        ]
 
     @pytest.mark.parametrize(
         ("series", "expected"),
@@ -182,29 +215,41 @@ class TestSuddenDrop:
             pytest.param([1_000, 90, 0], [False, False], id="low traffic"),
             pytest.param([0, 0, 0], [False, False], id="an idle night"),
             pytest.param([0, 5000, 5000], [False, False], id="a rise"),
-            pytest.param([10_000, None, 3_000], [True, True], id="a drop behind a minute without data"),
-            pytest.param([10_000, 8_500, 7_200, 6_100, 5_200], [False] * 4, id="15 percent a minute"),
+            pytest.param(
+                [10_000, None, 3_000], [True, True], id="a drop behind a minute without data"
+            ),
+            pytest.param(
+                [10_000, 8_500, 7_200, 6_100, 5_200], [False] * 4, id="15 percent a minute"
+            ),
         ],
     )
     def test_within_a_minute(
         self, series: Series, expected: list[bool], cautious: bool, alarms: dict[str, Any]
     ) -> None:
         # Its first datapoint has none before it.
-        assert self.raised(alarms["ws.messages_per_second"], series, cautious=cautious)[1:] == expected
+        assert (
+            self.raised(alarms["ws.messages_per_second"], series, cautious=cautious)[1:] == expected
+        )
 
     def test_behind_a_minute_without_data(self, cautious: bool, alarms: dict[str, Any]) -> None:
-        raised = self.raised(alarms["ws.messages_per_second"], [10_000, None, 9_900, 9_800], cautious=cautious)
+        raised = self.raised(
+            alarms["ws.messages_per_second"], [10_000, None, 9_900, 9_800], cautious=cautious
+        )
         assert raised[1:] == [True, cautious, False]
 
     def test_at_start_up(self, cautious: bool, alarms: dict[str, Any]) -> None:
-        # Nothing runs, then the first minute, which has nothing to be compared with; from the second one on all is well.
-        raised = self.raised(alarms["ws.messages_per_second"], [None, 3_000, 3_100, 3_000], cautious=cautious)
+        # Nothing runs, then the first minute, which has nothing to be compared with; from the
+        # second one on all is well.
+        raised = self.raised(
+            alarms["ws.messages_per_second"], [None, 3_000, 3_100, 3_000], cautious=cautious
+        )
         assert raised == [True, True, False, False]
 
     @pytest.mark.parametrize(
         ("series", "expected"),
         [
-            # Sums of five minutes of 10,000, 8,500, 7,200 … frames a second, 15 percent less each minute.
+            # Sums of five minutes of 10,000, 8,500, 7,200 … frames a second, 15 percent less each
+            # minute.
             pytest.param([50_000, 37_000, 16_400], [False, True], id="15 percent a minute"),
             pytest.param([50_000, 49_000, 51_000], [False, False], id="steady"),
             pytest.param([5_000, 400, 0], [False, False], id="low traffic"),
@@ -213,13 +258,19 @@ class TestSuddenDrop:
     def test_within_five_minutes(
         self, series: Series, expected: list[bool], cautious: bool, alarms: dict[str, Any]
     ) -> None:
-        assert self.raised(alarms["ws.messages_per_second-5-minutes"], series, cautious=cautious)[1:] == expected
+        assert (
+            self.raised(alarms["ws.messages_per_second-5-minutes"], series, cautious=cautious)[1:]
+            == expected
+        )
 
 
 class TestDeadLetters:
     def test_a_single_one_raises_until_the_queue_is_empty(self, alarms: dict[str, Any]) -> None:
         alarm = alarms["dead_letters.waiting"]
-        assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateNumberOfMessagesVisible")
+        assert (alarm["Namespace"], alarm["MetricName"]) == (
+            "AWS/SQS",
+            "ApproximateNumberOfMessagesVisible",
+        )
         assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": f"{PREFIX}dead-letters"}]
         assert is_raised(alarm, {"": [0, 1]})
         assert is_raised(alarm, {"": [1, 1]})
@@ -266,12 +317,18 @@ class TestWhoIsTold:
         assert all(topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]} for topic in topics)
         assert key["EnableKeyRotation"] is True
         [statement] = [
-            s for s in key["KeyPolicy"]["Statement"] if s["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+            s
+            for s in key["KeyPolicy"]["Statement"]
+            if s["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
         ]
         assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey*"]
-        assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+        assert statement["Condition"]["StringEquals"] == {
+            "aws:SourceAccount": {"Ref": "AWS::AccountId"}
+        }
 
-    def test_only_alarms_of_this_environment_publish_and_only_over_tls(self, template: Template) -> None:
+    def test_only_alarms_of_this_environment_publish_and_only_over_tls(
+        self, template: Template
+    ) -> None:
         policies = resources(template, "AWS::SNS::TopicPolicy").values()
         assert len(policies) == 2
         for policy in policies:
@@ -282,9 +339,14 @@ class TestWhoIsTold:
             assert allow["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
             assert "alarm:evenflow-prod-*" in json.dumps(allow["Condition"]["ArnLike"])
 
-    def test_the_address_of_the_settings_is_subscribed_to_pages_alone(self, template: Template) -> None:
+    def test_the_address_of_the_settings_is_subscribed_to_pages_alone(
+        self, template: Template
+    ) -> None:
         [subscription] = resources(template, "AWS::SNS::Subscription").values()
-        assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "on-call@example.com")
+        assert (subscription["Protocol"], subscription["Endpoint"]) == (
+            "email",
+            "on-call@example.com",
+        )
         assert subscription["TopicArn"] == _topic(template, "pages")
 
 
@@ -304,7 +366,9 @@ class TestRunbooks:
             assert bad == (alarm["TreatMissingData"] == "breaching")
 
     @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
-    def test_an_alarm_of_the_catalogue_is_described_in_its_words(self, metric: Metric, alarms: dict[str, Any]) -> None:
+    def test_an_alarm_of_the_catalogue_is_described_in_its_words(
+        self, metric: Metric, alarms: dict[str, Any]
+    ) -> None:
         description = alarms[metric.name]["AlarmDescription"]
         assert metric.alarm is not None
         for words in (metric.meaning[1:], metric.target, metric.alarm.text, metric.alarm.silence):
@@ -312,7 +376,10 @@ class TestRunbooks:
 
     def test_every_page_stands_in_the_index(self) -> None:
         pages = {path.name for path in RUNBOOKS.glob("*.md")} - {"README.md"}
-        assert set(re.findall(r"\]\(([^)/]+\.md)\)", (RUNBOOKS / "README.md").read_text("utf-8"))) == pages
+        assert (
+            set(re.findall(r"\]\(([^)/]+\.md)\)", (RUNBOOKS / "README.md").read_text("utf-8")))
+            == pages
+        )
 
     def test_the_page_of_an_alarm_has_the_parts_that_one_looks_for_at_night(
         self, alarms: dict[str, Any], composite: Any
@@ -320,7 +387,12 @@ class TestRunbooks:
         for alarm in (*alarms.values(), composite):
             page = (RUNBOOKS / alarm["AlarmDescription"].rpartition("/")[2]).read_text("utf-8")
             headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
-            assert headings == ["What readers feel", "Look first", "Likely causes, and what to do", "It is over when"]
+            assert headings == [
+                "What readers feel",
+                "Look first",
+                "Likely causes, and what to do",
+                "It is over when",
+            ]
 
     @pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.name))
     def test_a_runbook_names_metrics_that_exist(self, page: Path) -> None:
@@ -338,9 +410,15 @@ class TestDashboard:
     @staticmethod
     def metrics_of(widget: Any) -> Iterator[tuple[str, str]]:
         """(namespace, name) of each metric; math has none."""
-        yield from ((row[0], row[1]) for row in widget["properties"].get("metrics", ()) if isinstance(row[0], str))
+        yield from (
+            (row[0], row[1])
+            for row in widget["properties"].get("metrics", ())
+            if isinstance(row[0], str)
+        )
 
-    def test_every_metric_of_the_catalogue_has_one_graph_and_nothing_else_of_ours_has(self, widgets: list[Any]) -> None:
+    def test_every_metric_of_the_catalogue_has_one_graph_and_nothing_else_of_ours_has(
+        self, widgets: list[Any]
+    ) -> None:
         ours = [
             next(name for namespace, name in self.metrics_of(widget) if namespace == "Evenflow")
             for widget in widgets
@@ -349,15 +427,25 @@ class TestDashboard:
         assert sorted(ours) == sorted(NAMES)
 
     @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
-    def test_the_threshold_is_drawn_and_the_statistic_that_it_is_for(self, metric: Metric, widgets: list[Any]) -> None:
-        [graph] = [widget for widget in widgets if ("Evenflow", metric.name) in self.metrics_of(widget)]
+    def test_the_threshold_is_drawn_and_the_statistic_that_it_is_for(
+        self, metric: Metric, widgets: list[Any]
+    ) -> None:
+        [graph] = [
+            widget for widget in widgets if ("Evenflow", metric.name) in self.metrics_of(widget)
+        ]
         assert metric.alarm is not None
         [line] = graph["properties"]["annotations"]["horizontal"]
         assert line["value"] == metric.alarm.above
-        drawn = {row[-1].get("stat", "Average") for row in graph["properties"]["metrics"] if row[0] == "Evenflow"}
+        drawn = {
+            row[-1].get("stat", "Average")
+            for row in graph["properties"]["metrics"]
+            if row[0] == "Evenflow"
+        }
         assert metric.alarm.statistic in drawn
 
-    def test_the_state_of_every_alarm_is_on_top(self, template: Template, widgets: list[Any]) -> None:
+    def test_the_state_of_every_alarm_is_on_top(
+        self, template: Template, widgets: list[Any]
+    ) -> None:
         everything = {
             *resources(template, "AWS::CloudWatch::Alarm"),
             *resources(template, "AWS::CloudWatch::CompositeAlarm"),

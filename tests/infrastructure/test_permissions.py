@@ -10,7 +10,8 @@ from stream_aws.s3_large_texts import PREFIX
 from stream_aws.tables import UNFINISHED_INDEX
 from tests.infrastructure.synthesis import Synthesis
 
-# Actions for which the service knows no resource, or whose resource is made while the system runs. Each with its reason.
+# Actions for which the service knows no resource, or whose resource is made while the system runs.
+# Each with its reason.
 _WITHOUT_RESOURCE = {
     "cloudwatch:PutMetricData": "no resources; held to our namespace by a condition",
     "ecr:GetAuthorizationToken": "no resources",
@@ -29,7 +30,9 @@ _TABLE_ACTIONS = {
 }
 
 
-def _statements(synthesis: Synthesis, policy_name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _statements(
+    synthesis: Synthesis, policy_name: str = ""
+) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, policy in synthesis.of_type("AWS::IAM::Policy").items():
         if policy_name in name:
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
@@ -59,7 +62,11 @@ def _secrets_read(synthesis: Synthesis, policy_name: str) -> list[str]:
         for resource in _as_list(statement["Resource"])
     ]
     named = [
-        [secret["Properties"]["Name"] for logical_id, secret in secrets.items() if logical_id in resource]
+        [
+            secret["Properties"]["Name"]
+            for logical_id, secret in secrets.items()
+            if logical_id in resource
+        ]
         for resource in resources
     ]
     return [name for (name,) in named]
@@ -79,7 +86,11 @@ def test_no_action_is_a_pattern_but_in_cdks_own_copier(synthesis: Synthesis) -> 
 
 
 def test_metrics_can_be_published_into_our_namespace_only(synthesis: Synthesis) -> None:
-    conditions = [s["Condition"] for _, s in _statements(synthesis) if "cloudwatch:PutMetricData" in str(s["Action"])]
+    conditions = [
+        s["Condition"]
+        for _, s in _statements(synthesis)
+        if "cloudwatch:PutMetricData" in str(s["Action"])
+    ]
     assert conditions == [{"StringEquals": {"cloudwatch:namespace": "Evenflow"}}]
 
 
@@ -108,7 +119,10 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     )
     assert bool(key) is synthesis.settings.data.customer_key
     prefix = synthesis.settings.prefix
-    assert _secrets_read(synthesis, "TaskRoleDefaultPolicy") == [f"{prefix}-signing-keys", f"{prefix}-tenant-keys"]
+    assert _secrets_read(synthesis, "TaskRoleDefaultPolicy") == [
+        f"{prefix}-signing-keys",
+        f"{prefix}-tenant-keys",
+    ]
     for action in ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection"):
         assert f":task/evenflow-{synthesis.settings.name}/*" in actions[action]
     name = f"evenflow-{synthesis.settings.name}"
@@ -143,7 +157,12 @@ def test_the_handler_may_call_its_gpus(choosy: Synthesis) -> None:
 
 
 def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
-    always = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+    always = {
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "xray:PutTelemetryRecords",
+        "xray:PutTraceSegments",
+    }
     expected = {
         "SessionInitRole": {"dynamodb:UpdateItem", "secretsmanager:GetSecretValue"},
         "PollResponseRole": {
@@ -163,15 +182,22 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
         actions = _actions(synthesis, role)
         assert {action for action in actions if not action.startswith("kms:")} == own | always, role
     assert "Responses" in _actions(synthesis, "PollResponseRole")["dynamodb:Query"]
-    assert "TenantKeys" not in _actions(synthesis, "PollResponseRole")["secretsmanager:GetSecretValue"]
-    assert "TenantKeys" not in _actions(synthesis, "KeyRotationRole")["secretsmanager:PutSecretValue"]
+    assert (
+        "TenantKeys" not in _actions(synthesis, "PollResponseRole")["secretsmanager:GetSecretValue"]
+    )
+    assert (
+        "TenantKeys" not in _actions(synthesis, "KeyRotationRole")["secretsmanager:PutSecretValue"]
+    )
 
 
 def test_the_key_serves_through_its_services_only(synthesis: Synthesis) -> None:
     services = ["dynamodb.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com"]
     of_handlers = [*services, "sqs.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com"]
     for name, statement in _statements(synthesis):
-        if any(action.startswith("kms:") for action in _as_list(statement["Action"])) and "Observ" not in name:
+        if (
+            any(action.startswith("kms:") for action in _as_list(statement["Action"]))
+            and "Observ" not in name
+        ):
             expected = of_handlers if "TaskRole" in name else services
             assert statement["Condition"] == {"StringEquals": {"kms:ViaService": expected}}, name
 

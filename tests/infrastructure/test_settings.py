@@ -22,7 +22,10 @@ def _changed(path: str, value: object) -> EnvironmentSettings:
 
 
 def test_an_unknown_environment_is_told_which_there_are() -> None:
-    with pytest.raises(UnknownEnvironmentError, match=r"no environment 'production'; choose one of dev, staging, prod"):
+    with pytest.raises(
+        UnknownEnvironmentError,
+        match=r"no environment 'production'; choose one of dev, staging, prod",
+    ):
         environment("production")
 
 
@@ -57,10 +60,22 @@ def test_settings_are_frozen(name: str) -> None:
         ("edge.domain_name", "chat.example.com", "must be set together"),
         ("allowed_origins", ("app.example.com",), "must be origins as browsers write them"),
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),
-        ("agents", {"a": {"suggestions": ["x" * 200] * 8}}, "more than 1000 bytes of names and suggestions"),
+        (
+            "agents",
+            {"a": {"suggestions": ["x" * 200] * 8}},
+            "more than 1000 bytes of names and suggestions",
+        ),
         ("agents", {"a b": {}}, "should match pattern"),
-        ("handler.memory_mib", 512, r"the limits need 1023 MiB and a handler has 512: lower connections_per_node"),
-        ("allowed_origins", tuple(f"https://app{n}.example.com" for n in range(100)), "more than 2000 characters"),
+        (
+            "handler.memory_mib",
+            512,
+            r"the limits need 1023 MiB and a handler has 512: lower connections_per_node",
+        ),
+        (
+            "allowed_origins",
+            tuple(f"https://app{n}.example.com" for n in range(100)),
+            "more than 2000 characters",
+        ),
     ],
 )
 def test_what_would_cut_readers_off_is_refused(path: str, value: object, why: str) -> None:
@@ -87,7 +102,10 @@ def test_workers_that_would_cut_answers_off_are_refused(workers: dict[str, int],
 def test_the_target_of_the_autoscaling_is_well_below_the_alarm(name: str) -> None:
     assert ACTIVE_CONNECTIONS.alarm is not None
     highest_step = max(above for above, _ in environment(name).handler.surge_connections)
-    assert environment(name).handler.connections_per_task + highest_step < ACTIVE_CONNECTIONS.alarm.above
+    assert (
+        environment(name).handler.connections_per_task + highest_step
+        < ACTIVE_CONNECTIONS.alarm.above
+    )
 
 
 def test_prod_keeps_its_data_and_dev_does_not() -> None:

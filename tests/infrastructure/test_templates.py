@@ -20,7 +20,9 @@ _WITH_WORKERS, _CHANGED_BY_WORKERS = "staging-workers", ("observability", "servi
 _SNAPSHOTS = Path(__file__).parent / "snapshots"
 # Made by CDK around a function of its own, which logs to a group that CloudWatch makes.
 _CDKS_OWN = "CustomS3AutoDeleteObjects"
-_LOAD_BALANCING = "127311923021"  # AWS's own, from which load balancers of us-east-1 write their logs
+_LOAD_BALANCING = (
+    "127311923021"  # AWS's own, from which load balancers of us-east-1 write their logs
+)
 _PUBLIC = ("AWS::EC2::EIP", "AWS::EC2::NatGateway", "AWS::Lambda::Url", "AWS::ApiGateway::RestApi")
 
 
@@ -37,8 +39,13 @@ def _stacks_of_its_own(synthesis: Synthesis) -> Iterable[str]:
 
 def test_templates_are_as_reviewed(synthesis: Synthesis) -> None:
     """`UPDATE_SNAPSHOTS=1` writes them anew; the difference is for the reviewer."""
-    folder = _SNAPSHOTS / (synthesis.settings.name if synthesis.settings.workers is None else _WITH_WORKERS)
-    now = {f"{stack}.json": snapshot_text(synthesis.templates[stack]) for stack in _stacks_of_its_own(synthesis)}
+    folder = _SNAPSHOTS / (
+        synthesis.settings.name if synthesis.settings.workers is None else _WITH_WORKERS
+    )
+    now = {
+        f"{stack}.json": snapshot_text(synthesis.templates[stack])
+        for stack in _stacks_of_its_own(synthesis)
+    }
     if os.environ.get("UPDATE_SNAPSHOTS"):
         folder.mkdir(parents=True, exist_ok=True)
         for stale in folder.glob("*.json"):
@@ -49,7 +56,8 @@ def test_templates_are_as_reviewed(synthesis: Synthesis) -> None:
     assert set(now) == set(kept)
     changed = [name for name, text in now.items() if kept[name] != text]
     assert not changed, (
-        f"{changed} differ from {folder}: look at them, then UPDATE_SNAPSHOTS=1 pytest tests/infrastructure"
+        f"{changed} differ from {folder}: look at them, then UPDATE_SNAPSHOTS=1 pytest "
+        "tests/infrastructure"
     )
 
 
@@ -66,18 +74,24 @@ def test_cdk_nag_and_cdk_find_nothing(synthesis: Synthesis) -> None:
 
 
 def test_every_acknowledgment_is_needed_and_says_why(synthesis: Synthesis) -> None:
-    suppressed = [v for p in synthesis.validation_report["pluginReports"] for v in p["suppressedViolations"]]
+    suppressed = [
+        v for p in synthesis.validation_report["pluginReports"] for v in p["suppressedViolations"]
+    ]
     assert suppressed
     for violation in suppressed:
         assert len(violation["reason"]) > 10, violation["acknowledgedId"]
-    needed = {(violation["acknowledgedAt"], violation["acknowledgedId"]) for violation in suppressed}
+    needed = {
+        (violation["acknowledgedAt"], violation["acknowledgedId"]) for violation in suppressed
+    }
     acknowledged = _acknowledged(synthesis)
     assert acknowledged
     assert acknowledged <= needed
 
 
 def _acknowledged(synthesis: Synthesis) -> set[tuple[str, str]]:
-    """(construct, finding) of our acknowledgments; CDK's constructs have some of their own, for other checks."""
+    """(construct, finding) of our acknowledgments; CDK's constructs have some of their own, for
+    other checks.
+    """
     return {
         (construct.lstrip("/"), finding)
         for path in synthesis.folder.glob("*.metadata.json")
@@ -139,7 +153,9 @@ def test_only_cloudfront_and_the_http_api_have_a_public_address(synthesis: Synth
 
 def test_no_template_names_an_account(synthesis: Synthesis) -> None:
     for name, template in synthesis.templates.items():
-        accounts = set(re.findall(r"(?<![0-9A-Za-z])[0-9]{12}(?![0-9A-Za-z])", snapshot_text(template)))
+        accounts = set(
+            re.findall(r"(?<![0-9A-Za-z])[0-9]{12}(?![0-9A-Za-z])", snapshot_text(template))
+        )
         assert accounts <= {_LOAD_BALANCING}, name
 
 
@@ -150,14 +166,22 @@ def test_production_cannot_be_deleted_by_a_mistake(synthesis: Synthesis) -> None
         for name, artifact in manifest["artifacts"].items()
         if artifact["type"] == "aws:cloudformation:stack"
     }
-    ours = {name: kept for name, kept in stacks.items() if not name.endswith(("observability", "bedrock"))}
+    ours = {
+        name: kept
+        for name, kept in stacks.items()
+        if not name.endswith(("observability", "bedrock"))
+    }
     assert set(ours.values()) == {synthesis.settings.data.keep}
 
 
-def test_a_failed_first_deployment_leaves_nothing_in_the_way_of_the_next(synthesis: Synthesis) -> None:
+def test_a_failed_first_deployment_leaves_nothing_in_the_way_of_the_next(
+    synthesis: Synthesis,
+) -> None:
     """With `Retain` a resource stays when its creation is rolled back, and its name with it."""
     policies = {
-        resource.get("DeletionPolicy") for t in synthesis.templates.values() for resource in t["Resources"].values()
+        resource.get("DeletionPolicy")
+        for t in synthesis.templates.values()
+        for resource in t["Resources"].values()
     }
     kept = {"RetainExceptOnCreate"} if synthesis.settings.data.keep else set()
     assert policies == {None, "Delete"} | kept

@@ -1,4 +1,7 @@
-"""An environment with a service of workers: handlers call them, and they the model. And what is the same without."""
+"""An environment with a service of workers: handlers call them, and they the model.
+
+And what is the same without.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ def workers(with_workers: Synthesis) -> WorkerServiceSettings:
     return with_workers.settings.workers
 
 
-def _named(synthesis: Synthesis, kind: str, part: str, stack: str = "service") -> tuple[str, dict[str, Any]]:
+def _named(
+    synthesis: Synthesis, kind: str, part: str, stack: str = "service"
+) -> tuple[str, dict[str, Any]]:
     """The one resource of a type whose logical id has this part."""
     (found,) = ((name, r) for name, r in synthesis.of_type(kind, stack).items() if part in name)
     return found
@@ -53,7 +58,10 @@ def _container(synthesis: Synthesis, role: str) -> dict[str, Any]:
 
 
 def _variables(synthesis: Synthesis, role: str) -> dict[str, Any]:
-    return {variable["Name"]: variable["Value"] for variable in _container(synthesis, role)["Environment"]}
+    return {
+        variable["Name"]: variable["Value"]
+        for variable in _container(synthesis, role)["Environment"]
+    }
 
 
 def _actions(synthesis: Synthesis, role: str) -> set[str]:
@@ -63,7 +71,9 @@ def _actions(synthesis: Synthesis, role: str) -> set[str]:
         for policy in synthesis.of_type("AWS::IAM::Policy", "service").values()
         if {"Ref": role} in policy["Properties"]["Roles"]
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+        for action in (
+            [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        )
     }
 
 
@@ -83,10 +93,19 @@ def test_no_environment_has_them_until_it_says_so(synthesis: Synthesis) -> None:
     assert not synthesis.of_type("AWS::ServiceDiscovery::HttpNamespace")
 
 
-def test_they_can_come_and_go_in_one_deployment(staging: Synthesis, with_workers: Synthesis) -> None:
+def test_they_can_come_and_go_in_one_deployment(
+    staging: Synthesis, with_workers: Synthesis
+) -> None:
     """No other stack is changed: an export that goes while it is used would stop a deployment."""
-    changed = {name for name, template in staging.templates.items() if with_workers.templates[name] != template}
-    assert (changed, set(with_workers.templates)) == ({"service", "observability"}, set(staging.templates))
+    changed = {
+        name
+        for name, template in staging.templates.items()
+        if with_workers.templates[name] != template
+    }
+    assert (changed, set(with_workers.templates)) == (
+        {"service", "observability"},
+        set(staging.templates),
+    )
 
 
 def test_handlers_call_them_by_the_name_that_they_have(with_workers: Synthesis) -> None:
@@ -94,23 +113,39 @@ def test_handlers_call_them_by_the_name_that_they_have(with_workers: Synthesis) 
     (alias,) = offered["ClientAliases"]
     handler = _variables(with_workers, "handler")
     assert handler["EVENFLOW_MODEL"] == "grpc"
-    assert split_address(handler["EVENFLOW_WORKERS"]) == (alias["DnsName"], alias["Port"]) == ("workers", _PORT)
-    both = [_service(with_workers, part)["ServiceConnectConfiguration"] for part in ("Handlers", "Workers")]
+    assert (
+        split_address(handler["EVENFLOW_WORKERS"])
+        == (alias["DnsName"], alias["Port"])
+        == ("workers", _PORT)
+    )
+    both = [
+        _service(with_workers, part)["ServiceConnectConfiguration"]
+        for part in ("Handlers", "Workers")
+    ]
     assert both[0]["Namespace"] == both[1]["Namespace"]
     assert [configuration["Enabled"] for configuration in both] == [True, True]
     assert "Services" not in both[0], "handlers offer nothing"
     (port,) = _container(with_workers, "worker")["PortMappings"]
-    assert (port["Name"], port["ContainerPort"], port["AppProtocol"]) == (offered["PortName"], _PORT, "grpc")
+    assert (port["Name"], port["ContainerPort"], port["AppProtocol"]) == (
+        offered["PortName"],
+        _PORT,
+        "grpc",
+    )
 
 
 def test_the_proxy_cuts_no_answer_off(with_workers: Synthesis) -> None:
     (offered,) = _service(with_workers, "Workers")["ServiceConnectConfiguration"]["Services"]
     assert offered["Timeout"]["PerRequestTimeoutSeconds"] == 0, "15 s is what is left out"
     limits = with_workers.settings.limits
-    assert offered["Timeout"]["IdleTimeoutSeconds"] > limits.pause_seconds + limits.model_silence_seconds
+    assert (
+        offered["Timeout"]["IdleTimeoutSeconds"]
+        > limits.pause_seconds + limits.model_silence_seconds
+    )
 
 
-def test_workers_call_the_model_and_handlers_no_more(staging: Synthesis, with_workers: Synthesis) -> None:
+def test_workers_call_the_model_and_handlers_no_more(
+    staging: Synthesis, with_workers: Synthesis
+) -> None:
     calling = {"bedrock:InvokeModelWithResponseStream"}
     worker, handler, before = (
         _task_role(with_workers, "-worker"),
@@ -119,18 +154,25 @@ def test_workers_call_the_model_and_handlers_no_more(staging: Synthesis, with_wo
     )
     assert _actions(with_workers, worker) == calling, "and nothing else"
     assert _actions(with_workers, handler) == _actions(staging, before) - calling
-    assert handler != before, "handlers that still call the model keep their role until they are replaced"
+    assert handler != before, (
+        "handlers that still call the model keep their role until they are replaced"
+    )
     direct, behind = _variables(staging, "handler"), _variables(with_workers, "worker")
     for name in ("EVENFLOW_MODEL", "EVENFLOW_MODEL_NAME"):
         assert behind[name] == direct[name]
-    assert _variables(with_workers, "handler")["EVENFLOW_MODEL_NAME"] == direct["EVENFLOW_MODEL_NAME"]
+    assert (
+        _variables(with_workers, "handler")["EVENFLOW_MODEL_NAME"] == direct["EVENFLOW_MODEL_NAME"]
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "calling"),
     [
         ("dev-workers", set()),
-        ("choosy-workers", {"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"}),
+        (
+            "choosy-workers",
+            {"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"},
+        ),
     ],
 )
 def test_any_model_can_be_theirs(synthesized: Synthesize, name: str, calling: set[str]) -> None:
@@ -144,7 +186,11 @@ def test_clients_call_the_model_as_before() -> None:
     assert HandlerSettings(model="demo").served_models == {"demo": ""}
     variables = ModelAccess("demo").behind("workers:50051").variables
     behind = HandlerSettings.model_validate(
-        {"model": "grpc", "workers": variables["EVENFLOW_WORKERS"], "model_name": variables["EVENFLOW_MODEL_NAME"]}
+        {
+            "model": "grpc",
+            "workers": variables["EVENFLOW_WORKERS"],
+            "model_name": variables["EVENFLOW_MODEL_NAME"],
+        }
     )
     assert behind.served_models == {"demo": ""}
 
@@ -195,21 +241,35 @@ def test_only_handlers_reach_them_and_they_only_aws(with_workers: Synthesis) -> 
     for kind, found in (("Ingress", into), ("Egress", out_of)):
         for rule in with_workers.of_type(f"AWS::EC2::SecurityGroup{kind}", "service").values():
             properties = rule["Properties"]
-            peer = properties.get("SourceSecurityGroupId") or properties.get("DestinationSecurityGroupId")
-            ends = [json.dumps(properties["GroupId"]), json.dumps(peer or properties["DestinationPrefixListId"])]
-            assert (properties["IpProtocol"], properties["FromPort"]) == ("tcp", properties["ToPort"])
+            peer = properties.get("SourceSecurityGroupId") or properties.get(
+                "DestinationSecurityGroupId"
+            )
+            ends = [
+                json.dumps(properties["GroupId"]),
+                json.dumps(peer or properties["DestinationPrefixListId"]),
+            ]
+            assert (properties["IpProtocol"], properties["FromPort"]) == (
+                "tcp",
+                properties["ToPort"],
+            )
             of, other = (
-                "worker" if end == json.dumps(own) else next((n for n in (handler, endpoints) if n in end), end)
+                "worker"
+                if end == json.dumps(own)
+                else next((n for n in (handler, endpoints) if n in end), end)
                 for end in ends
             )
             found.add((of, other, properties["ToPort"]))
     s3 = json.dumps(with_workers.settings.region.s3)
     assert into == {("worker", handler, _PORT), (endpoints, "worker", 443)}
     assert out_of == {(handler, "worker", _PORT), ("worker", endpoints, 443), ("worker", s3, 443)}
-    assert _service(with_workers, "Workers")["NetworkConfiguration"]["AwsvpcConfiguration"]["SecurityGroups"] == [own]
+    assert _service(with_workers, "Workers")["NetworkConfiguration"]["AwsvpcConfiguration"][
+        "SecurityGroups"
+    ] == [own]
 
 
-def test_workers_are_there_before_handlers_and_their_rules_before_them(with_workers: Synthesis) -> None:
+def test_workers_are_there_before_handlers_and_their_rules_before_them(
+    with_workers: Synthesis,
+) -> None:
     name, workers = _named(with_workers, "AWS::ECS::Service", "Workers")
     _, handlers = _named(with_workers, "AWS::ECS::Service", "Handlers")
     assert name in handlers["DependsOn"]
@@ -231,7 +291,10 @@ def test_the_service_is_kept_running_and_goes_back_by_itself(
     assert service["NetworkConfiguration"]["AwsvpcConfiguration"]["AssignPublicIp"] == "DISABLED"
     deployment = service["DeploymentConfiguration"]
     assert deployment["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
-    assert (deployment["MinimumHealthyPercent"], deployment["MaximumPercent"]) == (100, workers.deployment_percent)
+    assert (deployment["MinimumHealthyPercent"], deployment["MaximumPercent"]) == (
+        100,
+        workers.deployment_percent,
+    )
 
 
 def test_they_are_added_for_cpu(with_workers: Synthesis, workers: WorkerServiceSettings) -> None:
@@ -242,20 +305,35 @@ def test_they_are_added_for_cpu(with_workers: Synthesis, workers: WorkerServiceS
     )
     (policy,) = (
         policy["Properties"]["TargetTrackingScalingPolicyConfiguration"]
-        for policy in with_workers.of_type("AWS::ApplicationAutoScaling::ScalingPolicy", "service").values()
+        for policy in with_workers.of_type(
+            "AWS::ApplicationAutoScaling::ScalingPolicy", "service"
+        ).values()
         if policy["Properties"]["ScalingTargetId"] == {"Ref": target}
     )
     assert policy["TargetValue"] == workers.cpu_percent
-    assert policy["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    assert policy["PredefinedMetricSpecification"] == {
+        "PredefinedMetricType": "ECSServiceAverageCPUUtilization"
+    }
 
 
-def test_somebody_is_woken_when_too_few_run(with_workers: Synthesis, workers: WorkerServiceSettings) -> None:
-    _, alarm = _named(with_workers, "AWS::CloudWatch::Alarm", "workersrunningtasks", "observability")
+def test_somebody_is_woken_when_too_few_run(
+    with_workers: Synthesis, workers: WorkerServiceSettings
+) -> None:
+    _, alarm = _named(
+        with_workers, "AWS::CloudWatch::Alarm", "workersrunningtasks", "observability"
+    )
     found = alarm["Properties"]
-    assert (found["Namespace"], found["MetricName"], found["Statistic"]) == ("AWS/ECS", "CPUUtilization", "SampleCount")
+    assert (found["Namespace"], found["MetricName"], found["Statistic"]) == (
+        "AWS/ECS",
+        "CPUUtilization",
+        "SampleCount",
+    )
     service = {"Name": "ServiceName", "Value": _service(with_workers, "Workers")["ServiceName"]}
     assert service in found["Dimensions"]
-    assert (found["Threshold"], found["ComparisonOperator"]) == (workers.tasks_min, "LessThanThreshold")
+    assert (found["Threshold"], found["ComparisonOperator"]) == (
+        workers.tasks_min,
+        "LessThanThreshold",
+    )
     assert found["TreatMissingData"] == "breaching"
     assert len(found["AlarmActions"]) == 2, "pages, and notices"
     assert found["AlarmDescription"].endswith("/workers.running_tasks.md")
@@ -265,7 +343,9 @@ def test_somebody_is_woken_when_too_few_run(with_workers: Synthesis, workers: Wo
     assert service["Value"] in json.dumps(dashboard)
 
 
-def test_they_are_in_what_a_deployment_costs_and_needs(staging: Synthesis, with_workers: Synthesis) -> None:
+def test_they_are_in_what_a_deployment_costs_and_needs(
+    staging: Synthesis, with_workers: Synthesis
+) -> None:
     traffic = Traffic()
     (row,) = (
         row
@@ -277,10 +357,14 @@ def test_they_are_in_what_a_deployment_costs_and_needs(staging: Synthesis, with_
     # 20,000 events a second of 135 us are 2.7 cores, of which the autoscaling uses 60 %.
     assert row.hour_of_streams == pytest.approx(4.5 * one_task)
     assert not [
-        row for row in costs(staging.settings, staging.templates.values(), traffic) if row.what.startswith("Workers")
+        row
+        for row in costs(staging.settings, staging.templates.values(), traffic)
+        if row.what.startswith("Workers")
     ]
     text = announcement(with_workers.settings, with_workers.templates, traffic)
     assert "2 ECS service" in text
     # A deployment of 10 workers doubles them while 10 handlers run.
-    (cores,) = (line for line in quotas(with_workers.settings, traffic) if line.startswith("Fargate"))
+    (cores,) = (
+        line for line in quotas(with_workers.settings, traffic) if line.startswith("Fargate")
+    )
     assert cores.startswith("Fargate On-Demand vCPU: 30 ")

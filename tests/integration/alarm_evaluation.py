@@ -1,8 +1,10 @@
-"""Whether an alarm of a CloudFormation template would be raised by given data, as CloudWatch evaluates it.
+"""Whether an alarm of a CloudFormation template would be raised by given data, as CloudWatch
+evaluates it.
 
-No emulator knows metric math or missing data. By docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/, "Configuring how
-CloudWatch alarms treat missing data". A period without data is filled at once; CloudWatch first looks whether older ones have
-enough.
+No emulator knows metric math or missing data. By
+docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/, "Configuring how CloudWatch alarms treat
+missing data". A period without data is filled at once; CloudWatch first looks whether older ones
+have enough.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Selection:
-    """The series that an alarm takes from a metric. `unit` is None where it takes whatever was published."""
+    """The series that an alarm takes from a metric.
+
+    `unit` is None where it takes whatever was published.
+    """
 
     namespace: str
     name: str
@@ -35,7 +40,9 @@ class Selection:
 
 
 def selections(alarm: Mapping[str, Any]) -> dict[str, Selection]:
-    """The series of an alarm's properties by their ids in its expression; `""` where it has none."""
+    """The series of an alarm's properties by their ids in its expression; `""` where it has
+    none.
+    """
     if "Metrics" not in alarm:
         return {"": _selection(alarm, alarm.get("Statistic") or alarm["ExtendedStatistic"], alarm)}
     return {
@@ -46,12 +53,22 @@ def selections(alarm: Mapping[str, Any]) -> dict[str, Selection]:
 
 
 def _selection(metric: Mapping[str, Any], statistic: str, rest: Mapping[str, Any]) -> Selection:
-    dimensions = tuple((dimension["Name"], dimension["Value"]) for dimension in metric.get("Dimensions", []))
-    return Selection(metric["Namespace"], metric["MetricName"], dimensions, statistic, rest["Period"], rest.get("Unit"))
+    dimensions = tuple(
+        (dimension["Name"], dimension["Value"]) for dimension in metric.get("Dimensions", [])
+    )
+    return Selection(
+        metric["Namespace"],
+        metric["MetricName"],
+        dimensions,
+        statistic,
+        rest["Period"],
+        rest.get("Unit"),
+    )
 
 
 def is_raised(alarm: Mapping[str, Any], series: Mapping[str, Series]) -> bool:
-    """Whether the alarm is in state ALARM after the last period of `series`, which has those of `selections`.
+    """Whether the alarm is in state ALARM after the last period of `series`, which has those of
+    `selections`.
 
     Where the documentation of metric math leaves two readings, both must come to the same.
     """
@@ -59,7 +76,8 @@ def is_raised(alarm: Mapping[str, Any], series: Mapping[str, Series]) -> bool:
         return _is_crossed(alarm, series[""])
     by_metric = {selection.name: series[name] for name, selection in selections(alarm).items()}
     readings = {
-        _is_crossed(alarm, MetricMath(alarm["Metrics"], by_metric, cautious).result()) for cautious in (False, True)
+        _is_crossed(alarm, MetricMath(alarm["Metrics"], by_metric, cautious).result())
+        for cautious in (False, True)
     }
     assert len(readings) == 1, "it depends on how metric math is read"
     return readings.pop()
@@ -67,10 +85,15 @@ def is_raised(alarm: Mapping[str, Any], series: Mapping[str, Series]) -> bool:
 
 def _is_crossed(alarm: Mapping[str, Any], watched: Series) -> bool:
     considered = watched[-alarm["EvaluationPeriods"] :]
-    if all(value is None for value in considered) and alarm["TreatMissingData"] not in ("breaching", "notBreaching"):
+    if all(value is None for value in considered) and alarm["TreatMissingData"] not in (
+        "breaching",
+        "notBreaching",
+    ):
         return False
     crosses, threshold = _COMPARISONS[alarm["ComparisonOperator"]], alarm["Threshold"]
     silence_crosses = alarm["TreatMissingData"] == "breaching"
-    crossed = sum(silence_crosses if value is None else crosses(value, threshold) for value in considered)
+    crossed = sum(
+        silence_crosses if value is None else crosses(value, threshold) for value in considered
+    )
     needed: int = alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
     return bool(crossed >= needed)

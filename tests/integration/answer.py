@@ -1,4 +1,6 @@
-"""What a client makes of the frames of one response, by the contract: the text, and whether each index came exactly once."""
+"""What a client makes of the frames of one response, by the contract: the text, and whether each
+index came exactly once.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ TERMINAL = ("chat.response.completed", "chat.response.error")
 
 
 class Answer:
-    """Collects a response's frames, over whichever transport they come, and insists on the contract.
+    """Collects a response's frames, over whichever transport they come, and insists on the
+    contract.
 
     Args:
         last: the last index that is held already.
@@ -24,7 +27,9 @@ class Answer:
         self.epoch = 1
         """The newest owner of the response that a frame told of."""
         self._log_epoch = 1
-        """The owner of what comes now: when everything comes again, an earlier one than the newest."""
+        """The owner of what comes now: when everything comes again, an earlier one than the
+        newest.
+        """
         self.end: Frame | None = None
         self.restarts: list[Frame] = []
         self.frames: list[Frame] = []
@@ -50,7 +55,9 @@ class Answer:
         elif kind == "chat.response.restarted":
             self._take_restart(frame)
         elif kind in TERMINAL:
-            assert frame["last_index"] == self.last, f"{frame}, but the last index that came is {self.last}"
+            assert frame["last_index"] == self.last, (
+                f"{frame}, but the last index that came is {self.last}"
+            )
             self.end = frame
 
     def take_poll(self, body: Frame) -> None:
@@ -82,7 +89,9 @@ class Answer:
             self._log_epoch = 1
         else:
             assert frame["index"] == self.last + 1, f"{frame} does not follow index {self.last}"
-            assert epoch >= self._log_epoch, f"{frame} is of an earlier owner than {self._log_epoch}"
+            assert epoch >= self._log_epoch, (
+                f"{frame} is of an earlier owner than {self._log_epoch}"
+            )
             self._log_epoch = epoch
             # A frame that joined several can't be cut.
             ends = (-1, self.last, *(last for last, _ in self._pieces))

@@ -1,4 +1,6 @@
-"""Frames against an AsyncAPI document: which message a frame is, and whether it is exactly as described."""
+"""Frames against an AsyncAPI document: which message a frame is, and whether it is exactly as
+described.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ Document = dict[str, Any]
 class AsyncApiFrames:
     """Checks frames, and remembers which messages were seen.
 
-    A client has to put up with fields that it doesn't know, so the document allows them; here one that it doesn't name is a
-    mistake of the document or of the server.
+    A client has to put up with fields that it doesn't know, so the document allows them; here one
+    that it doesn't name is a mistake of the document or of the server.
     """
 
     def __init__(self, document: Document) -> None:
@@ -23,7 +25,9 @@ class AsyncApiFrames:
 
     def all_of(self, channel: str) -> set[tuple[str, str]]:
         """Operation and message, of everything described of a channel."""
-        operations = [name for name in self._document["operations"] if name.partition(".")[0] == channel]
+        operations = [
+            name for name in self._document["operations"] if name.partition(".")[0] == channel
+        ]
         return {(operation, name) for operation in operations for name in self._messages(operation)}
 
     def check(self, operation: str, frame: Any) -> None:
@@ -38,7 +42,10 @@ class AsyncApiFrames:
         self.seen.add((operation, name))
 
     def _messages(self, operation: str) -> set[str]:
-        return {message["$ref"].rpartition("/")[2] for message in self._document["operations"][operation]["messages"]}
+        return {
+            message["$ref"].rpartition("/")[2]
+            for message in self._document["operations"][operation]["messages"]
+        }
 
 
 def _closed(schema: Any) -> Any:

@@ -1,4 +1,6 @@
-"""An AWS that runs here: moto's server as a process of its own, called over HTTP by the real SDK clients."""
+"""An AWS that runs here: moto's server as a process of its own, called over HTTP by the real SDK
+clients.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from typing import Any
 
 import boto3
 
-from stream_aws.tables import LEDGER, RESPONSES, SESSIONS, UNFINISHED_INDEX, UNFINISHED_KEY, TableKeys, TableNames
+from stream_aws.tables import (
+    LEDGER,
+    RESPONSES,
+    SESSIONS,
+    UNFINISHED_INDEX,
+    UNFINISHED_KEY,
+    TableKeys,
+    TableNames,
+)
 from tests.integration.server_process import free_port
 
 REGION = "us-east-1"
@@ -27,7 +37,11 @@ CREDENTIALS = {
 }
 """Variables of a process whose calls no emulator checks the signature of."""
 
-SIGNED_BY = {"region_name": REGION, "aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+SIGNED_BY = {
+    "region_name": REGION,
+    "aws_access_key_id": "testing",
+    "aws_secret_access_key": "testing",
+}
 """The same for a client of the SDK."""
 
 _START_SECONDS = 30.0
@@ -41,6 +55,7 @@ class AwsEmulator:
         self.process = process
         # `localhost`, not the address: the CDK's template URL matches the name.
         self.endpoint = f"http://localhost:{port}"
+        self._clients: dict[str, Any] = {}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,8 +63,10 @@ class AwsEmulator:
         return {"AWS_ENDPOINT_URL": self.endpoint, **CREDENTIALS}
 
     def client(self, service: str) -> Any:
-        """A boto3 client of it."""
-        return boto3.client(service, endpoint_url=self.endpoint, **SIGNED_BY)
+        """The boto3 client of it for this service."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service, endpoint_url=self.endpoint, **SIGNED_BY)
+        return self._clients[service]
 
     def create_tables(self, prefix: str) -> TableNames:
         """The three tables, empty, named after `prefix`."""
@@ -78,7 +95,10 @@ def aws_emulator(log: Path) -> Iterator[AwsEmulator]:
     """Run one on a free port; `log` takes what it prints."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output) as process,
+    ):
         try:
             _wait_until_serving(port, process, log)
             yield AwsEmulator(port, process)
@@ -114,6 +134,8 @@ def _table_request(name: str, keys: TableKeys, indexes: Mapping[str, str]) -> di
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
         "KeySchema": [{"AttributeName": attribute, "KeyType": kind} for attribute, kind in schema],
-        "AttributeDefinitions": [{"AttributeName": attribute, "AttributeType": "S"} for attribute in attributes],
+        "AttributeDefinitions": [
+            {"AttributeName": attribute, "AttributeType": "S"} for attribute in attributes
+        ],
         **({"GlobalSecondaryIndexes": global_indexes} if global_indexes else {}),
     }

@@ -46,15 +46,30 @@ def checked_error(body: Frame) -> Frame:
     """The error object of a body or frame, which must have the contract's one shape."""
     error: Frame = body["error"]
     assert {"type", "code", "message"} <= error.keys(), error
-    known = {"type", "code", "message", "param", "retry_after_ms", "status", "expected", "response_id"}
+    known = {
+        "type",
+        "code",
+        "message",
+        "param",
+        "retry_after_ms",
+        "status",
+        "expected",
+        "response_id",
+    }
     assert error.keys() <= known, error
-    assert all(isinstance(error[name], str) and error[name] for name in ("type", "code", "message")), error
+    assert all(
+        isinstance(error[name], str) and error[name] for name in ("type", "code", "message")
+    ), error
     return error
 
 
 def chat_message(message_id: str, previous_message_id: str | None, text: str) -> Frame:
     """The body of a message."""
-    return {"message_id": message_id, "previous_message_id": previous_message_id, "payload": {"text": text}}
+    return {
+        "message_id": message_id,
+        "previous_message_id": previous_message_id,
+        "payload": {"text": text},
+    }
 
 
 def demo(**directives: object) -> str:
@@ -91,7 +106,9 @@ class Connection(FrameReader):
         assert start["session_id"] == self.session.session_id
         return start
 
-    async def resume(self, response_id: str, after: int, text: str = "", epoch: int | None = None) -> Answer:
+    async def resume(
+        self, response_id: str, after: int, text: str = "", epoch: int | None = None
+    ) -> Answer:
         """Resume a response behind `after`, with `text` held; returns what collects it."""
         self.answers[response_id] = answer = Answer(after, text)
         answer.epoch = epoch or 1
@@ -158,7 +175,9 @@ class Connection(FrameReader):
         elif frame["type"] == "chat.response.start" and "stream" in frame:
             self._streams[frame["stream"]] = frame["response_id"]
         elif frame["type"] == "chat.response.delta":
-            assert self.websocket.subprotocol != COMPACT, "a compact connection was sent a long delta"
+            assert self.websocket.subprotocol != COMPACT, (
+                "a compact connection was sent a long delta"
+            )
         decoded: Frame = frame
         return decoded
 
@@ -181,13 +200,22 @@ class ChatSession:
     def at(self, server: Server) -> ChatSession:
         """The same session at another task."""
         opened = {"session_id": self.session_id, "token": self.token}
-        return ChatSession(self._http, {**opened, "ws_url": server.ws_url, "http_url": server.http_url})
+        return ChatSession(
+            self._http, {**opened, "ws_url": server.ws_url, "http_url": server.http_url}
+        )
 
     @asynccontextmanager
-    async def connect(self, protocol: str = V1, query: str = "", **options: Any) -> AsyncIterator[Connection]:
+    async def connect(
+        self, protocol: str = V1, query: str = "", **options: Any
+    ) -> AsyncIterator[Connection]:
         """Open a WebSocket and read its `session.ready`."""
         names = [Subprotocol(protocol), Subprotocol(f"bearer.{self.token}")]
-        settings = {"subprotocols": names, "proxy": None, "ping_interval": None, "close_timeout": 2} | options
+        settings = {
+            "subprotocols": names,
+            "proxy": None,
+            "ping_interval": None,
+            "close_timeout": 2,
+        } | options
         async with connect(self.ws_url + query, **settings) as websocket:
             connection = Connection(self, websocket)
             connection.ready = await connection.next_of("session.ready")
@@ -197,18 +225,28 @@ class ChatSession:
     async def call(self, method: str, path: str, body: object = None, **options: Any) -> HttpAnswer:
         """An HTTP call with the session's token."""
         headers = {"Authorization": f"Bearer {self.token}"} | options.pop("headers", {})
-        return await call(self._http, method, self.http_url + path, body, headers=headers, **options)
+        return await call(
+            self._http, method, self.http_url + path, body, headers=headers, **options
+        )
 
     async def post(self, message_id: str, previous: str | None, text: str) -> HttpAnswer:
         """Send a message over HTTP."""
         return await self.call("POST", "/chat/message", chat_message(message_id, previous, text))
 
-    async def poll(self, response_id: str, from_index: int = 0, timeout_ms: int = 10_000) -> HttpAnswer:
+    async def poll(
+        self, response_id: str, from_index: int = 0, timeout_ms: int = 10_000
+    ) -> HttpAnswer:
         """One long-poll."""
-        return await self.call("GET", f"/chat/message/{response_id}?from_index={from_index}&timeout_ms={timeout_ms}")
+        return await self.call(
+            "GET", f"/chat/message/{response_id}?from_index={from_index}&timeout_ms={timeout_ms}"
+        )
 
-    async def poll_whole(self, response_id: str, timeout_ms: int = 10_000) -> tuple[Frame, str, int]:
-        """Poll to the end: the last answer, the text made from all of them by the contract's rule, and their number."""
+    async def poll_whole(
+        self, response_id: str, timeout_ms: int = 10_000
+    ) -> tuple[Frame, str, int]:
+        """Poll to the end: the last answer, the text made from all of them by the contract's
+        rule, and their number.
+        """
         pieces: list[tuple[int, str]] = []
         next_index = polls = 0
         while True:
@@ -225,7 +263,9 @@ class ChatSession:
             assert "full_text" not in answer
 
     @asynccontextmanager
-    async def events(self, response_id: str, **headers: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def events(
+        self, response_id: str, **headers: str
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Open the SSE stream; underscores in header names stand for dashes."""
         all_headers = {"Authorization": f"Bearer {self.token}"} | {
             name.replace("_", "-"): value for name, value in headers.items()
@@ -235,7 +275,9 @@ class ChatSession:
             yield answer
 
 
-async def call(http: aiohttp.ClientSession, method: str, url: str, body: object = None, **options: Any) -> HttpAnswer:
+async def call(
+    http: aiohttp.ClientSession, method: str, url: str, body: object = None, **options: Any
+) -> HttpAnswer:
     """An HTTP call; `body` is sent as JSON, or as it is when it is bytes."""
     if body is not None:
         options["data"] = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())

@@ -1,9 +1,11 @@
 """CloudWatch as ministack plays it, behind a port in the test's own loop.
 
-Tried beside moto's server, which takes values with counts by storing every single one (six million for a busy minute),
-answers any percentile with a 500, and mixes namespaces where a query has dimensions. ministack weighs values by their counts,
-interpolates percentiles, and tells a metric by all of its dimensions. What it leaves out: a query's unit (it is compared here by
-what `GetMetricStatistics` says was stored), the limits of a request, metric math, and treating missing data in alarms.
+Tried beside moto's server, which takes values with counts by storing every single one (six million
+for a busy minute), answers any percentile with a 500, and mixes namespaces where a query has
+dimensions. ministack weighs values by their counts, interpolates percentiles, and tells a metric by
+all of its dimensions. What it leaves out: a query's unit (it is compared here by what
+`GetMetricStatistics` says was stored), the limits of a request, metric math, and treating missing
+data in alarms.
 """
 
 from __future__ import annotations

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import cache
+from unittest.mock import patch
 
 import aiohttp
 import pytest
 import uvloop
+from botocore.loaders import create_loader
 
+from stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.deployment import SIGNING_KEYS, AwsDeployment, Deployment, LocalDeployment
@@ -21,7 +25,9 @@ Serve = LocalServers
 """Starts servers in the test's loop: `await serve(grace_seconds=1)`."""
 
 ServeProcess = Callable[..., ServerProcess]
-"""Starts a process; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`, `environment` has others."""
+"""Starts a process; keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`,
+`environment` has others.
+"""
 
 OpenSession = Callable[..., Awaitable[ChatSession]]
 """Opens a session at the test's shared server, or at the one that is given first."""
@@ -32,12 +38,37 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
     return {"uvloop": uvloop.new_event_loop}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def aws_models_are_read_once() -> Iterator[None]:
+    """Sessions of the AWS SDK share what they read: each would read some megabytes of JSON."""
+    with patch("botocore.session.create_loader", cache(create_loader)):
+        yield
+
+
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
     """Start servers in this loop, for one test."""
     servers = LocalServers()
     yield servers
     await servers.stop()
+
+
+@pytest.fixture
+async def hurry(serve: Serve) -> AsyncIterator[asyncio.Task[None]]:
+    """The servers' time passes some ten times as fast, slot by slot, while the test runs or until
+    it cancels this.
+
+    Not for what others time: models elsewhere, and the loop's own timeouts.
+    """
+
+    async def pass_time() -> None:
+        while True:
+            await asyncio.sleep(0.001)
+            await serve.time_passes(SLOT_SECONDS)
+
+    passing = asyncio.create_task(pass_time())
+    yield passing
+    passing.cancel()
 
 
 @pytest.fixture
@@ -112,7 +143,9 @@ def deployment(serve: Serve) -> LocalDeployment:
 
 
 @pytest.fixture
-def aws_deployment(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve) -> AwsDeployment:
+def aws_deployment(
+    emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, serve: Serve
+) -> AwsDeployment:
     """Tasks in this loop on tables of their own, and none yet."""
     tables = emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}")
     return AwsDeployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve)
@@ -124,14 +157,18 @@ def process_deployment(
 ) -> Deployment:
     """Tables for one test, and no process yet."""
     tables = emulated_dynamodb.create_tables(f"test{time.monotonic_ns()}")
-    return Deployment(emulated_aws.environment | emulated_dynamodb.environment, tables, serve_process)
+    return Deployment(
+        emulated_aws.environment | emulated_dynamodb.environment, tables, serve_process
+    )
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """An HTTP client."""
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=50)) as client:
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=aiohttp.ClientTimeout(total=50)
+    ) as client:
         yield client
 
 

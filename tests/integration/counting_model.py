@@ -1,8 +1,11 @@
-"""An OpenAI-compatible server whose words say which call they are from, and that counts the calls."""
+"""An OpenAI-compatible server whose words say which call they are from, and that counts the
+calls.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -29,18 +32,37 @@ def word_of(epoch: int, attempt: int, number: int) -> str:
 
 def words_of(text: str) -> list[tuple[int, int, int]]:
     """The epoch, the attempt and the number of each word; the text must be made of whole words."""
-    found = [(int(epoch), int(attempt), int(number)) for epoch, attempt, number in _WORD.findall(text)]
+    found = [
+        (int(epoch), int(attempt), int(number)) for epoch, attempt, number in _WORD.findall(text)
+    ]
     assert "".join(word_of(*word) for word in found) == text, f"these are no whole words: {text!r}"
     return found
 
 
 @dataclass
 class CountingModel:
-    """`calls`: by the header Idempotency-Key, `<response_id>:<epoch>:<attempt>`. `prefixes`: what such a call was to continue."""
+    """`calls`: by the header Idempotency-Key, `<response_id>:<epoch>:<attempt>`.
+
+    `prefixes`: what such a call was to continue.
+    """
 
     url: str = ""
     calls: Counter[str] = field(default_factory=Counter)
     prefixes: dict[str, str] = field(default_factory=dict)
+    _allowed: float = math.inf
+    _allowed_more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def allow(self, words: float) -> None:
+        """From now on a response's first owner is told so many words at most, until more are
+        allowed.
+        """
+        self._allowed = words
+        self._allowed_more.set()
+
+    async def _may_say(self, epoch: int, number: int) -> None:
+        while epoch == 1 and number >= self._allowed:
+            self._allowed_more.clear()
+            await self._allowed_more.wait()
 
     def calls_for(self, response_id: str) -> list[str]:
         """The calls for one response, as `epoch:attempt`, in the order in which they came."""
@@ -54,11 +76,14 @@ class CountingModel:
         prefix = _prefix(body)
         self.prefixes[key] = prefix
         _, epoch, attempt = key.split(":")
-        asked = dict(word.split("=") for word in body["messages"][-2 if prefix else -1]["content"].split())
+        asked = dict(
+            word.split("=") for word in body["messages"][-2 if prefix else -1]["content"].split()
+        )
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         with suppress(ConnectionError):  # whoever asked may have been killed
             await response.prepare(request)
             for number in range(len(words_of(prefix)), int(asked["words"])):
+                await self._may_say(int(epoch), number)
                 await response.write(chunk(word_of(int(epoch), int(attempt), number)))
                 await asyncio.sleep(float(asked["gap_ms"]) / 1000)
             await response.write(END)

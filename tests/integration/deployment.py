@@ -69,7 +69,9 @@ class Deployment(Tables):
         """Start so many tasks."""
         all_settings = {**self.settings, **settings}
         with ThreadPoolExecutor(_AT_ONCE) as starting:
-            starts = [starting.submit(self.serve, self.environment, **all_settings) for _ in range(count)]
+            starts = [
+                starting.submit(self.serve, self.environment, **all_settings) for _ in range(count)
+            ]
         return [start.result() for start in starts]
 
     async def handlers(self, count: int, **settings: Any) -> list[ServerProcess]:
@@ -103,7 +105,9 @@ class AwsDeployment(Tables):
 
     async def handler(self, **settings: Any) -> LocalServer:
         """Start one."""
-        return await self.serve(self.environment, **{**self.settings, "lease_seconds": _LEASE_SECONDS, **settings})
+        return await self.serve(
+            self.environment, **{**self.settings, "lease_seconds": _LEASE_SECONDS, **settings}
+        )
 
     async def handlers(self, count: int, **settings: Any) -> list[LocalServer]:
         """Start so many."""
@@ -111,7 +115,9 @@ class AwsDeployment(Tables):
 
 
 class LocalDeployment:
-    """Tasks in the test's loop that share stores in memory: all that several tasks do with each other, but AWS."""
+    """Tasks in the test's loop that share stores in memory: all that several tasks do with each
+    other, but AWS.
+    """
 
     def __init__(self, serve: LocalServers) -> None:
         self.serve = serve
@@ -122,10 +128,14 @@ class LocalDeployment:
         """Let so much time pass that the answers of a task that is gone are another's."""
         await _lease_runs_out(self.serve)
 
-    async def handler(self, environment: Mapping[str, str] | None = None, **settings: Any) -> LocalServer:
+    async def handler(
+        self, environment: Mapping[str, str] | None = None, **settings: Any
+    ) -> LocalServer:
         """Start one."""
         return await self.serve(
-            environment, stores=self.stores, **{"token_keys": self._keys, "lease_seconds": _LEASE_SECONDS, **settings}
+            environment,
+            stores=self.stores,
+            **{"token_keys": self._keys, "lease_seconds": _LEASE_SECONDS, **settings},
         )
 
     async def handlers(self, count: int, **settings: Any) -> list[LocalServer]:

@@ -1,4 +1,6 @@
-"""A conversation over a WebSocket, each of whose frames, in both directions, is as the AsyncAPI document describes it."""
+"""A conversation over a WebSocket, each of whose frames, in both directions, is as the AsyncAPI
+document describes it.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ async def conversation(
 ) -> AsyncIterator[DescribedConversation]:
     """Over a socket that takes little at a time."""
     async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
-        assert await raw.handshake(session.token, protocol=protocol, path=_CHANNELS[protocol][0]) == 101
+        assert (
+            await raw.handshake(session.token, protocol=protocol, path=_CHANNELS[protocol][0])
+            == 101
+        )
         talk = DescribedConversation(raw, frames, protocol)
         await talk.hear("session.ready")
         yield talk

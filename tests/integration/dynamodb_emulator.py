@@ -140,7 +140,9 @@ class DynamoDBEmulator:
     async def accept_connections(self) -> None:
         """Open the port (again)."""
         if self._site is None:
-            self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=4096, reuse_address=True)
+            self._site = web.TCPSite(
+                self._runner, "127.0.0.1", self.port, backlog=4096, reuse_address=True
+            )
             await self._site.start()
 
     async def heal(self) -> None:
@@ -169,12 +171,17 @@ class DynamoDBEmulator:
         body = await request.read()
         operation = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         self.requests[operation] += 1
-        held = next((held for held in self._held if held.operation == operation and held.wording in body), None)
+        held = next(
+            (held for held in self._held if held.operation == operation and held.wording in body),
+            None,
+        )
         if held is not None:
             self._held.remove(held)
             held.reached.set()
             await held.released.wait()
-        injection = next((each for each in self._injections if each.applies(operation, body, self._dice)), None)
+        injection = next(
+            (each for each in self._injections if each.applies(operation, body, self._dice)), None
+        )
         if injection is None:
             return self._done(operation, body)
         self.struck[injection.fault] += 1
@@ -282,7 +289,9 @@ def _reset(transport: asyncio.Transport | None) -> web.Response:
     """Reset a connection. The response is only what the server wants to have; nobody gets it."""
     if transport is not None:
         # Linger on, for no time: what closes then sends RST instead of FIN.
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
         transport.abort()
     return web.Response()
 
@@ -290,18 +299,33 @@ def _reset(transport: asyncio.Transport | None) -> web.Response:
 def _failed(fault: Fault, operation: str, body: bytes) -> web.Response:
     if fault is Fault.THROTTLED and operation == "TransactWriteItems":
         codes = ["ThrottlingError", *["None"] * (len(json.loads(body)["TransactItems"]) - 1)]
-        message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]"
+        message = (
+            "Transaction cancelled, please refer cancellation reasons for specific reasons "
+            f"[{', '.join(codes)}]"
+        )
         reasons = {"CancellationReasons": [{"Code": code} for code in codes]}
         return _error(400, "TransactionCanceledException", message, reasons)
     if fault is Fault.THROTTLED:
         return _error(400, "ProvisionedThroughputExceededException", _THROTTLED)
     if fault is Fault.INTERNAL_ERROR:
-        return _error(500, "InternalServerError", "The request processing has failed because of an unknown error.")
-    return web.Response(status=503, text="<html>503 Service Unavailable</html>", content_type="text/html")
+        return _error(
+            500,
+            "InternalServerError",
+            "The request processing has failed because of an unknown error.",
+        )
+    return web.Response(
+        status=503, text="<html>503 Service Unavailable</html>", content_type="text/html"
+    )
 
 
-def _error(status: int, code: str, message: str, further: dict[str, Any] | None = None) -> web.Response:
-    body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message, **(further or {})}
+def _error(
+    status: int, code: str, message: str, further: dict[str, Any] | None = None
+) -> web.Response:
+    body = {
+        "__type": f"com.amazonaws.dynamodb.v20120810#{code}",
+        "message": message,
+        **(further or {}),
+    }
     return _plain(status, json.dumps(body).encode())
 
 

@@ -23,7 +23,12 @@ _IN = re.compile(r"\bIN\s*\(([^)]*)\)")
 _DIGIT_FIRST = re.compile(r"(?<![\w:#\[])\d\w*")
 _CLAUSE = re.compile(r"\b(SET|REMOVE|ADD|DELETE)\s")
 _NO_KEY_CONDITION = re.compile(r"<>|\b(?:OR|NOT|IN)\b|\b(?!begins_with\b)[a-z_]+\s*\(")
-_ACTIONS = {"Put": "Item", "Update": "UpdateExpression", "Delete": "Key", "ConditionCheck": "ConditionExpression"}
+_ACTIONS = {
+    "Put": "Item",
+    "Update": "UpdateExpression",
+    "Delete": "Key",
+    "ConditionCheck": "ConditionExpression",
+}
 
 
 def breaches(operation: str, request: Request) -> list[str]:
@@ -87,5 +92,7 @@ def _update(expression: str, names: tuple[tuple[str, str], ...]) -> list[str]:
             paths.append(tuple(aliases.get(part, part) for part in path))
             if clause in {"ADD", "DELETE"} and len(path) > 1:
                 found.append(f"{clause} is for top-level attributes, not for {'.'.join(path)}")
-    overlaps = (path for path, other in combinations(sorted(paths), 2) if other[: len(path)] == path)
+    overlaps = (
+        path for path, other in combinations(sorted(paths), 2) if other[: len(path)] == path
+    )
     return found + [f"two document paths overlap at {'.'.join(path)}" for path in overlaps]

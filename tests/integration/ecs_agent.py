@@ -1,4 +1,6 @@
-"""ECS as a task meets it: metadata and protection from the agent beside its container, and ECS's API, on one real HTTP port."""
+"""ECS as a task meets it: metadata and protection from the agent beside its container, and ECS's
+API, on one real HTTP port.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _API = "AmazonEC2ContainerServiceV20141113."
 _PROTECTION_FIELDS = {"ProtectionEnabled", "ExpiresInMinutes"}
 
 
-def deployment(deployment_id: str, status: str, *, running: int = 1, desired: int = 1) -> dict[str, Any]:
+def deployment(
+    deployment_id: str, status: str, *, running: int = 1, desired: int = 1
+) -> dict[str, Any]:
     """A deployment of the service, as DescribeServices says it."""
     return {"id": deployment_id, "status": status, "runningCount": running, "desiredCount": desired}
 
@@ -27,8 +31,8 @@ def deployment(deployment_id: str, status: str, *, running: int = 1, desired: in
 class EcsAgent:
     """One task of a service.
 
-    `refusing` answers the API's calls, and the agent's on its behalf, with AccessDenied; `blocked` is the reason for which
-    ECS doesn't protect the task.
+    `refusing` answers the API's calls, and the agent's on its behalf, with AccessDenied; `blocked`
+    is the reason for which ECS doesn't protect the task.
     """
 
     def __init__(self) -> None:
@@ -65,7 +69,12 @@ class EcsAgent:
         """`GET ${ECS_CONTAINER_METADATA_URI_V4}/task`."""
         networks = [{"NetworkMode": "awsvpc", "IPv4Addresses": [HOST]}]
         return web.json_response(
-            {"Cluster": CLUSTER, "TaskARN": TASK_ARN, "KnownStatus": "RUNNING", "Containers": [{"Networks": networks}]}
+            {
+                "Cluster": CLUSTER,
+                "TaskARN": TASK_ARN,
+                "KnownStatus": "RUNNING",
+                "Containers": [{"Networks": networks}],
+            }
         )
 
     async def protection(self, request: web.Request) -> web.Response:
@@ -73,16 +82,28 @@ class EcsAgent:
         state = await request.json()
         enabled = state.get("ProtectionEnabled")
         if not isinstance(enabled, bool) or not state.keys() <= _PROTECTION_FIELDS:
-            return _agent_error("InvalidParameterException", "UpdateTaskProtection: failed to decode request")
+            return _agent_error(
+                "InvalidParameterException", "UpdateTaskProtection: failed to decode request"
+            )
         if self.refusing:
-            return _agent_error("AccessDeniedException", "not authorized to perform: ecs:UpdateTaskProtection")
+            return _agent_error(
+                "AccessDeniedException", "not authorized to perform: ecs:UpdateTaskProtection"
+            )
         self.protections.append((enabled, state.get("ExpiresInMinutes")))
         self.protection_put.release()
         if enabled and self.blocked is not None:
-            return web.json_response({"failure": {"Arn": TASK_ARN, "Detail": None, "Reason": self.blocked}})
+            return web.json_response(
+                {"failure": {"Arn": TASK_ARN, "Detail": None, "Reason": self.blocked}}
+            )
         expires = "2027-01-15T08:02:00Z" if enabled else None
         return web.json_response(
-            {"protection": {"ExpirationDate": expires, "ProtectionEnabled": enabled, "TaskArn": TASK_ARN}}
+            {
+                "protection": {
+                    "ExpirationDate": expires,
+                    "ProtectionEnabled": enabled,
+                    "TaskArn": TASK_ARN,
+                }
+            }
         )
 
     async def api(self, request: web.Request) -> web.Response:
@@ -92,22 +113,32 @@ class EcsAgent:
             assert asked == {"cluster": CLUSTER, "tasks": [TASK_ARN]}
             self.asked.release()
             task = {"taskArn": TASK_ARN, "lastStatus": self.last_status, "startedBy": DEPLOYMENT}
-            found: dict[str, Any] = {"tasks": [{**task, "group": f"service:{SERVICE}"}], "failures": []}
+            found: dict[str, Any] = {
+                "tasks": [{**task, "group": f"service:{SERVICE}"}],
+                "failures": [],
+            }
         else:
             assert operation == "DescribeServices"
             assert asked == {"cluster": CLUSTER, "services": [SERVICE]}
-            found = {"services": [{"serviceName": SERVICE, "deployments": self.deployments}], "failures": []}
+            found = {
+                "services": [{"serviceName": SERVICE, "deployments": self.deployments}],
+                "failures": [],
+            }
         if self.refusing:
             return _json({"__type": "AccessDeniedException", "message": "not allowed"}, 400)
         return _json(found, 200)
 
 
 def _json(body: object, status: int) -> web.Response:
-    return web.Response(text=json.dumps(body), status=status, content_type="application/x-amz-json-1.1")
+    return web.Response(
+        text=json.dumps(body), status=status, content_type="application/x-amz-json-1.1"
+    )
 
 
 def _agent_error(code: str, message: str) -> web.Response:
-    return web.json_response({"error": {"Arn": TASK_ARN, "Code": code, "Message": message}}, status=400)
+    return web.json_response(
+        {"error": {"Arn": TASK_ARN, "Code": code, "Message": message}}, status=400
+    )
 
 
 @asynccontextmanager

@@ -1,6 +1,8 @@
-"""What CloudWatch stores of a log line in embedded metric format: no emulator extracts metrics from logs.
+"""What CloudWatch stores of a log line in embedded metric format: no emulator extracts metrics from
+logs.
 
-By docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+By
+docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ _DIMENSIONS = 30
 
 
 class NothingExtracted(Exception):
-    """CloudWatch would keep the line as a log event and make no metric of it. The message says by which rule."""
+    """CloudWatch would keep the line as a log event and make no metric of it.
+
+    The message says by which rule.
+    """
 
 
 def put_metric_data_requests(line: str) -> list[dict[str, Any]]:
-    """The `PutMetricData` requests, one for each directive, that store what CloudWatch makes of a log line.
+    """The `PutMetricData` requests, one for each directive, that store what CloudWatch makes of a
+    log line.
 
     Raises:
         NothingExtracted: the line is not valid embedded metric format.
@@ -29,7 +35,9 @@ def put_metric_data_requests(line: str) -> list[dict[str, Any]]:
         root = json.loads(line)
     except ValueError:
         raise NothingExtracted("the line is not JSON") from None
-    _require(isinstance(root, dict) and isinstance(root.get("_aws"), dict), "there is no object `_aws`")
+    _require(
+        isinstance(root, dict) and isinstance(root.get("_aws"), dict), "there is no object `_aws`"
+    )
     timestamp, directives = root["_aws"].get("Timestamp"), root["_aws"].get("CloudWatchMetrics")
     _require(_is_number(timestamp), "`_aws.Timestamp` is not a number of milliseconds")
     _require(isinstance(directives, list), "`_aws.CloudWatchMetrics` is not an array")
@@ -41,9 +49,17 @@ def _request(root: dict[str, Any], directive: dict[str, Any], moment: datetime) 
     namespace: Any = directive.get("Namespace")
     sets: Any = directive.get("Dimensions")
     metrics: Any = directive.get("Metrics")
-    _require(isinstance(namespace, str) and 1 <= len(namespace) <= 1024, "`Namespace` is not a string")
-    _require(isinstance(sets, list) and all(isinstance(names, list) for names in sets), "`Dimensions` holds no arrays")
-    _require(isinstance(metrics, list) and len(metrics) <= _METRICS, f"`Metrics` is not an array of at most {_METRICS}")
+    _require(
+        isinstance(namespace, str) and 1 <= len(namespace) <= 1024, "`Namespace` is not a string"
+    )
+    _require(
+        isinstance(sets, list) and all(isinstance(names, list) for names in sets),
+        "`Dimensions` holds no arrays",
+    )
+    _require(
+        isinstance(metrics, list) and len(metrics) <= _METRICS,
+        f"`Metrics` is not an array of at most {_METRICS}",
+    )
     dimension_sets = [_dimensions(root, names) for names in sets] or [[]]
     return {
         "Namespace": namespace,
@@ -59,7 +75,8 @@ def _dimensions(root: dict[str, Any], names: list[str]) -> list[dict[str, str]]:
     _require(len(names) <= _DIMENSIONS, f"a dimension set has more than {_DIMENSIONS} names")
     for name in names:
         _require(
-            isinstance(root.get(name), str) and root[name] != "", f"dimension `{name}` is not a string of the root"
+            isinstance(root.get(name), str) and root[name] != "",
+            f"dimension `{name}` is not a string of the root",
         )
     return [{"Name": name, "Value": root[name]} for name in names]
 

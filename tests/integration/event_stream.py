@@ -44,8 +44,12 @@ async def read_events(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
     assert not fields, f"the stream ended within an event: {fields}"
 
 
-async def read_answer(stream: aiohttp.ClientResponse, answer: Answer, until_index: int | None = None) -> list[Event]:
-    """Take events into `answer` to the stream's end, or until an index is there; every event must have its id."""
+async def read_answer(
+    stream: aiohttp.ClientResponse, answer: Answer, until_index: int | None = None
+) -> list[Event]:
+    """Take events into `answer` to the stream's end, or until an index is there; every event
+    must have its id.
+    """
     events = []
     async for event in read_events(stream):
         if event.comment:
@@ -60,7 +64,9 @@ async def read_answer(stream: aiohttp.ClientResponse, answer: Answer, until_inde
 
 
 def event_id(answer: Answer) -> str:
-    """The id of the last event that `answer` took; empty where an EventSource should begin again."""
+    """The id of the last event that `answer` took; empty where an EventSource should begin
+    again.
+    """
     if answer.end:
         return f"{_place(answer)}.end"
     return _place(answer) if answer.last >= 0 else ""

@@ -17,7 +17,10 @@ _TEXT = re.compile(r"text/.*|application/(json|javascript|xml)|.*\+(json|xml)", 
 def http_api_event(
     method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The event of a request. `path` may have a query; a value that is given twice is joined by commas."""
+    """The event of a request.
+
+    `path` may have a query; a value that is given twice is joined by commas.
+    """
     raw_path, _, query = path.partition("?")
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     event: dict[str, Any] = {

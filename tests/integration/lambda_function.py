@@ -1,4 +1,6 @@
-"""A Lambda function in this process: its real handler, loaded anew with its variables, called with what Lambda gives it."""
+"""A Lambda function in this process: its real handler, loaded anew with its variables, called
+with what Lambda gives it.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,13 @@ class LambdaFunction:
         answer = self.module.handler(json.loads(json.dumps(event)), InvocationContext(self._name))
         return json.loads(json.dumps(answer))
 
-    def call(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> HttpAnswer:
+    def call(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
         """One HTTP call, as it comes through the HTTP API."""
         answer = self.invoke(http_api_event(method, path, body, headers))
         assert answer.keys() == {"statusCode", "headers", "body", "isBase64Encoded"}
         assert answer["isBase64Encoded"] is False
-        return HttpAnswer(answer["statusCode"], CIMultiDict(answer["headers"]), answer["body"].encode())
+        return HttpAnswer(
+            answer["statusCode"], CIMultiDict(answer["headers"]), answer["body"].encode()
+        )

@@ -42,10 +42,12 @@ _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 
 @contextmanager
 def sdk_reads_once() -> Iterator[None]:
-    """Within, sessions of the AWS SDK share what they read: each some megabytes of JSON, and the names of 400 folders."""
+    """Within, sessions of the AWS SDK share what they read: megabytes of JSON, and 400 folders."""
     with (
         patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)),
-        patch.object(Loader, "list_available_services", lambda _, type_name: _listed_once(type_name)),
+        patch.object(
+            Loader, "list_available_services", lambda _, type_name: _listed_once(type_name)
+        ),
     ):
         yield
 
@@ -119,7 +121,9 @@ class _Handler(Handler):
 
 
 class LocalServer(Server):
-    """`Handler` in this loop, as `python -m fargate_handler` runs it. `start` it before anything else.
+    """`Handler` in this loop, as `python -m fargate_handler` runs it.
+
+    `start` it before anything else.
 
     Args:
         variables: the whole environment, but its ports.
@@ -196,7 +200,9 @@ class LocalServer(Server):
     def _within_reach(self, stores: Stores) -> Stores:
         ports: dict[str, Any] = {name: getattr(stores, name) for name in _PORTS}
         cut_off: dict[str, Any] = {
-            name: _Port(port, lambda: self._vanished) for name, port in ports.items() if port is not None
+            name: _Port(port, lambda: self._vanished)
+            for name, port in ports.items()
+            if port is not None
         }
         self._leases = cut_off["leases"]
         return replace(stores, **cut_off)
@@ -216,12 +222,20 @@ class LocalServer(Server):
     def unsent_bytes(self) -> list[int]:
         """What each of its sockets has been given and didn't take."""
         server = self.handler._http._runner.server
-        requests = [request.transport for request in (server.connections if server is not None else ())]
-        websockets = [
-            cast("WebSocketConnection", cast("ClientConnection", each).transport) for each in self.handler._registry
+        requests = [
+            request.transport for request in (server.connections if server is not None else ())
         ]
-        transports = [*requests, *(websocket._transport.underlying_transport for websocket in websockets)]
-        return [transport.get_write_buffer_size() for transport in transports if transport is not None]
+        websockets = [
+            cast("WebSocketConnection", cast("ClientConnection", each).transport)
+            for each in self.handler._registry
+        ]
+        transports = [
+            *requests,
+            *(websocket._transport.underlying_transport for websocket in websockets),
+        ]
+        return [
+            transport.get_write_buffer_size() for transport in transports if transport is not None
+        ]
 
     @property
     def log(self) -> str:
@@ -234,9 +248,14 @@ class LocalServer(Server):
 
     async def metric(self, name: str) -> float:
         """One sample, without the page of all of them: who waits asks a hundred times a second."""
-        wanted = f"evenflow_{name}"
+        if "{" in name:
+            return await super().metric(name)
         samples = (sample for family in self._metrics.families() for sample in family.samples)
-        return next(sample.value for sample in samples if sample.name == wanted and not sample.labels)
+        return next(
+            sample.value
+            for sample in samples
+            if sample.name == f"evenflow_{name}" and not sample.labels
+        )
 
     def leave(self) -> None:
         """What a signal does: the first asks it to leave, a second one to hurry."""
@@ -249,7 +268,9 @@ class LocalServer(Server):
             await asyncio.shield(self._running)
 
     async def vanish(self) -> None:
-        """Go as a lost machine goes, without a word: no call of a store returns, its connections break."""
+        """Go as a lost machine goes, without a word: no call of a store returns, its connections
+        break.
+        """
         handler, self._vanished = self.handler, True
         handler._driver.stop()
         handler._websockets.stop_accepting()
@@ -267,7 +288,9 @@ class LocalServer(Server):
             cast("ClientConnection", connection).transport.disconnect(flush=False)
 
     async def stop(self) -> None:
-        """Let it leave. What fails in that, and any traceback in its log, are failures of the test that used it."""
+        """Let it leave. What fails in that, and any traceback in its log, are failures of the
+        test that used it.
+        """
         assert self._running is not None
         try:
             if self._vanished:
@@ -291,7 +314,9 @@ class LocalServer(Server):
 
 
 class LocalServers:
-    """Starts servers for one test: keyword `grace_seconds=1` is the variable `EVENFLOW_GRACE_SECONDS=1`."""
+    """Starts servers for one test: keyword `grace_seconds=1` is the variable
+    `EVENFLOW_GRACE_SECONDS=1`.
+    """
 
     def __init__(self) -> None:
         self.time = Time()

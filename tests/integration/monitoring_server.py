@@ -1,4 +1,5 @@
-"""A CloudWatch that fails: it speaks the SDK's wire protocol (JSON, gzipped) and answers PutMetricData as it is told to.
+"""A CloudWatch that fails: it speaks the SDK's wire protocol (JSON, gzipped) and answers
+PutMetricData as it is told to.
 
 No emulator throttles or refuses.
 """
@@ -38,7 +39,9 @@ class MonitoringServer:
             status, code = self.failure
             # As CloudWatch: the code that SDKs know from its older protocol is in the header.
             headers = {"x-amzn-query-error": f"{code};Sender"}
-            return web.json_response({"__type": code, "message": "no"}, status=status, headers=headers)
+            return web.json_response(
+                {"__type": code, "message": "no"}, status=status, headers=headers
+            )
         self.taken.append(json.loads(body))  # aiohttp has unpacked it
         return web.json_response({}, content_type="application/x-amz-json-1.0")
 

@@ -1,4 +1,6 @@
-"""What the poll function writes into its log about a poll: its real code, loaded as Lambda loads it."""
+"""What the poll function writes into its log about a poll: its real code, loaded as Lambda loads
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class PollFunctionLog:
         self._function = LambdaFunction("poll_response", variables).module
 
     def of(self, moment: int, *, late_ms: float, polls: int | None) -> str:
-        """The line about a poll that was answered so late, at `moment` (seconds since the epoch, near now).
+        """The line about a poll that was answered so late, at `moment` (seconds since the epoch,
+        near now).
 
         Args:
             polls: of the whole response, None while it hasn't ended.

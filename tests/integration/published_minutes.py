@@ -1,7 +1,9 @@
-"""What the tasks and functions of one environment publish in a window of minutes, and what alarms see of it.
+"""What the tasks and functions of one environment publish in a window of minutes, and what alarms
+see of it.
 
-The handler's metrics go their whole way: a real `Metrics`, its snapshots, the real SDK, the emulator. The poll function's are
-log lines, which no emulator makes metrics of; `embedded_metric_format` does.
+The handler's metrics go their whole way: a real `Metrics`, its snapshots, the real SDK, the
+emulator. The poll function's are log lines, which no emulator makes metrics of;
+`embedded_metric_format` does.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Service:
         """What CloudWatch stores of the log of the poll function when it measures these."""
         moment, counts = self.begins + 60 * minute, metric is catalogue.POLL_COUNT
         lines = (
-            _poll_log().of(moment, late_ms=0 if counts else value, polls=int(value) if counts else None)
+            _poll_log().of(
+                moment, late_ms=0 if counts else value, polls=int(value) if counts else None
+            )
             for value in values
         )
         requests = [request for line in lines for request in put_metric_data_requests(line)]
@@ -80,7 +84,9 @@ class Service:
         answer = await self.client.get_metric_data(
             StartTime=datetime.fromtimestamp(self.begins, UTC),
             EndTime=datetime.fromtimestamp(self.begins + 60 * WINDOW_MINUTES, UTC),
-            MetricDataQueries=[_query(f"q{place}", selection) for place, selection in enumerate(wanted)],
+            MetricDataQueries=[
+                _query(f"q{place}", selection) for place, selection in enumerate(wanted)
+            ],
         )
         results = answer["MetricDataResults"]
         assert [result["Id"] for result in results] == [f"q{place}" for place in range(len(wanted))]
@@ -91,7 +97,8 @@ class Service:
 
     def _in_order(self, result: Mapping[str, Any], period: int) -> Series:
         seen = {
-            int(moment.timestamp()): value for moment, value in zip(result["Timestamps"], result["Values"], strict=True)
+            int(moment.timestamp()): value
+            for moment, value in zip(result["Timestamps"], result["Values"], strict=True)
         }
         return [seen.get(self.begins + at) for at in range(0, 60 * WINDOW_MINUTES, period)]
 
@@ -111,7 +118,9 @@ class Service:
     async def raised(self, alarms: Alarms) -> set[str]:
         """The names of those that are raised at the end of the window."""
         wanted = {name: selections(alarm) for name, alarm in alarms.items()}
-        seen = await self._all_series(list({each for of in wanted.values() for each in of.values()}))
+        seen = await self._all_series(
+            list({each for of in wanted.values() for each in of.values()})
+        )
         return {
             name
             for name, alarm in alarms.items()

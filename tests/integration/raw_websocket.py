@@ -1,4 +1,6 @@
-"""A WebSocket client without a library's manners: any bytes at any time, and reading only when told."""
+"""A WebSocket client without a library's manners: any bytes at any time, and reading only when
+told.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ class RawWebSocket:
     """An open connection whose bytes are the test's.
 
     Args:
-        reader, writer: the socket's streams; nothing is read ahead of what is asked for but a few kilobytes.
+        reader, writer: the socket's streams; nothing is read ahead of what is asked for but a few
+            kilobytes.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,13 +89,15 @@ class RawWebSocket:
         reader, writer = await asyncio.open_connection(sock=sock, limit=4096)
         return cls(reader, writer)
 
-    async def handshake(self, token: str, *, protocol: str = V1, path: str = "/ws", headers: str = "") -> int:
+    async def handshake(
+        self, token: str, *, protocol: str = V1, path: str = "/ws", headers: str = ""
+    ) -> int:
         """Ask for the upgrade; returns the answer's status."""
         key = base64.b64encode(os.urandom(16)).decode()
         self.write(
             (
-                f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
+                f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: "
+                f"Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
                 f"Sec-WebSocket-Protocol: {protocol}, bearer.{token}\r\n{headers}\r\n"
             ).encode()
         )
@@ -105,7 +110,10 @@ class RawWebSocket:
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode()
         first, *lines = head.strip().split("\r\n")
         self.status = int(first.split(" ")[1])
-        self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        self.headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+        }
 
     async def read_body(self) -> bytes:
         """Read a refusal's body."""
@@ -132,7 +140,9 @@ class RawWebSocket:
                 (length,) = struct.unpack(">H", await self._reader.readexactly(2))
             elif length == 127:
                 (length,) = struct.unpack(">Q", await self._reader.readexactly(8))
-            return RawFrame(first & 0x0F, bool(first & 0x80), await self._reader.readexactly(length))
+            return RawFrame(
+                first & 0x0F, bool(first & 0x80), await self._reader.readexactly(length)
+            )
 
     async def next_of(self, *kinds: str) -> Frame:
         """The next text frame of one of these types."""

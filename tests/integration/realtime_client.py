@@ -48,11 +48,15 @@ class Spoken:
         self.frames.append(frame)
         self.epoch = max(self.epoch, frame.get("epoch", 1))
         if frame["type"] == "token":
-            assert frame.get("from", frame["index"]) == self.last + 1, f"{frame} does not follow index {self.last}"
+            assert frame.get("from", frame["index"]) == self.last + 1, (
+                f"{frame} does not follow index {self.last}"
+            )
             self.last, self.text = frame["index"], self.text + frame["text"]
         elif frame["type"] == "restarted":
             # An index of -1 is no entry of the log: everything comes again.
-            assert frame["index"] in (self.last + 1, -1), f"{frame} does not follow index {self.last}"
+            assert frame["index"] in (self.last + 1, -1), (
+                f"{frame} does not follow index {self.last}"
+            )
             assert frame["from_index"] in (self.last, -1), f"{frame} cuts inside the text"
             if frame["from_index"] == -1:
                 self.text = ""
@@ -104,7 +108,9 @@ class RealtimeConnection(FrameReader):
                 pass
         return frame
 
-    async def start(self, message_id: str, previous: str | None, text: str, **fields: object) -> str:
+    async def start(
+        self, message_id: str, previous: str | None, text: str, **fields: object
+    ) -> str:
         """Ask; the response's id."""
         await self.send("start", id=message_id, previous=previous, text=text, **fields)
         started = await self.next_of("started")
@@ -138,7 +144,12 @@ async def realtime(
 ) -> AsyncIterator[RealtimeConnection]:
     """Open a connection and read its `session.ready`."""
     names = [Subprotocol(REALTIME), Subprotocol(f"bearer.{session.token}")]
-    settings = {"subprotocols": names, "proxy": None, "ping_interval": None, "close_timeout": 2} | options
+    settings = {
+        "subprotocols": names,
+        "proxy": None,
+        "ping_interval": None,
+        "close_timeout": 2,
+    } | options
     async with connect(realtime_url(session, path) + query, **settings) as websocket:
         connection = RealtimeConnection(websocket)
         connection.ready = await connection.next_of("session.ready")

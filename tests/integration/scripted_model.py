@@ -15,7 +15,11 @@ from aiohttp import web
 def chunk(text: str | None = None, **choice: object) -> bytes:
     """One event with a chunk of an answer."""
     delta = {} if text is None else {"content": text}
-    body = {"id": "c1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, **choice}]}
+    body = {
+        "id": "c1",
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta, **choice}],
+    }
     return event(body)
 
 
@@ -30,7 +34,9 @@ END = chunk(finish_reason="stop") + DONE
 
 @dataclass
 class Reply:
-    """What is sent: `pieces` of bytes, `gap` seconds apart; then the end of the body, a broken connection or silence."""
+    """What is sent: `pieces` of bytes, `gap` seconds apart; then the end of the body, a broken
+    connection or silence.
+    """
 
     pieces: Sequence[bytes] = ()
     status: int = 200
@@ -85,7 +91,9 @@ class ScriptedModel:
     async def _send(self, reply: Reply, request: web.Request) -> web.StreamResponse:
         if reply.then == "silence before the head":
             await asyncio.sleep(60)
-        response = web.StreamResponse(status=reply.status, headers={"Content-Type": reply.content_type} | reply.headers)
+        response = web.StreamResponse(
+            status=reply.status, headers={"Content-Type": reply.content_type} | reply.headers
+        )
         await response.prepare(request)
         for piece in reply.pieces:
             await response.write(piece)
@@ -99,7 +107,9 @@ class ScriptedModel:
 
 
 @asynccontextmanager
-async def scripted_model(wait: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncIterator[ScriptedModel]:
+async def scripted_model(
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> AsyncIterator[ScriptedModel]:
     """Serve one on a free port.
 
     Args:

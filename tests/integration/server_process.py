@@ -101,7 +101,9 @@ class Server(ABC):
         """Wait until its log has this text."""
         give_up_at = time.monotonic() + seconds
         while text not in self.log:
-            assert time.monotonic() < give_up_at, f"not logged within {seconds} s: {text}\n{self.log}"
+            assert time.monotonic() < give_up_at, (
+                f"not logged within {seconds} s: {text}\n{self.log}"
+            )
             await asyncio.sleep(0.01)
 
     async def metrics(self) -> dict[str, float]:
@@ -117,7 +119,9 @@ class Server(ABC):
     async def until_metric(
         self, name: str, wanted: float, seconds: float = STATE_SECONDS, *, at_least: bool = False
     ) -> float:
-        """Wait until a sample has this value (or `at_least` this); returns the seconds that it took."""
+        """Wait until a sample has this value (or `at_least` this); returns the seconds that it
+        took.
+        """
         began = time.monotonic()
         while True:
             value = await self.metric(name)
@@ -134,10 +138,13 @@ class ServerProcess(Server):
     Args:
         log: the file that takes what it prints.
         variables: `EVENFLOW_…` variables but the ports.
-        ports: that of HTTP and that of WebSockets, of a process that has ended; free ones are chosen where they are not said.
+        ports: that of HTTP and that of WebSockets, of a process that has ended; free ones are
+            chosen where they are not said.
     """
 
-    def __init__(self, log: Path, variables: Mapping[str, str], ports: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, log: Path, variables: Mapping[str, str], ports: tuple[int, int] | None = None
+    ) -> None:
         super().__init__(ports)
         self._log = log
         self._exit_status = 0
@@ -201,8 +208,8 @@ class ServerProcess(Server):
         return await asyncio.to_thread(self.process.wait, seconds)
 
     def stop(self) -> None:
-        """End it. An exit status but 0, but for one that was killed, and any traceback in its log are failures of the test
-        that used it.
+        """End it. An exit status but 0, but for one that was killed, and any traceback in its log
+        are failures of the test that used it.
         """
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -212,7 +219,9 @@ class ServerProcess(Server):
                 self.process.kill()
                 self.process.wait()
                 raise AssertionError(f"the server did not end after SIGTERM:\n{self.log}") from None
-        assert self.process.returncode == self._exit_status, f"exit status {self.process.returncode}:\n{self.log}"
+        assert self.process.returncode == self._exit_status, (
+            f"exit status {self.process.returncode}:\n{self.log}"
+        )
         assert "Traceback" not in self.log, f"the server's log has a traceback:\n{self.log}"
 
     async def metrics_page(self) -> str:

@@ -1,4 +1,6 @@
-"""A thousand answers at once under default settings and of one tenant: none is refused, and each comes whole."""
+"""A thousand answers at once under default settings and of one tenant: none is refused, and each
+comes whole.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ _PATIENCE = aiohttp.ClientTimeout(total=50)
 
 
 async def _none_was_refused(server: LocalServer) -> None:
-    refused = {name: count for name, count in (await server.metrics()).items() if "messages_refused" in name}
+    refused = {
+        name: count
+        for name, count in (await server.metrics()).items()
+        if "messages_refused" in name
+    }
     assert refused == {}
     assert await server.metric("responses_completed_total") == _ANSWERS
 
@@ -28,7 +34,9 @@ async def _none_was_refused(server: LocalServer) -> None:
 async def _all_at_once(
     server: LocalServer, serve: Serve, ask: Callable[[], Coroutine[Any, Any, None]], clients: int
 ) -> None:
-    """They come in ten parts, for what the loop that they share can do in a moment; no answer begins before all are there."""
+    """They come in ten parts, for what the loop that they share can do in a moment; no answer
+    begins before all are there.
+    """
     async with asyncio.TaskGroup() as asking:
         for part in range(1, 11):
             for _ in range(clients // 10):
@@ -40,7 +48,9 @@ async def _all_at_once(
 
 
 async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = await serve(model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS, grace_seconds=2 * _FIRST_TOKEN_SECONDS)
+    server = await serve(
+        model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS, grace_seconds=2 * _FIRST_TOKEN_SECONDS
+    )
 
     async def ask() -> None:
         session = await open_session(http, server.http_url)
@@ -57,7 +67,9 @@ async def test_over_websockets(http: aiohttp.ClientSession, serve: Serve) -> Non
 
 
 async def test_over_openai_s_api(http: aiohttp.ClientSession, serve: Serve) -> None:
-    server = await serve(model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS, grace_seconds=2 * _FIRST_TOKEN_SECONDS)
+    server = await serve(
+        model_first_sign_seconds=2 * _FIRST_TOKEN_SECONDS, grace_seconds=2 * _FIRST_TOKEN_SECONDS
+    )
     body = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": _QUESTION}]}
 
     async def ask() -> None:

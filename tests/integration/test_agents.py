@@ -1,4 +1,6 @@
-"""Agents: what a session chooses, what the model's server is then asked and told, and a file that changes."""
+"""Agents: what a session chooses, what the model's server is then asked and told, and a file
+that changes.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,11 @@ async def test_what_a_message_says_and_for_whom_it_is_reaches_the_model_s_server
     asked, told = model.requests[0], model.headers[0]
     assert {name: asked[name] for name in _ASKED} == _ASKED
     assert (told["Evenflow-Session"], told["Evenflow-User"]) == (session.session_id, "zo%C3%AB")
-    assert (told["Evenflow-Tenant"], told["Evenflow-Message"], told["Evenflow-Attempt"]) == ("public", "m1", "1")
+    assert (told["Evenflow-Tenant"], told["Evenflow-Message"], told["Evenflow-Attempt"]) == (
+        "public",
+        "m1",
+        "1",
+    )
     assert json.loads(told["Evenflow-Metadata"]) == _SAID["metadata"]
     assert "X-Evil" not in told
 
@@ -145,7 +151,9 @@ async def test_a_message_s_time_is_bounded_by_what_it_says(
     assert (ended["full_text"], ended["metadata"]["finish_reason"]) == ("Half", "length")
 
 
-async def test_what_is_out_of_range_is_refused_by_name(opened: OpenSession, server: LocalServer) -> None:
+async def test_what_is_out_of_range_is_refused_by_name(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     refused = await session.call("POST", "/chat/message", _message(params={"temperature": 3}))
     assert (refused.status, refused.error["param"]) == (400, "payload.params.temperature")
@@ -175,10 +183,19 @@ async def test_a_request_of_openai_s_api_is_answered_by_the_model_that_it_names(
 
 
 async def test_a_file_is_read_again_and_a_wrong_one_changes_nothing(
-    http: aiohttp.ClientSession, opened: OpenSession, server: LocalServer, model: ScriptedModel, file: Path
+    http: aiohttp.ClientSession,
+    opened: OpenSession,
+    server: LocalServer,
+    model: ScriptedModel,
+    file: Path,
 ) -> None:
     session = await opened(server, agent="support")
-    await _rewritten(file, AGENTS.replace("Acme", "Globex"), server, "the agents were read again: support, impatient")
+    await _rewritten(
+        file,
+        AGENTS.replace("Acme", "Globex"),
+        server,
+        "the agents were read again: support, impatient",
+    )
     await _answer(session)
     assert model.requests[-1]["messages"][0]["content"] == "You answer for Globex."
     await _rewritten(file, AGENTS.replace("0.2", "20"), server, "the agents stay as they are: ")
@@ -186,13 +203,17 @@ async def test_a_file_is_read_again_and_a_wrong_one_changes_nothing(
     await _answer(await opened(server, agent="support"))
     assert model.requests[-1]["messages"][0]["content"] == "You answer for Globex."
     await _rewritten(file, "[sales]\n", server, "the agents were read again: sales")
-    refused = await session.call("POST", "/chat/message", {**_MESSAGE, "message_id": "m2", "previous_message_id": "m1"})
+    refused = await session.call(
+        "POST", "/chat/message", {**_MESSAGE, "message_id": "m2", "previous_message_id": "m1"}
+    )
     assert (refused.status, refused.error["code"]) == (404, "agent_not_found")
 
 
 async def test_a_wrong_file_stops_the_start(file: Path) -> None:
     await asyncio.to_thread(file.write_text, "[a]\nmax_tokens = -1\n")
-    assert f"{file}: [a] max_tokens: must be a whole number from 1" in await refusal({"EVENFLOW_AGENTS": str(file)})
+    assert f"{file}: [a] max_tokens: must be a whole number from 1" in await refusal(
+        {"EVENFLOW_AGENTS": str(file)}
+    )
     assert "cannot be read" in await refusal({"EVENFLOW_AGENTS": str(file.parent / "none.toml")})
     assert "EVENFLOW_AGENTS_JSON: this is not JSON" in await refusal({"EVENFLOW_AGENTS_JSON": "{"})
 

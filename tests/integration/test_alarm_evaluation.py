@@ -46,13 +46,23 @@ def expression(text: str, **others: str) -> dict[str, object]:
     queries = [
         {"Id": "result", "Expression": text},
         *({"Id": name, "Expression": other, "ReturnData": False} for name, other in others.items()),
-        {"Id": "now", "MetricStat": {"Metric": metric, "Stat": "Sum", "Period": 60}, "ReturnData": False},
+        {
+            "Id": "now",
+            "MetricStat": {"Metric": metric, "Stat": "Sum", "Period": 60},
+            "ReturnData": False,
+        },
     ]
     once = {"EvaluationPeriods": 1, "DatapointsToAlarm": 1, "TreatMissingData": "breaching"}
-    return {"Metrics": queries, "Threshold": 50, "ComparisonOperator": "GreaterThanThreshold"} | once
+    return {
+        "Metrics": queries,
+        "Threshold": 50,
+        "ComparisonOperator": "GreaterThanThreshold",
+    } | once
 
 
-DROP = expression("IF(before>100, 100*(before-now)/IF(before>100, before, 1), 0)", before="now-DIFF(now)")
+DROP = expression(
+    "IF(before>100, 100*(before-now)/IF(before>100, before, 1), 0)", before="now-DIFF(now)"
+)
 
 
 @pytest.mark.parametrize(

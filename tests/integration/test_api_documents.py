@@ -1,4 +1,6 @@
-"""The OpenAPI and AsyncAPI documents: what is served is valid by the standards' own schemas, and names all that there is."""
+"""The OpenAPI and AsyncAPI documents: what is served is valid by the standards' own schemas, and
+names all that there is.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,16 @@ from tests.integration.server_process import ROOT
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 _SPECS = Path(__file__).parent / "asyncapi_specs"
-# The page is no part of the contract, nor are calls of other APIs, which are refused; one is for the task's own machine.
-_NOT_DESCRIBED = {"/", "/assets/{name}", "/client.js", "/evenflow-chat.js", "/drain", "/v1/{call}{rest}"}
+# The page is no part of the contract, nor are calls of other APIs, which are refused; one is for
+# the task's own machine.
+_NOT_DESCRIBED = {
+    "/",
+    "/assets/{name}",
+    "/client.js",
+    "/evenflow-chat.js",
+    "/drain",
+    "/v1/{call}{rest}",
+}
 _IN_FRAMES_ONLY = {"unknown_type"}
 
 
@@ -42,7 +52,12 @@ def asyncapi_schema() -> dict[str, Any]:
     path = _SPECS / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"
     if not path.is_file():
         assert shutil.which("npm"), "this test needs Node.js with npm; nothing was tested"
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_SPECS, check=True, timeout=110)
+        subprocess.run(
+            ["npm", "ci", "--silent", "--no-audit", "--no-fund"],
+            cwd=_SPECS,
+            check=True,
+            timeout=110,
+        )
     schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return schema
 
@@ -55,7 +70,9 @@ async def document(http: aiohttp.ClientSession, server: LocalServer, name: str) 
     return answer.json
 
 
-async def test_the_openapi_document_is_valid(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
+async def test_the_openapi_document_is_valid(
+    http: aiohttp.ClientSession, shared_server: LocalServer
+) -> None:
     served = await document(http, shared_server, "openapi")
     validate(served)
     assert served == json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
@@ -88,30 +105,60 @@ def test_every_reference_leads_somewhere(made: Any) -> None:
 def test_every_route_is_described(tmp_path: Path) -> None:
     async def routes() -> set[tuple[str, str]]:
         listener = HttpListener(Gateway().context, tmp_path, lambda: None)
-        return {(route.method.lower(), route.path) for route in listener._routes() if isinstance(route, web.RouteDef)}
+        return {
+            (route.method.lower(), route.path)
+            for route in listener._routes()
+            if isinstance(route, web.RouteDef)
+        }
 
     # A pattern in a route says which text a parameter takes.
-    named = {(method, re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)) for method, path in asyncio.run(routes())}
+    named = {
+        (method, re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path))
+        for method, path in asyncio.run(routes())
+    }
     there = {(method, path) for method, path in named if path not in _NOT_DESCRIBED}
     described = openapi_document(Limits())["paths"]
     assert there == {(method, path) for path, methods in described.items() for method in methods}
 
 
 def test_every_error_code_of_the_protocol_is_described() -> None:
-    section = (ROOT / "docs" / "protocol.md").read_text("utf-8").partition("## 6. Errors")[2].partition("\n## ")[0]
-    listed = {code for row in section.splitlines() if row.startswith("|") for code in re.findall(r"`([a-z_]+)`", row)}
+    section = (
+        (ROOT / "docs" / "protocol.md")
+        .read_text("utf-8")
+        .partition("## 6. Errors")[2]
+        .partition("\n## ")[0]
+    )
+    listed = {
+        code
+        for row in section.splitlines()
+        if row.startswith("|")
+        for code in re.findall(r"`([a-z_]+)`", row)
+    }
     no_codes = {"retry_after_ms", *get_args(ErrorType)} - {"internal_error"}
-    described = {code for operation in OPERATIONS for codes in operation.refusals.values() for code in codes}
+    described = {
+        code for operation in OPERATIONS for codes in operation.refusals.values() for code in codes
+    }
     assert described | {"method_not_allowed"} == listed - no_codes - _IN_FRAMES_ONLY
 
 
 def test_every_close_code_is_described() -> None:
     named = {value for name, value in vars(CloseCode).items() if name.isupper()} | {1011}
-    table = (ROOT / "docs" / "protocol.md").read_text("utf-8").partition("### Close codes")[2].partition("###")[0]
-    assert set(CLOSE_CODES) == named == {int(code) for code in re.findall(r"^\| (\d{4}) ", table, re.MULTILINE)}
+    table = (
+        (ROOT / "docs" / "protocol.md")
+        .read_text("utf-8")
+        .partition("### Close codes")[2]
+        .partition("###")[0]
+    )
+    assert (
+        set(CLOSE_CODES)
+        == named
+        == {int(code) for code in re.findall(r"^\| (\d{4}) ", table, re.MULTILINE)}
+    )
 
 
-async def test_the_documents_say_the_limits_in_force(http: aiohttp.ClientSession, serve: Serve) -> None:
+async def test_the_documents_say_the_limits_in_force(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
     server = await serve(message_bytes=1000)
     for name in ("openapi", "asyncapi"):
         assert (await document(http, server, name))["x-limits"]["message_bytes"]["value"] == 1000

@@ -1,4 +1,6 @@
-"""Conversations over a real WebSocket, each of whose frames, in both directions, is as the AsyncAPI document describes it."""
+"""Conversations over a real WebSocket, each of whose frames, in both directions, is as the
+AsyncAPI document describes it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,16 @@ from tests.integration.answer import TERMINAL
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import COMPACT, V1, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
+from tests.integration.described_conversation import (
+    DescribedConversation,
+    conversation,
+    described_frames,
+)
 from tests.integration.local_server import LocalServer
 
 _LONG = demo(tokens=3000, gap_ms=10, seed=92)
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 @pytest.fixture
@@ -62,20 +70,31 @@ async def _restarts_failures_and_cancelling(
     server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str
 ) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
-        await ask(talk, "m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2))
+        await ask(
+            talk, "m1", None, demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2)
+        )
         await talk.hear("chat.response.restarted")
         await talk.hear("chat.response.completed")
-        await ask(talk, "m2", "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9))
+        await ask(
+            talk, "m2", "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9)
+        )
         await talk.hear("chat.response.error")
         response_id = await ask(talk, "m3", "m2", _LONG)
         talk.say("response.cancel", response_id=response_id)
         assert (await talk.hear("chat.response.completed"))["finish_reason"] == "cancelled"
 
 
-async def _what_is_refused(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str) -> None:
+async def _what_is_refused(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str
+) -> None:
     session, other = await opened(server), await opened(server)
     async with conversation(server, session, frames, protocol) as talk:
-        mumbled: tuple[object, ...] = ({"type": "nonsense"}, {"type": "chat.message", "message_id": "m1"}, {}, [])
+        mumbled: tuple[object, ...] = (
+            {"type": "nonsense"},
+            {"type": "chat.message", "message_id": "m1"},
+            {},
+            [],
+        )
         for frame in mumbled:
             talk.mumble(frame)
             await talk.hear("error")
@@ -97,7 +116,9 @@ async def _what_is_refused(server: LocalServer, opened: OpenSession, frames: Asy
             await talk.hear("chat.response.completed")
 
 
-async def _a_reader_that_lags(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str) -> None:
+async def _a_reader_that_lags(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str
+) -> None:
     async with conversation(server, await opened(server), frames, protocol) as talk:
         before = await server.metric("readers_lagging_total")
         response_id = await ask(talk, "m1", None, demo(tokens=20_000, gap_ms=0.1, seed=95))

@@ -1,4 +1,6 @@
-"""Conversations over `/realtime`, each of whose frames, in both directions, is as the AsyncAPI document describes it."""
+"""Conversations over `/realtime`, each of whose frames, in both directions, is as the AsyncAPI
+document describes it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,17 @@ import pytest
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.described_conversation import DescribedConversation, conversation, described_frames
+from tests.integration.described_conversation import (
+    DescribedConversation,
+    conversation,
+    described_frames,
+)
 from tests.integration.local_server import LocalServer
 from tests.integration.realtime_client import REALTIME
 
 _LONG = demo(tokens=3000, gap_ms=10, seed=97)
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 @pytest.fixture
@@ -34,7 +42,9 @@ async def start(talk: DescribedConversation, message_id: str, text: str, **field
     return response_id
 
 
-async def _an_answer_paced_paused_and_resumed(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
+async def _an_answer_paced_paused_and_resumed(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
     session = await opened(server)
     async with conversation(server, session, frames, REALTIME) as talk:
         response_id = await start(talk, "m1", demo(tokens=60, gap_ms=10, seed=96), credit=5)
@@ -51,21 +61,36 @@ async def _an_answer_paced_paused_and_resumed(server: LocalServer, opened: OpenS
             await talk.hear("final")
 
 
-async def _restarts_failures_and_cancelling(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
+async def _restarts_failures_and_cancelling(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
         await start(talk, "m1", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=2))
         await talk.hear("restarted")
         assert (await talk.hear("final"))["finish_reason"] == "stop"
-        await start(talk, "m2", demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9), previous="m1")
+        await start(
+            talk,
+            "m2",
+            demo(tokens=20, gap_ms=5, seed=94, fail_after=5, fail_attempts=9),
+            previous="m1",
+        )
         assert (await talk.hear("final"))["error"]["code"] == "upstream_failed"
         response_id = await start(talk, "m3", _LONG, previous="m2")
         talk.say("cancel", response_id=response_id)
         assert (await talk.hear("final"))["finish_reason"] == "cancelled"
 
 
-async def _what_is_refused(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
+async def _what_is_refused(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
-        mumbled: tuple[object, ...] = ({"type": "nonsense"}, {"type": "start", "id": "m1"}, {"type": "token"}, {}, [])
+        mumbled: tuple[object, ...] = (
+            {"type": "nonsense"},
+            {"type": "start", "id": "m1"},
+            {"type": "token"},
+            {},
+            [],
+        )
         for frame in mumbled:
             talk.mumble(frame)
             await talk.hear("error")
@@ -81,7 +106,9 @@ async def _what_is_refused(server: LocalServer, opened: OpenSession, frames: Asy
         await talk.hear("final")
 
 
-async def _a_reader_that_lags(server: LocalServer, opened: OpenSession, frames: AsyncApiFrames) -> None:
+async def _a_reader_that_lags(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
     async with conversation(server, await opened(server), frames, REALTIME) as talk:
         before = await server.metric("readers_lagging_total")
         response_id = await start(talk, "m1", demo(tokens=20_000, gap_ms=0.1, seed=95))

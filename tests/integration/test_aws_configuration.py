@@ -1,4 +1,6 @@
-"""A handler that cannot have what it needs of AWS doesn't start, and says in one line what is wrong."""
+"""A handler that cannot have what it needs of AWS doesn't start, and says in one line what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ def unreachable() -> dict[str, str]:
 def emulator(emulated_aws: AwsEmulator) -> AwsEmulator:
     """One with the three tables, and with secrets that hold keys and that don't."""
     emulated_aws.create_tables("t")
-    for name, value in (("keys", f'{{"k1": "{KEY}"}}'), ("short", '{"k1": "hush-hush"}'), ("text", KEY)):
+    for name, value in (
+        ("keys", f'{{"k1": "{KEY}"}}'),
+        ("short", '{"k1": "hush-hush"}'),
+        ("text", KEY),
+    ):
         emulated_aws.client("secretsmanager").create_secret(Name=name, SecretString=value)
     return emulated_aws
 
@@ -58,7 +64,9 @@ async def _refused(variables: dict[str, str]) -> str:
 @pytest.mark.parametrize("missing", [name for name in TABLES if name.endswith("TABLE")])
 @pytest.mark.parametrize("empty", [False, True])
 async def test_a_table_without_a_name(missing: str, empty: bool) -> None:
-    variables = {name: value for name, value in TABLES.items() if name != missing} | ({missing: ""} if empty else {})
+    variables = {name: value for name, value in TABLES.items() if name != missing} | (
+        {missing: ""} if empty else {}
+    )
     assert missing in await _refused(variables)
 
 
@@ -69,7 +77,9 @@ async def test_tables_that_cannot_be_reached(unreachable: dict[str, str]) -> Non
 
 
 async def test_a_secret_that_cannot_be_reached(unreachable: dict[str, str]) -> None:
-    assert "EVENFLOW_TOKEN_KEYS_SECRET=keys" in await _refused({"EVENFLOW_TOKEN_KEYS_SECRET": "keys"} | unreachable)
+    assert "EVENFLOW_TOKEN_KEYS_SECRET=keys" in await _refused(
+        {"EVENFLOW_TOKEN_KEYS_SECRET": "keys"} | unreachable
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,6 +103,8 @@ async def test_a_table_that_does_not_exist(emulator: AwsEmulator, wrong: str) ->
 
 @pytest.mark.parametrize("variable", ["EVENFLOW_TOKEN_KEYS_SECRET", "EVENFLOW_TENANT_KEYS_SECRET"])
 @pytest.mark.parametrize("secret", ["no-such-secret", "short", "text"])
-async def test_a_secret_that_holds_no_keys(emulator: AwsEmulator, variable: str, secret: str) -> None:
+async def test_a_secret_that_holds_no_keys(
+    emulator: AwsEmulator, variable: str, secret: str
+) -> None:
     line = await _refused({variable: secret} | emulator.environment)
     assert f"{variable}={secret}" in line

@@ -1,4 +1,6 @@
-"""Bedrock and SageMaker behind a real handler: what a client sees over its WebSocket, and what the model's server sees."""
+"""Bedrock and SageMaker behind a real handler: what a client sees over its WebSocket, and what
+the model's server sees.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,17 @@ def service(request: pytest.FixtureRequest) -> Service:
 
 @pytest.fixture
 async def server(
-    serve: Serve, service: Service, model: ModelServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    serve: Serve,
+    service: Service,
+    model: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> LocalServer:
     """Our server in front of it, without a fallback answer."""
     _point_at(model.url, monkeypatch, tmp_path)
-    return await serve(model=service.model, model_name="a-model", model_max_tokens=700, fallback_text="")
+    return await serve(
+        model=service.model, model_name="a-model", model_max_tokens=700, fallback_text=""
+    )
 
 
 def _point_at(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -97,7 +105,11 @@ async def test_answers_arrive_with_their_usage_and_the_history_alternates(
     roles = [turn["role"] for turn in model.requests[0]["messages"]]
     assert roles in (["user"], ["user", "assistant", "user"])
     assert "again" in str(model.requests[0]["messages"][-1]["content"])
-    limit = model.requests[0].get("inferenceConfig", {}).get("maxTokens", model.requests[0].get("max_tokens"))
+    limit = (
+        model.requests[0]
+        .get("inferenceConfig", {})
+        .get("maxTokens", model.requests[0].get("max_tokens"))
+    )
     assert limit == 700
 
 
@@ -116,18 +128,34 @@ _TYPES = {"upstream_throttled": "rate_limit_error", "upstream_overloaded": "over
 
 
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: LocalServer, service: Service, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+    opened: OpenSession,
+    server: LocalServer,
+    service: Service,
+    model: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # How long is waited before the second attempt.
     monkeypatch.setattr(aws_failures, "_THROTTLED_MS", 20)
     monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.01))
-    begin, whole = service.begin(_TEXTS[:3]), sends(*service.answer(_TEXTS), headers=service.headers)
+    begin, whole = (
+        service.begin(_TEXTS[:3]),
+        sends(*service.answer(_TEXTS), headers=service.headers),
+    )
     garbage = begin[-1][:-1] + bytes([begin[-1][-1] ^ 1])
     failures = {
         "throttled": (refuses(429, "ThrottlingException", "Too many tokens"), "upstream_throttled"),
-        "a reset": (sends(*begin, gap=0.01, then="break", headers=service.headers), "upstream_failed"),
-        "garbage": (sends(*begin, garbage, then="silence", headers=service.headers), "upstream_failed"),
-        "an event cut off": (sends(*begin, garbage[:-9], headers=service.headers), "upstream_failed"),
+        "a reset": (
+            sends(*begin, gap=0.01, then="break", headers=service.headers),
+            "upstream_failed",
+        ),
+        "garbage": (
+            sends(*begin, garbage, then="silence", headers=service.headers),
+            "upstream_failed",
+        ),
+        "an event cut off": (
+            sends(*begin, garbage[:-9], headers=service.headers),
+            "upstream_failed",
+        ),
     }
     for kind, (event, code) in service.in_stream.items():
         if code != "model_refused":
@@ -140,7 +168,11 @@ async def test_a_failure_is_retried_once_and_then_told(
             wrong[what] = (answer.text, answer.end)
         model.will(reply)
         error = _error(await _ask(opened, server))
-        if (error["type"], error["code"], len(model.requests)) != (_TYPES.get(code, "upstream_error"), code, 2):
+        if (error["type"], error["code"], len(model.requests)) != (
+            _TYPES.get(code, "upstream_error"),
+            code,
+            2,
+        ):
             wrong[f"{what}, twice"] = error
         if (error.get("retry_after_ms") is not None) != (code == "upstream_throttled"):
             wrong[f"{what}, when to ask again"] = error
@@ -156,7 +188,13 @@ async def test_what_the_model_will_not_answer_is_refused_at_once(
     model.will(
         refuses(400, "ValidationException", "Input is too long for requested model.")
         if service is BEDROCK
-        else refuses(424, "ModelError", "…", OriginalStatusCode=400, OriginalMessage="Input is too long for it.")
+        else refuses(
+            424,
+            "ModelError",
+            "…",
+            OriginalStatusCode=400,
+            OriginalMessage="Input is too long for it.",
+        )
     )
     error = _error(await _ask(opened, server))
     assert (error["type"], error["code"]) == ("invalid_request_error", "context_length_exceeded")
@@ -170,7 +208,9 @@ async def test_wrong_credentials_are_told_to_us_alone(
 ) -> None:  # fmt: skip
     _point_at(model.url, monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOFSOMEONEELSE")
-    server = await serve(model=service.model, model_name="a-model", fallback_text="The model is away.")
+    server = await serve(
+        model=service.model, model_name="a-model", fallback_text="The model is away."
+    )
     answer = await _ask(opened, server)
     assert answer.end is not None
     assert (answer.text, answer.end["degraded"]) == ("The model is away.", True)
@@ -202,7 +242,9 @@ async def test_cancel_is_seen_by_the_model(
     assert _connections_to(model.url) == 0
 
 
-async def test_many_answers_leave_nothing_behind(opened: OpenSession, server: LocalServer, model: ModelServer) -> None:
+async def test_many_answers_leave_nothing_behind(
+    opened: OpenSession, server: LocalServer, model: ModelServer
+) -> None:
     questions = [demo(tokens=1000, gap_ms=20)] * 10 + [demo(tokens=20, gap_ms=5, fail_after=3)] * 10
     questions += [demo(tokens=20, gap_ms=5)] * 10
 
@@ -218,23 +260,30 @@ async def test_many_answers_leave_nothing_behind(opened: OpenSession, server: Lo
     await asyncio.gather(*map(ask, questions))
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
-    # Those of the 20 answers that ended by themselves may wait for the next one; both sides see the same ones.
+    # Those of the 20 answers that ended by themselves may wait for the next one; both sides see
+    # the same ones.
     assert _connections_to(model.url) == model.connections <= 20
 
 
-# -- a server that never listens to whoever hangs up ------------------------------------------------------------------
+# -- a server that never listens to whoever hangs up
+# ------------------------------------------------------------------
 
 
 @contextmanager
 def deaf_model(context: ssl.SSLContext) -> Iterator[tuple[str, list[float]]]:
-    """Speaks TLS, and after the request only writes, until that fails: its URL, and the times when it failed."""
+    """Speaks TLS, and after the request only writes, until that fails: its URL, and the times
+    when it failed.
+    """
     failed_at: list[float] = []
 
     def speak(listener: socket.socket) -> None:
         plain, _ = listener.accept()
         with context.wrap_socket(plain, server_side=True) as peer:
             peer.recv(65_536)
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: {EVENT_STREAM}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            head = (
+                f"HTTP/1.1 200 OK\r\nContent-Type: {EVENT_STREAM}\r\nTransfer-Encoding: "
+                "chunked\r\n\r\n"
+            )
             peer.sendall(head.encode())
             event = text_delta("word ")
             try:
@@ -254,7 +303,9 @@ def deaf_model(context: ssl.SSLContext) -> Iterator[tuple[str, list[float]]]:
 async def test_cancel_breaks_the_connection_to_a_model_that_only_writes(
     opened: OpenSession, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Under TLS a polite close waits for the other side's farewell, half a minute, while the model goes on."""
+    """Under TLS a polite close waits for the other side's farewell, half a minute, while the
+    model goes on.
+    """
     context, trusted = tls_of_localhost(tmp_path)
     with deaf_model(context) as (url, failed_at):
         _point_at(url, monkeypatch, tmp_path)

@@ -1,4 +1,6 @@
-"""`ws.backpressure_drops` says what readers felt: compared with what each of them got, counted by the readers themselves."""
+"""`ws.backpressure_drops` says what readers felt: compared with what each of them got, counted
+by the readers themselves.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class _Experience:
 
     @property
     def late(self) -> int:
-        """How many deltas it didn't get in their own interval: the first that came joined, or never came, and all behind it."""
+        """How many deltas it didn't get in their own interval: the first that came joined, or
+        never came, and all behind it.
+        """
         joined = (frame["from"] - 1 for frame in self.frames if "from" in frame)
         return self.last - int(next(joined, self.given))
 
@@ -74,7 +78,9 @@ async def _read_on(session: ChatSession, raw: RawWebSocket) -> _Experience:
             frames.append(frame.json)
         elif frame.opcode == TEXT and frame.json["type"] in TERMINAL:
             break
-    return _Experience(frames, await _last_index(session, frames[0]["response_id"]), frame.opcode == TEXT)
+    return _Experience(
+        frames, await _last_index(session, frames[0]["response_id"]), frame.opcode == TEXT
+    )
 
 
 async def _quick(session: ChatSession) -> _Experience:
@@ -91,7 +97,9 @@ async def _last_index(session: ChatSession, response_id: str) -> int:
 
 
 async def _closed(serve: Serve, server: LocalServer) -> None:
-    """Turn time until the server closes those that are left, and no further: it waits five seconds for their answer."""
+    """Turn time until the server closes those that are left, and no further: it waits five
+    seconds for their answer.
+    """
     for _ in range(round(_LAG_SECONDS) + 5):
         await serve.time_passes(1.0)
         if await server.metric("readers_too_slow_total") == _GONE:
@@ -102,9 +110,14 @@ async def _closed(serve: Serve, server: LocalServer) -> None:
 async def _experiences(
     serve: Serve, server: LocalServer, sessions: Sequence[ChatSession]
 ) -> tuple[list[_Experience], ...]:
-    """Of those that read at once, those that stall until the answer has ended, and those that stall until they are closed."""
+    """Of those that read at once, those that stall until the answer has ended, and those that
+    stall until they are closed.
+    """
     async with AsyncExitStack() as stack:
-        stalled = [await stack.enter_async_context(await _stalled(server, session)) for session in sessions[_QUICK:]]
+        stalled = [
+            await stack.enter_async_context(await _stalled(server, session))
+            for session in sessions[_QUICK:]
+        ]
         quick = await asyncio.gather(*(_quick(session) for session in sessions[:_QUICK]))
         await server.until_metric("responses_completed_total", len(sessions))
         slow = list(zip(sessions[_QUICK:], stalled, strict=True))
@@ -130,24 +143,36 @@ async def test_drops_are_what_slow_readers_experienced(opened: OpenSession, serv
         quick, returning, gone = await _experiences(serve, server, sessions)
         metrics = await server.metrics()
     everybody = quick + returning + gone
-    assert [reader.ended for reader in everybody] == [True] * (_QUICK + _RETURNING) + [False] * _GONE
+    assert [reader.ended for reader in everybody] == [True] * (_QUICK + _RETURNING) + [
+        False
+    ] * _GONE
     assert [reader.late for reader in quick] == [0] * _QUICK
     # The others stalled early: most of what was due to them came late or never.
     assert all(reader.late > reader.last / 2 for reader in returning + gone)
-    assert metrics["evenflow_ws_backpressure_drops_part_total"] == sum(reader.late for reader in everybody)
-    assert metrics["evenflow_ws_backpressure_drops_whole_total"] == sum(reader.last + 1 for reader in everybody)
+    assert metrics["evenflow_ws_backpressure_drops_part_total"] == sum(
+        reader.late for reader in everybody
+    )
+    assert metrics["evenflow_ws_backpressure_drops_whole_total"] == sum(
+        reader.last + 1 for reader in everybody
+    )
 
 
-async def test_what_came_before_a_reader_was_not_due_to_it(opened: OpenSession, serve: Serve) -> None:
+async def test_what_came_before_a_reader_was_not_due_to_it(
+    opened: OpenSession, serve: Serve
+) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk(_HISTORY), *[chunk(_PIECE)] * _PIECES, END], gap=_GAP_SECONDS))
-        server = await serve(model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096)
+        server = await serve(
+            model="openai", model_url=model.url, batch_window_max_ms=50, write_buffer_bytes=4_096
+        )
         session = await opened(server)
         response_id = (await session.post("m1", None, "hi")).json["response_id"]
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
             assert await raw.handshake(session.token) == 101
             before = await _last_index(session, response_id)
-            raw.write(text_frame({"type": "response.resume", "response_id": response_id, "after": -1}))
+            raw.write(
+                text_frame({"type": "response.resume", "response_id": response_id, "after": -1})
+            )
             await raw.next_of("chat.response.start")
             after = await _last_index(session, response_id)
             await server.until_metric("responses_completed_total", 1)

@@ -1,4 +1,6 @@
-"""What it costs to load a function: a fresh interpreter that has what Lambda and the package hold, and nothing else."""
+"""What it costs to load a function: a fresh interpreter that has what Lambda and the package
+hold, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ import pytest
 
 from tests.integration.server_process import ROOT
 
-# What every function must load, whatever it does: clients of AWS, Powertools, models, and what reads tokens and JSON.
+# What every function must load, whatever it does: clients of AWS, Powertools, models, and what
+# reads tokens and JSON.
 _REFERENCE = """
 import boto3, jwt, orjson
 from aws_lambda_powertools import Logger, Tracer
@@ -31,12 +34,13 @@ class Model(BaseModel):
     number: int = 0
 TypeAdapter(Model)
 """
-# A function may take so many times as long as that; ours take a fifth longer. Both are timed in turns, so that a slow machine, or
-# a busy one, slows both.
+# A function may take so many times as long as that; ours take a fifth longer. Both are timed in
+# turns, so that a slow machine, or a busy one, slows both.
 _LONGEST_RATIO = 1.7
 # Each is as quick as it is in its best attempt.
 _MOST_ATTEMPTS = 8
-# Lambda's run time brings these, with their bytecode. The package has none: it may be built by another Python than Lambda's.
+# Lambda's run time brings these, with their bytecode. The package has none: it may be built by
+# another Python than Lambda's.
 _IN_LAMBDA = ("boto3", "botocore", "s3transfer", "urllib3", "python-dateutil", "six")
 _SHARED = ("stream_aws", "stream_core")
 _FUNCTIONS = sorted(path.parent.name for path in ROOT.glob("functions/*/handler.py"))
@@ -59,9 +63,13 @@ _VARIABLES = {
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the distributions of requirements/functions.txt, those of Lambda's run time, and what functions share."""
+    """A folder with the distributions of requirements/functions.txt, those of Lambda's run time,
+    and what functions share.
+    """
     folder = tmp_path_factory.mktemp("package")
-    locked = re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements/functions.txt").read_text(), re.MULTILINE)
+    locked = re.findall(
+        r"^([a-z0-9-]+)==", (ROOT / "requirements/functions.txt").read_text(), re.MULTILINE
+    )
     assert "pydantic" in locked
     for name in locked:
         _copy_distribution(name, folder, without="__pycache__")
@@ -87,7 +95,9 @@ def _copy_distribution(name: str, folder: Path, without: str = "") -> None:
 
 
 class _Load(NamedTuple):
-    """Seconds of CPU, user and system, for loading is computing and reading files; and the modules that are there then."""
+    """Seconds of CPU, user and system, for loading is computing and reading files; and the
+    modules that are there then.
+    """
 
     cpu: float
     modules: frozenset[str]
@@ -100,18 +110,35 @@ def _load(package: Path, code: str) -> _Load:
         "cpu = time.process_time() - began\n"
         "import json, sys; print(json.dumps([cpu, list(sys.modules)]))"
     )
-    # -S: no site-packages, so that nothing is found that isn't in the package; -B: no bytecode is left for the next one.
+    # -S: no site-packages, so that nothing is found that isn't in the package; -B: no bytecode is
+    # left for the next one.
     command = [sys.executable, "-S", "-B", "-c", measured]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(package), **_VARIABLES}
-    run = subprocess.run(command, cwd=package, env=environment, capture_output=True, text=True, check=False, timeout=50)
+    run = subprocess.run(
+        command,
+        cwd=package,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
     assert run.returncode == 0, run.stderr
     cpu, modules = json.loads(run.stdout)
     return _Load(cpu, frozenset(modules))
 
 
+@pytest.fixture(scope="module")
+def references(package: Path) -> list[_Load]:
+    """The loads of what all need."""
+    return [_load(package, _REFERENCE)]
+
+
 @pytest.fixture
 def function(package: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The code that loads a function, which is in the package now: no function may need another one's files."""
+    """The code that loads a function, which is in the package now: no function may need another
+    one's files.
+    """
     own = Path("functions") / request.param
     shutil.copytree(ROOT / own, package / own, ignore=shutil.ignore_patterns("__pycache__"))
     yield f"import functions.{request.param}.handler"
@@ -120,17 +147,23 @@ def function(package: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("function", _FUNCTIONS, indirect=True)
-def test_a_function_loads_no_more_than_what_all_need_and_about_as_quickly(package: Path, function: str) -> None:
-    references = [_load(package, _REFERENCE)]
+def test_a_function_loads_no_more_than_what_all_need_and_about_as_quickly(
+    package: Path, references: list[_Load], function: str
+) -> None:
     loads = [_load(package, function)]
     # Parts of pydantic come with the kinds of fields that a model has.
     ours = {*_SHARED, "functions", "pydantic", *sys.stdlib_module_names}
     more = loads[0].modules - references[0].modules
     assert not {module for module in more if module.split(".")[0] not in ours}
-    while _quickest(loads) >= _LONGEST_RATIO * _quickest(references) and len(loads) < _MOST_ATTEMPTS:
+    while (
+        _quickest(loads) >= _LONGEST_RATIO * _quickest(references) and len(loads) < _MOST_ATTEMPTS
+    ):
         references.append(_load(package, _REFERENCE))
         loads.append(_load(package, function))
-    told = f"{_quickest(loads) * 1000:.0f} ms of CPU, the reference {_quickest(references) * 1000:.0f} ms"
+    told = (
+        f"{_quickest(loads) * 1000:.0f} ms of CPU, the reference "
+        f"{_quickest(references) * 1000:.0f} ms"
+    )
     print(f"{function}: {told}")
     assert _quickest(loads) < _LONGEST_RATIO * _quickest(references), told
 

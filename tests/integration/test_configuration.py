@@ -98,7 +98,9 @@ async def test_a_wrong_secret_is_named_and_not_printed(name: str, value: str) ->
 async def test_openai_without_its_address() -> None:
     line = await _refused(EVENFLOW_MODEL="openai", EVENFLOW_MODEL_API_KEY=_SECRET)
     assert "EVENFLOW_MODEL_URL" in line
-    line = await _refused(EVENFLOW_MODEL="openai", EVENFLOW_MODEL_URL="not an address", EVENFLOW_MODEL_API_KEY=_SECRET)
+    line = await _refused(
+        EVENFLOW_MODEL="openai", EVENFLOW_MODEL_URL="not an address", EVENFLOW_MODEL_API_KEY=_SECRET
+    )
     assert "EVENFLOW_MODEL_URL" in line
 
 
@@ -127,8 +129,12 @@ async def test_the_same_port_twice() -> None:
 
 
 async def test_variables_of_others_are_ignored() -> None:
-    """Only what begins with EVENFLOW_ is ours; a wrong one among right ones is the one that is named."""
+    """Only what begins with EVENFLOW_ is ours; a wrong one among right ones is the one that is
+    named.
+    """
     line = await _refused(
-        EVENTFLOW_X="1", EVENFLOW_TENANT_KEYS=json.dumps({"acme": _SECRET * 2}), EVENFLOW_QUEUE_DEPTH="many"
+        EVENTFLOW_X="1",
+        EVENFLOW_TENANT_KEYS=json.dumps({"acme": _SECRET * 2}),
+        EVENFLOW_QUEUE_DEPTH="many",
     )
     assert "EVENFLOW_QUEUE_DEPTH" in line

@@ -23,7 +23,9 @@ async def agent() -> AsyncIterator[EcsAgent]:
 @pytest.fixture(autouse=True)
 def asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """ECS is asked every few milliseconds, not seconds."""
-    monkeypatch.setattr("fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(
+        "fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02)
+    )
 
 
 async def test_deactivation_begins_the_drain_and_the_later_signal_does_not_hurry_it(

@@ -36,7 +36,9 @@ async def dynamodb(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
 
 
 @pytest.fixture
-def deployment(emulated_aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: Serve) -> AwsDeployment:
+def deployment(
+    emulated_aws: AwsEmulator, dynamodb: DynamoDBEmulator, serve: Serve
+) -> AwsDeployment:
     tables = dynamodb.create_tables(f"test{time.monotonic_ns()}")
     return AwsDeployment(emulated_aws.environment | dynamodb.environment, tables, serve)
 
@@ -52,7 +54,9 @@ class Poller:
         self.next_index = 0
         self.polls = 0
 
-    async def poll(self, timeout_ms: int = 10_000, from_index: int | None = None) -> tuple[int, Frame]:
+    async def poll(
+        self, timeout_ms: int = 10_000, from_index: int | None = None
+    ) -> tuple[int, Frame]:
         """One poll: status and body."""
         index = self.next_index if from_index is None else from_index
         path = f"/chat/message/{self._response_id}?from_index={index}&timeout_ms={timeout_ms}"
@@ -79,7 +83,9 @@ class Poller:
                 return body
 
 
-async def test_what_the_socket_gives_the_function_gives_too(deployment: AwsDeployment, opened: OpenSession) -> None:
+async def test_what_the_socket_gives_the_function_gives_too(
+    deployment: AwsDeployment, opened: OpenSession
+) -> None:
     server = await deployment.handler()
     session = await opened(server)
     function = deployment.poll_function()
@@ -104,7 +110,9 @@ async def test_what_the_socket_gives_the_function_gives_too(deployment: AwsDeplo
     assert (status, refused["error"]["param"]) == (400, "from_index")
 
 
-async def test_errors_and_refusals_through_the_function(deployment: AwsDeployment, opened: OpenSession) -> None:
+async def test_errors_and_refusals_through_the_function(
+    deployment: AwsDeployment, opened: OpenSession
+) -> None:
     server = await deployment.handler(fallback_text="", response_ttl_seconds=1)
     session, stranger = await opened(server), await opened(server)
     function = deployment.poll_function()
@@ -144,7 +152,9 @@ async def test_polls_keep_a_response_alive_that_nobody_reads_here(
     assert body["status"] == "cancelled"
 
 
-async def test_a_session_goes_on_at_another_task(deployment: AwsDeployment, opened: OpenSession) -> None:
+async def test_a_session_goes_on_at_another_task(
+    deployment: AwsDeployment, opened: OpenSession
+) -> None:
     first, second = await deployment.handlers(2)
     here = await opened(first)
     function = deployment.poll_function()
@@ -160,7 +170,9 @@ async def test_a_session_goes_on_at_another_task(deployment: AwsDeployment, open
     assert (await there.post("m2", "m1", demo(tokens=1))).status == 202
     assert (await here.post("m2b", "m1", demo(tokens=1))).json["error"]["expected"] == "m2"
     assert (await here.post("m3", "m2", demo(tokens=1))).status == 202
-    race = await asyncio.gather(here.post("a", "m3", demo(tokens=1)), there.post("b", "m3", demo(tokens=1)))
+    race = await asyncio.gather(
+        here.post("a", "m3", demo(tokens=1)), there.post("b", "m3", demo(tokens=1))
+    )
     assert sorted(answer.status for answer in race) == [202, 409]
 
 
@@ -183,10 +195,13 @@ async def test_throttled_and_then_unreachable_no_delta_is_lost_or_out_of_order(
             return answer.text, "".join(demo_tokens(seed, tokens)), time.monotonic()
 
     started = [asyncio.get_running_loop().create_future() for _ in range(readers)]
-    sockets = [asyncio.create_task(over_websocket(session, seed)) for seed, session in enumerate(sessions)]
+    sockets = [
+        asyncio.create_task(over_websocket(session, seed)) for seed, session in enumerate(sessions)
+    ]
     # A function of its own for each: an execution environment has one request at a time.
     pollers = [
-        Poller(deployment.poll_function(), session, await started[seed]) for seed, session in enumerate(sessions)
+        Poller(deployment.poll_function(), session, await started[seed])
+        for seed, session in enumerate(sessions)
     ]
     polls = [asyncio.create_task(poller.whole(retry=True)) for poller in pollers]
     await asyncio.sleep(0.2)
@@ -223,15 +238,21 @@ async def test_while_the_ledger_cannot_be_written_nothing_is_accepted_and_answer
         answer = await connection.whole(start["response_id"])
         assert answer.text == "".join(demo_tokens(8, 50))
         dynamodb.withdraw(throttling)
-        assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1, seed=9))).text == "".join(demo_tokens(9, 3))
+        assert (await connection.ask("m2", "m1", demo(tokens=3, gap_ms=1, seed=9))).text == "".join(
+            demo_tokens(9, 3)
+        )
     assert (await server.metrics())["evenflow_store_refused_total"] >= 1
 
 
-async def test_a_leaving_node_has_written_everything(deployment: AwsDeployment, opened: OpenSession) -> None:
+async def test_a_leaving_node_has_written_everything(
+    deployment: AwsDeployment, opened: OpenSession
+) -> None:
     server = await deployment.handler(drain_seconds=10)
     session = await opened(server)
     function = deployment.poll_function()
-    response_id = (await session.post("m1", None, demo(tokens=40, gap_ms=20, seed=5))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=40, gap_ms=20, seed=5))).json[
+        "response_id"
+    ]
     server.leave()
     await server.ended()
     body: Any = await Poller(function, session, response_id).whole()

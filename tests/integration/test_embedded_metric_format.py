@@ -17,7 +17,9 @@ MOMENT = int(time.time())
 
 def line(dimensions: list[list[str]], metrics: list[dict[str, Any]], **root: Any) -> str:
     directive = {"Namespace": "Evenflow", "Dimensions": dimensions, "Metrics": metrics}
-    return json.dumps({"_aws": {"Timestamp": MOMENT * 1000, "CloudWatchMetrics": [directive]}} | root)
+    return json.dumps(
+        {"_aws": {"Timestamp": MOMENT * 1000, "CloudWatchMetrics": [directive]}} | root
+    )
 
 
 def test_the_poll_function_s_line_has_the_environment_for_its_only_dimension() -> None:
@@ -31,19 +33,25 @@ def test_the_poll_function_s_line_has_the_environment_for_its_only_dimension() -
     assert request == {
         "Namespace": "Evenflow",
         "MetricData": [
-            {"MetricName": "fallback.poll_latency_ms", "Unit": "Milliseconds", "Values": [12.5]} | common,
-            {"MetricName": "fallback.poll_count_per_response", "Unit": "Count", "Values": [3.0]} | common,
+            {"MetricName": "fallback.poll_latency_ms", "Unit": "Milliseconds", "Values": [12.5]}
+            | common,
+            {"MetricName": "fallback.poll_count_per_response", "Unit": "Count", "Values": [3.0]}
+            | common,
         ],
     }
 
 
 def test_values_are_counted() -> None:
     (request,) = put_metric_data_requests(line([], [{"Name": "m"}], m=[3, 2, 3]))
-    assert [(datum["Values"], datum["Counts"]) for datum in request["MetricData"]] == [([3.0, 2.0], [2, 1])]
+    assert [(datum["Values"], datum["Counts"]) for datum in request["MetricData"]] == [
+        ([3.0, 2.0], [2, 1])
+    ]
 
 
 def test_each_dimension_set_is_a_metric_of_its_own() -> None:
-    (request,) = put_metric_data_requests(line([["a"], ["a", "b"], []], [{"Name": "m"}], a="1", b="2", m=5))
+    (request,) = put_metric_data_requests(
+        line([["a"], ["a", "b"], []], [{"Name": "m"}], a="1", b="2", m=5)
+    )
     assert [datum["Dimensions"] for datum in request["MetricData"]] == [
         [{"Name": "a", "Value": "1"}],
         [{"Name": "a", "Value": "1"}, {"Name": "b", "Value": "2"}],

@@ -15,6 +15,8 @@ from tests.integration.event_stream import read_answer, read_events
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 async def test_every_event_has_its_id_and_the_last_one_says_so(opened: OpenSession) -> None:
     session = await opened()
@@ -39,7 +41,9 @@ async def test_every_event_has_its_id_and_the_last_one_says_so(opened: OpenSessi
 
 async def test_last_event_id_resumes(opened: OpenSession) -> None:
     session = await opened()
-    response_id = (await session.post("m1", None, demo(tokens=80, gap_ms=10, seed=5))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=80, gap_ms=10, seed=5))).json[
+        "response_id"
+    ]
     answer = Answer()
     for until in (2, 5):
         async with session.events(
@@ -59,26 +63,38 @@ async def test_after_in_the_query_resumes_and_the_header_wins(opened: OpenSessio
     async with session.events(response_id) as stream:
         await read_answer(stream, whole)
     path = f"/chat/message/{response_id}/events"
-    for query, headers, first in (("?after=0", {}, 1), ("?after=-1", {}, 0), ("?after=-1", {"Last-Event-ID": "1"}, 2)):
+    for query, headers, first in (
+        ("?after=0", {}, 1),
+        ("?after=-1", {}, 0),
+        ("?after=-1", {"Last-Event-ID": "1"}, 2),
+    ):
         told = (await session.call("GET", path + query, headers=headers)).body.decode()
         assert f'"from":{first}}}' in told or f'"index":{first}}}' in told
     assert tail.last == 0
 
 
-@pytest.mark.parametrize("event_id", ["x", "-2", "-5", "1.x", "1.5.5", "1.-5", "999", "999.end", "x.end", "1 2"])
+@pytest.mark.parametrize(
+    "event_id", ["x", "-2", "-5", "1.x", "1.5.5", "1.-5", "999", "999.end", "x.end", "1 2"]
+)
 async def test_a_wrong_last_event_id(opened: OpenSession, event_id: str) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
     await session.poll_whole(response_id)
-    answer = await session.call("GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": event_id})
+    answer = await session.call(
+        "GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": event_id}
+    )
     assert (answer.status, answer.error["code"]) == (400, "invalid_field")
 
 
-async def test_a_last_event_id_of_an_owner_that_nobody_knows_loses_nothing(opened: OpenSession) -> None:
+async def test_a_last_event_id_of_an_owner_that_nobody_knows_loses_nothing(
+    opened: OpenSession,
+) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
     for _ in ("while it is answered", "when it has ended"):
-        answer = await session.call("GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": "1.5"})
+        answer = await session.call(
+            "GET", f"/chat/message/{response_id}/events", headers={"Last-Event-ID": "1.5"}
+        )
         assert (answer.status, answer.error["code"]) == (400, "invalid_field")
         assert (await session.poll_whole(response_id))[1] == _QUICK_TEXT
 
@@ -92,7 +108,9 @@ async def test_a_wrong_after(opened: OpenSession, after: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["after=x", "epoch=null", "joined=x"])
-async def test_a_wrong_query_is_refused_beside_a_right_header(opened: OpenSession, query: str) -> None:
+async def test_a_wrong_query_is_refused_beside_a_right_header(
+    opened: OpenSession, query: str
+) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
     path = f"/chat/message/{response_id}/events?{query}"
@@ -100,9 +118,12 @@ async def test_a_wrong_query_is_refused_beside_a_right_header(opened: OpenSessio
     assert (answer.status, answer.error["param"]) == (400, query.partition("=")[0])
 
 
-async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve) -> None:
-    session = await opened(await serve(sse_heartbeat_seconds=0.2))
-    text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
+async def test_silence_is_filled_with_comments(
+    opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    hurry.cancel()
+    session = await opened(await serve(sse_heartbeat_seconds=0.1))
+    text = demo(first_token_ms=350, tokens=2, gap_ms=350, seed=6)
     response_id = (await session.post("m1", None, text)).json["response_id"]
     async with session.events(response_id) as stream:
         kinds = ["comment" if event.comment else event.kind async for event in read_events(stream)]
@@ -114,7 +135,9 @@ async def test_silence_is_filled_with_comments(opened: OpenSession, serve: Serve
 
 
 def _without_data(body: str) -> list[str]:
-    """What httpx-sse takes for an event, and has no data: `retry` alone is one to it, and it keeps the last `id`."""
+    """What httpx-sse takes for an event, and has no data: `retry` alone is one to it, and it
+    keeps the last `id`.
+    """
     events, event_id, fields = [], "", dict[str, str]()
     for line in body.split("\n"):
         if line and not line.startswith(":"):
@@ -124,14 +147,17 @@ def _without_data(body: str) -> list[str]:
         elif not line and (fields or event_id):
             events.append(fields)
             fields = {}
-    return [str(event) for event in events[:-1] if "data" not in event]  # the body ends with a newline
+    return [
+        str(event) for event in events[:-1] if "data" not in event
+    ]  # the body ends with a newline
 
 
 async def test_a_parser_that_takes_an_empty_line_for_an_event_finds_data_in_each(
-    opened: OpenSession, serve: Serve
+    opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
 ) -> None:
-    session = await opened(await serve(sse_heartbeat_seconds=0.2))
-    text = demo(first_token_ms=700, tokens=2, gap_ms=700, seed=6)
+    hurry.cancel()
+    session = await opened(await serve(sse_heartbeat_seconds=0.1))
+    text = demo(first_token_ms=350, tokens=2, gap_ms=350, seed=6)
     response_id = (await session.post("m1", None, text)).json["response_id"]
     async with session.events(response_id) as stream:
         body = (await stream.read()).decode()
@@ -154,7 +180,9 @@ async def test_an_ended_stream_is_closed(opened: OpenSession) -> None:
 
 async def test_a_response_has_so_many_readers(opened: OpenSession, serve: Serve) -> None:
     session = await opened(await serve(readers_per_response=2))
-    response_id = (await session.post("m1", None, demo(tokens=500, gap_ms=10, seed=8))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=500, gap_ms=10, seed=8))).json[
+        "response_id"
+    ]
     first, second = Answer(), Answer()
     async with session.events(response_id) as one, session.events(response_id) as two:
         await read_answer(one, first, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from http.cookies import Morsel, SimpleCookie
 from typing import Any
 
@@ -16,8 +15,12 @@ from tests.integration.conftest import OpenSession, Serve
 _TEXT = demo(tokens=20, gap_ms=1)
 
 
-async def post(session: ChatSession, message_id: str, previous: str | None, **fields: object) -> HttpAnswer:
-    answer = await session.call("POST", "/chat/message", {**chat_message(message_id, previous, _TEXT), **fields})
+async def post(
+    session: ChatSession, message_id: str, previous: str | None, **fields: object
+) -> HttpAnswer:
+    answer = await session.call(
+        "POST", "/chat/message", {**chat_message(message_id, previous, _TEXT), **fields}
+    )
     assert answer.status == 202
     return answer
 
@@ -25,18 +28,31 @@ async def post(session: ChatSession, message_id: str, previous: str | None, **fi
 def cookies_of(answer: HttpAnswer) -> dict[str, Morsel[str]]:
     """By name, as they were set."""
     headers: Any = answer.headers
-    return {name: morsel for line in headers.getall("Set-Cookie") for name, morsel in SimpleCookie(line).items()}
+    return {
+        name: morsel
+        for line in headers.getall("Set-Cookie")
+        for name, morsel in SimpleCookie(line).items()
+    }
 
 
 async def ask(
-    http: aiohttp.ClientSession, session: ChatSession, method: str, path: str, cookie: str, **headers: str
+    http: aiohttp.ClientSession,
+    session: ChatSession,
+    method: str,
+    path: str,
+    cookie: str,
+    **headers: str,
 ) -> HttpAnswer:
     """A call that has the cookie and no token."""
     sent = {"Cookie": f"{NAME}={cookie}", **headers}
-    return await call(http, method, session.http_url + path, b"{}" if method == "POST" else None, headers=sent)
+    return await call(
+        http, method, session.http_url + path, b"{}" if method == "POST" else None, headers=sent
+    )
 
 
-async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(opened: OpenSession, serve: Serve) -> None:
+async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(
+    opened: OpenSession, serve: Serve
+) -> None:
     for secure in (False, True):
         session = await opened(await serve(cookie_secure=secure))
         asked = await post(session, "m1", None, cookie=True)
@@ -51,14 +67,17 @@ async def test_it_is_set_for_who_asks_for_it_and_for_that_path_alone(opened: Ope
         assert NAME not in cookies_of(await post(session, "m3", "m2", cookie=False))
 
 
-async def test_it_opens_the_events_of_its_response(http: aiohttp.ClientSession, opened: OpenSession) -> None:
+async def test_it_opens_the_events_of_its_response(
+    http: aiohttp.ClientSession, opened: OpenSession
+) -> None:
     session = await opened()
     asked = await post(session, "m1", None, cookie=True)
     cookie = cookies_of(asked)[NAME].value
     path = f"/chat/message/{asked.json['response_id']}/events"
     answer = await ask(http, session, "GET", path, cookie)
     assert (answer.status, b"chat.response.completed" in answer.body) == (200, True)
-    # The same message again, over any transport at first: the same response, and a new cookie for it.
+    # The same message again, over any transport at first: the same response, and a new cookie for
+    # it.
     again = await post(session, "m1", None, cookie=True)
     assert again.json["response_id"] == asked.json["response_id"]
     assert (await ask(http, session, "GET", path, cookies_of(again)[NAME].value)).status == 200
@@ -86,7 +105,14 @@ async def test_it_opens_nothing_else(http: aiohttp.ClientSession, opened: OpenSe
     answer = await ask(http, session, "GET", f"/chat/message/{response_id}/events", session.token)
     assert (answer.status, answer.error["code"]) == (401, "token_invalid")
     # Where both come, the token counts.
-    wrong = await ask(http, session, "GET", f"/chat/message/{response_id}/events", cookie, Authorization="Bearer x")
+    wrong = await ask(
+        http,
+        session,
+        "GET",
+        f"/chat/message/{response_id}/events",
+        cookie,
+        Authorization="Bearer x",
+    )
     assert wrong.status == 401
 
 
@@ -98,13 +124,15 @@ async def test_it_ends_with_the_token_that_asked_for_it(
     cookie = cookies_of(asked)[NAME].value
     path = f"/chat/message/{asked.json['response_id']}/events"
     assert (await ask(http, session, "GET", path, cookie)).status == 200
-    await asyncio.sleep(5.1)
+    await serve.time_passes(5.1)
     answer = await ask(http, session, "GET", path, cookie)
     assert (answer.status, answer.error["code"]) == (401, "token_expired")
 
 
 @pytest.mark.parametrize("value", ["", "x", "a.b.c", '"quoted"'])
-async def test_what_is_no_cookie_of_ours(http: aiohttp.ClientSession, opened: OpenSession, value: str) -> None:
+async def test_what_is_no_cookie_of_ours(
+    http: aiohttp.ClientSession, opened: OpenSession, value: str
+) -> None:
     session = await opened()
     response_id = (await post(session, "m1", None)).json["response_id"]
     answer = await ask(http, session, "GET", f"/chat/message/{response_id}/events", value)

@@ -34,7 +34,8 @@ async def test_a_closed_socket_keeps_the_model_running(opened: OpenSession) -> N
         start = await connection.message("m1", None, demo(tokens=80, gap_ms=10, seed=41))
         held = await connection.reach(start["response_id"], 2)
     async with asyncio.timeout(20):
-        while (status := await _status(session)) == "streaming":  # noqa: ASYNC110 - the server is asked
+        # The server is asked.
+        while (status := await _status(session)) == "streaming":  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert status == "completed"
     async with session.connect() as connection:
@@ -43,7 +44,9 @@ async def test_a_closed_socket_keeps_the_model_running(opened: OpenSession) -> N
     assert answer.text == "".join(demo_tokens(41, 80))
 
 
-async def test_without_a_reader_the_model_is_cancelled(opened: OpenSession, server: LocalServer) -> None:
+async def test_without_a_reader_the_model_is_cancelled(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, _LONG)
@@ -57,7 +60,9 @@ async def test_without_a_reader_the_model_is_cancelled(opened: OpenSession, serv
     assert (ended["status"], ended["metadata"]["finish_reason"]) == ("cancelled", "cancelled")
 
 
-async def test_a_message_that_nobody_reads_is_cancelled(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_message_that_nobody_reads_is_cancelled(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     await session.post("m1", None, _LONG)
     await server.until_metric("generations_running", 0)
@@ -84,9 +89,9 @@ async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, se
 
 async def test_polls_are_readers(opened: OpenSession, serve: Serve, server: LocalServer) -> None:
     session = await opened(server)
-    response_id = (await session.post("m1", None, demo(first_token_ms=1200, tokens=100, gap_ms=10, seed=43))).json[
-        "response_id"
-    ]
+    response_id = (
+        await session.post("m1", None, demo(first_token_ms=1200, tokens=100, gap_ms=10, seed=43))
+    ).json["response_id"]
     last, text, polls = await serve.time_passes_until(session.poll_whole(response_id))
     assert last["status"] == "completed"
     assert text == "".join(demo_tokens(43, 100))

@@ -1,4 +1,6 @@
-"""A task leaves: each client is told its moment to go, answers that fit finish, all others go on at another task."""
+"""A task leaves: each client is told its moment to go, answers that fit finish, all others go on
+at another task.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +37,24 @@ from tests.integration.transports import (
 _BEHIND_THE_DRAIN = 12.0
 
 
-async def _ask(session: ChatSession, text: str, message_id: str = "m1", previous: str | None = None) -> str:
+async def _ask(
+    session: ChatSession, text: str, message_id: str = "m1", previous: str | None = None
+) -> str:
     posted = await session.post(message_id, previous, text)
     assert posted.status == 202, posted.body
     response_id: str = posted.json["response_id"]
     return response_id
 
 
-async def _over_obedient_websocket(session: ChatSession, response_id: str, answer: Answer, until: int | None) -> None:
+async def _over_obedient_websocket(
+    session: ChatSession, response_id: str, answer: Answer, until: int | None
+) -> None:
     """Goes when it is told to go, in the middle of an answer."""
     async with session.connect() as connection:
         connection.answers[response_id] = answer
-        await connection.send("response.resume", response_id=response_id, after=answer.last, epoch=answer.epoch)
+        await connection.send(
+            "response.resume", response_id=response_id, after=answer.last, epoch=answer.epoch
+        )
         while answer.end is None and (until is None or answer.last < until):
             frame = await connection.receive(40)
             if frame["type"] == "reconnect":
@@ -54,7 +62,8 @@ async def _over_obedient_websocket(session: ChatSession, response_id: str, answe
                 raise CutOff("told to reconnect")
 
 
-# -- running answers -----------------------------------------------------------------------------------------------
+# -- running answers
+# -----------------------------------------------------------------------------------------------
 
 
 async def test_answers_that_do_not_fit_go_on_at_another_task(
@@ -67,9 +76,15 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     response_id = await _ask(session, demo(tokens=100, gap_ms=30, seed=41))
     # This one still waits for its turn when the task leaves.
     queued_id = await _ask(second, demo(tokens=20, gap_ms=10, seed=42))
-    transports: list[Transport] = [*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values(), _over_obedient_websocket]
+    transports: list[Transport] = [
+        *AT_HANDLERS.values(),
+        *WITHOUT_EPOCHS.values(),
+        _over_obedient_websocket,
+    ]
     reading = [
-        asyncio.create_task(read_whole(transport, [session, *map(session.at, staying)], response_id))
+        asyncio.create_task(
+            read_whole(transport, [session, *map(session.at, staying)], response_id)
+        )
         for transport in transports
     ]
     reading += [
@@ -78,7 +93,9 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
         for task in staying
     ]
     reading.append(asyncio.create_task(read_whole(function, [session], response_id)))
-    waiting = asyncio.create_task(read_whole(AT_HANDLERS["websocket"], [second, *map(second.at, staying)], queued_id))
+    waiting = asyncio.create_task(
+        read_whole(AT_HANDLERS["websocket"], [second, *map(second.at, staying)], queued_id)
+    )
     await over_websocket(V1, session, response_id, Answer(), 10)
 
     began = time.monotonic()
@@ -101,7 +118,9 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     assert sum([await task.metric("lease_take_overs_total") for task in staying]) == 2
 
 
-async def test_answers_that_fit_finish_where_they_are(deployment: LocalDeployment, opened: OpenSession) -> None:
+async def test_answers_that_fit_finish_where_they_are(
+    deployment: LocalDeployment, opened: OpenSession
+) -> None:
     leaving = await deployment.handler(drain_seconds=60)
     staying = await deployment.handler()
     session = await opened(leaving)
@@ -125,7 +144,9 @@ async def test_answers_that_fit_finish_where_they_are(deployment: LocalDeploymen
 async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothing(
     deployment: LocalDeployment, opened: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(
+        "fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02)
+    )
     async with ecs_agent() as agent:
         leaving = await deployment.handler(agent.environment, drain_seconds=0.5)
         staying = await deployment.handler()
@@ -156,7 +177,9 @@ async def line(serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
 async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
     aws_deployment: AwsDeployment, line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
-    behind_the_line = replace(aws_deployment, environment={**aws_deployment.environment, **line.environment})
+    behind_the_line = replace(
+        aws_deployment, environment={**aws_deployment.environment, **line.environment}
+    )
     leaving = await behind_the_line.handler(drain_seconds=0.5, lease_seconds=10)
     staying = await aws_deployment.handler(lease_seconds=10)
     session = await opened(leaving)
@@ -176,18 +199,28 @@ async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(47, 100)), "stop")
 
 
-# -- connections -----------------------------------------------------------------------------------------------------
+# -- connections
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("drain_seconds", [30, 4])
-async def test_each_connection_has_its_own_moment_to_go(drain_seconds: int, serve: Serve, opened: OpenSession) -> None:
-    """Evenly spaced, at the rate at most; closer where three quarters of the drain are too short for that."""
+async def test_each_connection_has_its_own_moment_to_go(
+    drain_seconds: int, serve: Serve, opened: OpenSession
+) -> None:
+    """Evenly spaced, at the rate at most; closer where three quarters of the drain are too short
+    for that.
+    """
     leaving = await serve(drain_seconds=drain_seconds, drain_connections_per_second=10)
     async with AsyncExitStack() as open_ones:
-        connections = [await open_ones.enter_async_context((await opened(leaving)).connect()) for _ in range(40)]
+        connections = [
+            await open_ones.enter_async_context((await opened(leaving)).connect())
+            for _ in range(40)
+        ]
         asked_at = serve.time.monotonic()
         leaving.leave()
-        told = await asyncio.gather(*(connection.next_of("reconnect") for connection in connections))
+        told = await asyncio.gather(
+            *(connection.next_of("reconnect") for connection in connections)
+        )
         slots = [frame["after_ms"] for frame in told]
         gaps = [later - earlier for earlier, later in pairwise(sorted(slots))]
         assert max(gaps) - min(gaps) <= 2  # they are cut to whole milliseconds

@@ -50,7 +50,8 @@ async def signing_server(serve: Serve) -> LocalServer:
     return await serve(token_keys=f"k1:{_KEY}")
 
 
-# -- tokens ------------------------------------------------------------------------------------------------------
+# -- tokens
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_the_token_may_come_in_the_authorization_header(opened: OpenSession) -> None:
@@ -81,7 +82,9 @@ async def test_forged_tokens(opened: OpenSession, signing_server: LocalServer) -
     session = await opened(signing_server)
     claims = _claims(session)
     head, body, signature = session.token.split(".")
-    stolen = jwt.encode(claims | {"sub": "ses_of_another"}, _OTHER_KEY, "HS256", headers={"kid": "k1"})
+    stolen = jwt.encode(
+        claims | {"sub": "ses_of_another"}, _OTHER_KEY, "HS256", headers={"kid": "k1"}
+    )
     forged = {
         "signed by another key": jwt.encode(claims, _OTHER_KEY, "HS256", headers={"kid": "k1"}),
         "an unknown key id": jwt.encode(claims, _KEY, "HS256", headers={"kid": "k2"}),
@@ -90,16 +93,23 @@ async def test_forged_tokens(opened: OpenSession, signing_server: LocalServer) -
         "another algorithm": jwt.encode(claims, _KEY + _KEY, "HS512", headers={"kid": "k1"}),
         "another body": ".".join((head, stolen.split(".")[1], signature)),
         "no signature": f"{head}.{body}.",
-        "another issuer": jwt.encode(claims | {"iss": "someone"}, _KEY, "HS256", headers={"kid": "k1"}),
+        "another issuer": jwt.encode(
+            claims | {"iss": "someone"}, _KEY, "HS256", headers={"kid": "k1"}
+        ),
         "no session": jwt.encode(
-            {name: value for name, value in claims.items() if name != "sub"}, _KEY, "HS256", headers={"kid": "k1"}
+            {name: value for name, value in claims.items() if name != "sub"},
+            _KEY,
+            "HS256",
+            headers={"kid": "k1"},
         ),
     }
     for what, token in forged.items():
         status, error, _ = await _refusal(session.ws_url, [V1, f"bearer.{token}"])
         assert (status, error["code"]) == (401, "token_invalid"), what
         assert (
-            await session.call("GET", "/chat/message/x", headers={"Authorization": f"Bearer {token}"})
+            await session.call(
+                "GET", "/chat/message/x", headers={"Authorization": f"Bearer {token}"}
+            )
         ).status == 401
     # The same claims under the right key open: what was refused above was the forgery.
     right = jwt.encode(claims, _KEY, "HS256", headers={"kid": "k1"})
@@ -109,7 +119,9 @@ async def test_forged_tokens(opened: OpenSession, signing_server: LocalServer) -
         assert json.loads(await websocket.recv())["type"] == "session.ready"
 
 
-async def test_an_expired_token(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_an_expired_token(
+    opened: OpenSession, serve: Serve, http: aiohttp.ClientSession
+) -> None:
     server = await serve(session_token_ttl_seconds=1)
     session = await opened(server)
     async with session.connect() as connection:
@@ -120,10 +132,14 @@ async def test_an_expired_token(opened: OpenSession, serve: Serve, http: aiohttp
         polled = await session.poll(start["response_id"])
         assert (polled.status, polled.error["code"]) == (401, "token_expired")
         # What runs goes on; a new message needs a new token.
-        await connection.send("chat.message", message_id="m2", previous_message_id="m1", payload={"text": "x"})
+        await connection.send(
+            "chat.message", message_id="m2", previous_message_id="m1", payload={"text": "x"}
+        )
         refused = await connection.next_of("error")
         assert (refused["message_id"], checked_error(refused)["code"]) == ("m2", "token_expired")
-        renewed = await call(http, "POST", f"{server.http_url}/session", {"session_id": session.session_id})
+        renewed = await call(
+            http, "POST", f"{server.http_url}/session", {"session_id": session.session_id}
+        )
         again = ChatSession(http, renewed.json)
         assert again.session_id == session.session_id
         async with again.connect() as fresh:
@@ -133,33 +149,45 @@ async def test_an_expired_token(opened: OpenSession, serve: Serve, http: aiohttp
         assert (await connection.whole(start["response_id"])).finish_reason == "stop"
 
 
-# -- subprotocols and paths --------------------------------------------------------------------------------------
+# -- subprotocols and paths
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("named", [[], ["evenflow.v2"], ["chat", "mqtt"]])
 async def test_no_or_an_unknown_subprotocol(opened: OpenSession, named: list[str]) -> None:
     session = await opened()
     status, error, _ = await _refusal(session.ws_url, [*named, f"bearer.{session.token}"])
-    assert (status, error["type"], error["code"]) == (400, "invalid_request_error", "unsupported_subprotocol")
+    assert (status, error["type"], error["code"]) == (
+        400,
+        "invalid_request_error",
+        "unsupported_subprotocol",
+    )
 
 
 async def test_the_first_known_subprotocol_is_selected(opened: OpenSession) -> None:
     session = await opened()
     names = ["evenflow.v9", "evenflow.v1.compact", V1, f"bearer.{session.token}"]
-    async with connect(session.ws_url, subprotocols=[Subprotocol(name) for name in names], proxy=None) as websocket:
+    async with connect(
+        session.ws_url, subprotocols=[Subprotocol(name) for name in names], proxy=None
+    ) as websocket:
         assert websocket.subprotocol == "evenflow.v1.compact"
         assert json.loads(await websocket.recv())["protocol"] == "evenflow.v1.compact"
 
 
 async def test_subprotocols_in_several_header_lines(opened: OpenSession) -> None:
-    """RFC 6455, 11.3.4: the header may appear several times, which is the same as one with all values."""
+    """RFC 6455, 11.3.4: the header may appear several times, which is the same as one with all
+    values.
+    """
     session = await opened()
-    async with await RawWebSocket.connect(int(session.ws_url.rsplit(":", 1)[1].removesuffix("/ws"))) as raw:
+    async with await RawWebSocket.connect(
+        int(session.ws_url.rsplit(":", 1)[1].removesuffix("/ws"))
+    ) as raw:
         raw.write(
             (
-                "GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
-                f"Sec-WebSocket-Protocol: {V1}\r\nSec-WebSocket-Protocol: bearer.{session.token}\r\n\r\n"
+                "GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: "
+                "Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+                f"MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Protocol: {V1}\r\n"
+                f"Sec-WebSocket-Protocol: bearer.{session.token}\r\n\r\n"
             ).encode()
         )
         await raw.read_head()
@@ -175,7 +203,8 @@ async def test_an_unknown_path(opened: OpenSession, shared_server: LocalServer, 
         assert (error["type"], error["code"]) == ("not_found_error", "path_not_found")
 
 
-# -- the head of the handshake -------------------------------------------------------------------------------------
+# -- the head of the handshake
+# -------------------------------------------------------------------------------------
 
 
 def _head(*lines: str, first: str = "GET /ws HTTP/1.1") -> bytes:
@@ -204,11 +233,18 @@ _FIREFOX = (
     [
         pytest.param(_FIREFOX, id="as Firefox says it"),
         pytest.param(("Upgrade: WebSocket", "Connection: UPGRADE", *_KEY_LINES), id="in capitals"),
-        pytest.param(("Upgrade: websocket", "Connection: Upgrade , keep-alive", *_KEY_LINES), id="with spaces"),
         pytest.param(
-            ("Upgrade: websocket", "Connection: keep-alive", "Connection: Upgrade", *_KEY_LINES), id="in two lines"
+            ("Upgrade: websocket", "Connection: Upgrade , keep-alive", *_KEY_LINES),
+            id="with spaces",
         ),
-        pytest.param(("Upgrade: h2c, websocket", "Connection: close, Upgrade", *_KEY_LINES), id="one of two protocols"),
+        pytest.param(
+            ("Upgrade: websocket", "Connection: keep-alive", "Connection: Upgrade", *_KEY_LINES),
+            id="in two lines",
+        ),
+        pytest.param(
+            ("Upgrade: h2c, websocket", "Connection: close, Upgrade", *_KEY_LINES),
+            id="one of two protocols",
+        ),
     ],
 )
 async def test_connection_and_upgrade_are_lists(
@@ -245,11 +281,31 @@ async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
     ("request_head", "status", "code"),
     [
         pytest.param(_head(), 426, "upgrade_required", id="a plain GET"),
-        pytest.param(_head(first="GET /v1/realtime HTTP/1.1"), 426, "upgrade_required", id="of the other path"),
+        pytest.param(
+            _head(first="GET /v1/realtime HTTP/1.1"),
+            426,
+            "upgrade_required",
+            id="of the other path",
+        ),
         pytest.param(_head(first="GET / HTTP/1.1"), 404, "path_not_found", id="of the page"),
-        pytest.param(_head(*_UPGRADE_LINES, first="GET /x HTTP/1.1"), 404, "path_not_found", id="no such path"),
-        pytest.param(_head("Upgrade: h2c", "Connection: Upgrade", *_KEY_LINES), 426, "upgrade_required", id="h2c"),
-        pytest.param(_head("Upgrade: websocket", *_KEY_LINES), 426, "upgrade_required", id="Connection missing"),
+        pytest.param(
+            _head(*_UPGRADE_LINES, first="GET /x HTTP/1.1"),
+            404,
+            "path_not_found",
+            id="no such path",
+        ),
+        pytest.param(
+            _head("Upgrade: h2c", "Connection: Upgrade", *_KEY_LINES),
+            426,
+            "upgrade_required",
+            id="h2c",
+        ),
+        pytest.param(
+            _head("Upgrade: websocket", *_KEY_LINES),
+            426,
+            "upgrade_required",
+            id="Connection missing",
+        ),
         pytest.param(
             _head("Upgrade: websocket", "Connection: upgraded", *_KEY_LINES),
             426,
@@ -263,9 +319,24 @@ async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
             id="an old version",
         ),
         pytest.param(_head(*_UPGRADE_LINES[:3]), 400, "bad_request", id="no key"),
-        pytest.param(_head(*_UPGRADE_LINES[:3], "Sec-WebSocket-Key: MDEy"), 400, "bad_request", id="a short key"),
-        pytest.param(_head(*_UPGRADE_LINES[:3], "Sec-WebSocket-Key: \xe4"), 400, "bad_request", id="no base64"),
-        pytest.param(_head("Content-Length: 0", first="POST /ws HTTP/1.1"), 405, "method_not_allowed", id="POST"),
+        pytest.param(
+            _head(*_UPGRADE_LINES[:3], "Sec-WebSocket-Key: MDEy"),
+            400,
+            "bad_request",
+            id="a short key",
+        ),
+        pytest.param(
+            _head(*_UPGRADE_LINES[:3], "Sec-WebSocket-Key: \xe4"),
+            400,
+            "bad_request",
+            id="no base64",
+        ),
+        pytest.param(
+            _head("Content-Length: 0", first="POST /ws HTTP/1.1"),
+            405,
+            "method_not_allowed",
+            id="POST",
+        ),
         pytest.param(
             _head("Content-Length: 2", first="POST /chat/message HTTP/1.1") + b"{}",
             405,
@@ -273,15 +344,33 @@ async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
             id="a message",
         ),
         pytest.param(_head(first="OPTIONS * HTTP/1.1"), 405, "method_not_allowed", id="OPTIONS"),
-        pytest.param(_head(*_UPGRADE_LINES, first="GET /ws HTTP/1.0"), 400, "bad_request", id="HTTP/1.0"),
-        pytest.param(_head(*_UPGRADE_LINES, first="get /ws HTTP/1.1"), 405, "method_not_allowed", id="small letters"),
+        pytest.param(
+            _head(*_UPGRADE_LINES, first="GET /ws HTTP/1.0"), 400, "bad_request", id="HTTP/1.0"
+        ),
+        pytest.param(
+            _head(*_UPGRADE_LINES, first="get /ws HTTP/1.1"),
+            405,
+            "method_not_allowed",
+            id="small letters",
+        ),
         pytest.param(_head(*_UPGRADE_LINES, " folded"), 400, "bad_request", id="a folded line"),
         pytest.param(_head(*_UPGRADE_LINES, "no colon"), 400, "bad_request", id="no colon"),
-        pytest.param(_head(*_UPGRADE_LINES, "Na me: x"), 400, "bad_request", id="a name with a space"),
-        pytest.param(_head(*_UPGRADE_LINES, "Name: \x00"), 400, "bad_request", id="a control character"),
+        pytest.param(
+            _head(*_UPGRADE_LINES, "Na me: x"), 400, "bad_request", id="a name with a space"
+        ),
+        pytest.param(
+            _head(*_UPGRADE_LINES, "Name: \x00"), 400, "bad_request", id="a control character"
+        ),
         pytest.param(_head(*_UPGRADE_LINES, "Content-Length: 5"), 400, "bad_request", id="a body"),
-        pytest.param(_head(*_UPGRADE_LINES, "Transfer-Encoding: chunked"), 400, "bad_request", id="a chunked body"),
-        pytest.param(_head(*_UPGRADE_LINES, *["X: y"] * 200), 400, "bad_request", id="two hundred headers"),
+        pytest.param(
+            _head(*_UPGRADE_LINES, "Transfer-Encoding: chunked"),
+            400,
+            "bad_request",
+            id="a chunked body",
+        ),
+        pytest.param(
+            _head(*_UPGRADE_LINES, *["X: y"] * 200), 400, "bad_request", id="two hundred headers"
+        ),
         pytest.param(b"nonsense\r\n\r\n", 400, "bad_request", id="nonsense"),
         pytest.param(b"\r\n\r\n", 400, "bad_request", id="nothing"),
     ],
@@ -303,10 +392,15 @@ async def test_what_is_no_handshake_is_told_so_in_the_error_shape(
             assert raw.headers["allow"] == "GET"
         if status == 426:
             # RFC 9110, 15.5.22, and RFC 6455, 4.2.2.
-            assert (raw.headers["upgrade"], raw.headers["sec-websocket-version"]) == ("websocket", "13")
+            assert (raw.headers["upgrade"], raw.headers["sec-websocket-version"]) == (
+                "websocket",
+                "13",
+            )
 
 
-async def test_a_large_body_of_another_request_does_not_hide_the_answer(shared_server: LocalServer) -> None:
+async def test_a_large_body_of_another_request_does_not_hide_the_answer(
+    shared_server: LocalServer,
+) -> None:
     """A socket that is closed with unread bytes is reset, and the answer may be lost with it."""
     body = b"x" * 300_000
     async with await RawWebSocket.connect(shared_server.ws_port) as raw:
@@ -317,7 +411,8 @@ async def test_a_large_body_of_another_request_does_not_hide_the_answer(shared_s
         assert shared_server.http_url in checked_error(json.loads(await raw.read_body()))["message"]
 
 
-# -- capacity ----------------------------------------------------------------------------------------------------
+# -- capacity
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_full_node_refuses_and_says_so_to_the_load_balancer(
@@ -345,7 +440,11 @@ async def test_a_session_may_have_so_many_connections(opened: OpenSession, serve
     session, other = await opened(server), await opened(server)
     async with session.connect() as first, session.connect():
         status, error, headers = await _refusal(session.ws_url, [V1, f"bearer.{session.token}"])
-        assert (status, error["type"], error["code"]) == (429, "rate_limit_error", "session_connections")
+        assert (status, error["type"], error["code"]) == (
+            429,
+            "rate_limit_error",
+            "session_connections",
+        )
         assert int(headers["retry-after"]) >= 1
         async with other.connect():
             pass

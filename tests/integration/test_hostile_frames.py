@@ -34,7 +34,9 @@ _MEGABYTE = 1_048_576
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:
-    """A server that is patient with protocol errors and rates, so that each frame gets its own answer."""
+    """A server that is patient with protocol errors and rates, so that each frame gets its own
+    answer.
+    """
     return await serve(protocol_errors_per_minute=10_000, messages_per_second=10_000)
 
 
@@ -69,7 +71,8 @@ async def _still_open(raw: RawWebSocket) -> None:
         assert frame.opcode != CLOSE, frame.payload
 
 
-# -- refused, and the connection stays ---------------------------------------------------------------------------
+# -- refused, and the connection stays
+# ---------------------------------------------------------------------------
 
 _MESSAGE = {"type": "chat.message", **chat_message("m1", None, "x")}
 _RESUME = {"type": "response.resume", "response_id": "rsp_x", "after": -1}
@@ -88,7 +91,17 @@ _NOT_JSON = [
     b'{"a":' * 8_000 + b"1" + b"}" * 8_000,
     b'{"type":"chat.message","message_id":"\\ud800","payload":{"text":"x"}}',
 ]
-_NOT_AN_OBJECT = [b"[]", b"NaN", b"1", b"-0.5", b'"chat.message"', b"null", b"true", b"[[0,1]]", b'["chat.message"]']
+_NOT_AN_OBJECT = [
+    b"[]",
+    b"NaN",
+    b"1",
+    b"-0.5",
+    b'"chat.message"',
+    b"null",
+    b"true",
+    b"[[0,1]]",
+    b'["chat.message"]',
+]
 _UNKNOWN_TYPE: list[Frame] = [
     {},
     {"type": "nope"},
@@ -141,20 +154,32 @@ async def test_what_is_not_understood_is_refused_and_the_connection_stays(
             raw.write(client_frame(TEXT, payload))
             error = checked_error(await raw.next_of("error"))
             assert error["type"] == "invalid_request_error", payload[:50]
-            wanted = ("invalid_json",) if payload in _NOT_JSON else ("invalid_json", "invalid_field", "unknown_type")
+            wanted = (
+                ("invalid_json",)
+                if payload in _NOT_JSON
+                else ("invalid_json", "invalid_field", "unknown_type")
+            )
             assert error["code"] in wanted, (payload[:50], error)
         for message in _UNKNOWN_TYPE:
             raw.write(text_frame(message))
             error = checked_error(await raw.next_of("error"))
-            assert (error["type"], error["code"]) == ("invalid_request_error", "unknown_type"), message
+            assert (error["type"], error["code"]) == ("invalid_request_error", "unknown_type"), (
+                message
+            )
         for message, param in _INVALID_FIELD:
             raw.write(text_frame(message))
             error = checked_error(await raw.next_of("error"))
-            assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_field"), message
+            assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_field"), (
+                message
+            )
             assert error["param"] == param, message
             assert len(error["message"]) < 1000
         await _still_open(raw)
-        raw.write(text_frame({"type": "chat.message", **chat_message("m1", None, demo(tokens=3, gap_ms=1))}))
+        raw.write(
+            text_frame(
+                {"type": "chat.message", **chat_message("m1", None, demo(tokens=3, gap_ms=1))}
+            )
+        )
         await raw.next_of("chat.response.completed")
 
 
@@ -181,11 +206,21 @@ async def test_numbers_beyond_every_index(opened: OpenSession, server: LocalServ
             assert checked_error(await connection.next_of("error"))["code"] == "invalid_field"
 
 
-async def test_odd_but_legal_identifiers_and_texts(opened: OpenSession, server: LocalServer) -> None:
+async def test_odd_but_legal_identifiers_and_texts(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with _raw(session, server) as raw:
         previous = None
-        for message_id in ("a\x00b", "m" * 128, "日本語 🙂", 'quo"te\\', "line\nbreak\r", " ", "\u2028"):
+        for message_id in (
+            "a\x00b",
+            "m" * 128,
+            "日本語 🙂",
+            'quo"te\\',
+            "line\nbreak\r",
+            " ",
+            "\u2028",
+        ):
             message = {
                 "type": "chat.message",
                 "from": 1,
@@ -199,28 +234,36 @@ async def test_odd_but_legal_identifiers_and_texts(opened: OpenSession, server: 
         assert connection.ready["last_message_id"] == previous
 
 
-# -- framing -----------------------------------------------------------------------------------------------------
+# -- framing
+# --------------------------------------------------------------------------------------------------
 
 
 def _fragments(payload: bytes, chance: random.Random) -> bytes:
     """One text message, cut anywhere (within characters too) into frames, with pings in between."""
     cuts = sorted(chance.sample(range(len(payload) + 1), chance.randint(0, min(8, len(payload)))))
-    pieces = [payload[start:end] for start, end in zip([0, *cuts], [*cuts, len(payload)], strict=True)]
+    pieces = [
+        payload[start:end] for start, end in zip([0, *cuts], [*cuts, len(payload)], strict=True)
+    ]
     parts = []
     for number, piece in enumerate(pieces):
-        parts.append(client_frame(CONTINUATION if number else TEXT, piece, final=number == len(pieces) - 1))
+        parts.append(
+            client_frame(CONTINUATION if number else TEXT, piece, final=number == len(pieces) - 1)
+        )
         if chance.random() < 0.3:
             parts.append(client_frame(PING, b"between"))
     return b"".join(parts)
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_fragments_and_segments_anywhere(opened: OpenSession, server: LocalServer, seed: int) -> None:
+async def test_fragments_and_segments_anywhere(
+    opened: OpenSession, server: LocalServer, seed: int
+) -> None:
     chance = random.Random(seed)
     session = await opened(server)
     names = [f"rsp_{number}_Größe流れ🙂" for number in range(30)]
     frames = [
-        _fragments(json.dumps(_RESUME | {"response_id": name}, ensure_ascii=False).encode(), chance) for name in names
+        _fragments(json.dumps(_RESUME | {"response_id": name}, ensure_ascii=False).encode(), chance)
+        for name in names
     ]
     stream = b"".join(frames)
     async with _bystander(opened, server), _raw(session, server) as raw:
@@ -236,10 +279,14 @@ async def test_fragments_and_segments_anywhere(opened: OpenSession, server: Loca
         await _still_open(raw)
 
 
-async def test_many_messages_in_one_segment_and_one_byte_by_byte(opened: OpenSession, server: LocalServer) -> None:
+async def test_many_messages_in_one_segment_and_one_byte_by_byte(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with _bystander(opened, server), _raw(session, server) as raw:
-        raw.write(b"".join(text_frame(_RESUME | {"response_id": f"rsp_{number}"}) for number in range(50)))
+        raw.write(
+            b"".join(text_frame(_RESUME | {"response_id": f"rsp_{number}"}) for number in range(50))
+        )
         for number in range(50):
             assert (await raw.next_of("error"))["response_id"] == f"rsp_{number}"
         for byte in text_frame(_RESUME | {"response_id": "rsp_slow"}):
@@ -259,7 +306,8 @@ async def test_a_ping_gets_its_pong(opened: OpenSession, server: LocalServer) ->
         await _still_open(raw)
 
 
-# -- closed ------------------------------------------------------------------------------------------------------
+# -- closed
+# --------------------------------------------------------------------------------------------------
 
 _TOO_LARGE = json.dumps(_MESSAGE | {"payload": {"text": "x" * _LIMIT}}).encode()
 _JUST_RIGHT = json.dumps(_RESUME).encode().ljust(_LIMIT)
@@ -273,13 +321,17 @@ _CLOSING = {
     "one byte too large": (client_frame(TEXT, _JUST_RIGHT + b" "), {1009}),
     "too large": (client_frame(TEXT, _TOO_LARGE), {1009}),
     "four times too large": (client_frame(TEXT, b" " * (4 * _LIMIT)), {1009}),
-    "an announcement of 4 EB": (bytes([0x81, 0xFF]) + (1 << 62).to_bytes(8, "big") + b"mask" + b"x" * 100, {1009}),
+    "an announcement of 4 EB": (
+        bytes([0x81, 0xFF]) + (1 << 62).to_bytes(8, "big") + b"mask" + b"x" * 100,
+        {1009},
+    ),
     "too large in fragments": (
         client_frame(TEXT, b" " * 40_000, final=False) + client_frame(CONTINUATION, b" " * 40_000),
         {1009},
     ),
     "fragments without end": (
-        client_frame(TEXT, b" " * 1000, final=False) + client_frame(CONTINUATION, b" " * 1000, final=False) * 80,
+        client_frame(TEXT, b" " * 1000, final=False)
+        + client_frame(CONTINUATION, b" " * 1000, final=False) * 80,
         {1009},
     ),
     # RFC 6455 wants these connections failed; 1002 is its code for them.
@@ -290,12 +342,20 @@ _CLOSING = {
     "a large ping": (client_frame(PING, b"x" * 126), {1002}),
     "a fragmented ping": (client_frame(PING, b"x", final=False), {1002}),
     "a continuation of nothing": (client_frame(CONTINUATION, b"{}"), {1002}),
-    "text within a fragmented text": (client_frame(TEXT, b"{", final=False) + client_frame(TEXT, b"{}"), {1002}),
-    "binary fragments": (client_frame(BINARY, b"{", final=False) + client_frame(CONTINUATION, b"}"), {1003}),
+    "text within a fragmented text": (
+        client_frame(TEXT, b"{", final=False) + client_frame(TEXT, b"{}"),
+        {1002},
+    ),
+    "binary fragments": (
+        client_frame(BINARY, b"{", final=False) + client_frame(CONTINUATION, b"}"),
+        {1003},
+    ),
 }
 
 
-async def test_a_broken_protocol_closes_only_its_own_connection(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_broken_protocol_closes_only_its_own_connection(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     wrong = {}
     async with _bystander(opened, server), session.connect() as sibling:
@@ -323,11 +383,31 @@ async def test_a_message_of_exactly_the_limit(opened: OpenSession, server: Local
         raw.write(client_frame(TEXT, _JUST_RIGHT))
         assert checked_error(await raw.next_of("error"))["code"] == "response_not_found"
         half = len(_JUST_RIGHT) // 2
-        raw.write(client_frame(TEXT, _JUST_RIGHT[:half], final=False) + client_frame(CONTINUATION, _JUST_RIGHT[half:]))
+        raw.write(
+            client_frame(TEXT, _JUST_RIGHT[:half], final=False)
+            + client_frame(CONTINUATION, _JUST_RIGHT[half:])
+        )
         assert checked_error(await raw.next_of("error"))["code"] == "response_not_found"
 
 
-_LEGAL_CODES = (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999)
+_LEGAL_CODES = (
+    1000,
+    1001,
+    1002,
+    1003,
+    1007,
+    1008,
+    1009,
+    1010,
+    1011,
+    1012,
+    1013,
+    1014,
+    3000,
+    3999,
+    4000,
+    4999,
+)
 _ILLEGAL_CODES = (0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)
 _CLOSES: dict[str, tuple[bytes, bytes]] = {
     "empty": (b"", b""),
@@ -346,7 +426,9 @@ _CLOSES: dict[str, tuple[bytes, bytes]] = {
 async def test_the_clients_close_is_answered(
     opened: OpenSession, server: LocalServer, payload: bytes, answered: bytes
 ) -> None:
-    """RFC 6455, 5.5.1 and 7.4: with its own code, an empty one with an empty one, and an illegal one with 1002."""
+    """RFC 6455, 5.5.1 and 7.4: with its own code, an empty one with an empty one, and an illegal
+    one with 1002.
+    """
     session = await opened(server)
     async with _raw(session, server) as raw:
         raw.write(client_frame(CLOSE, payload))
@@ -383,7 +465,9 @@ async def test_too_many_frames_are_throttled(opened: OpenSession, serve: Serve) 
         assert (await connection.ask("m1", None, demo(tokens=3, gap_ms=1))).finish_reason == "stop"
 
 
-async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_one_that_sends_and_never_reads_costs_no_memory(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
     """What the server would answer must not pile up: it doesn't answer, or closes."""
     # Neither rates nor errors end the flood before its answers could.
     server = serve_process(messages_per_second=100_000, protocol_errors_per_minute=10_000)
@@ -396,7 +480,9 @@ async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSessio
     }
 
     async def flood(frame: bytes, answered_bytes: int, megabytes: int) -> int:
-        """Send what is answered with so much; the server's memory while the connection is still there."""
+        """Send what is answered with so much; the server's memory while the connection is still
+        there.
+        """
         many = frame * 1000
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=4096) as raw:
             assert await raw.handshake(session.token) == 101
@@ -411,6 +497,9 @@ async def test_one_that_sends_and_never_reads_costs_no_memory(opened: OpenSessio
 
     async with _bystander(opened, server):
         for what, (frame, answered_bytes) in floods.items():
-            before = await flood(frame, answered_bytes, 6)  # what the server loads and keeps for its first flood
-            # It grows by less than 1 MB. Answers that piled up would be 48 MB, and what holds them as much again.
+            before = await flood(
+                frame, answered_bytes, 6
+            )  # what the server loads and keeps for its first flood
+            # It grows by less than 1 MB. Answers that piled up would be 48 MB, and what holds them
+            # as much again.
             assert await flood(frame, answered_bytes, 48) - before < 8 * _MEGABYTE, what

@@ -1,6 +1,8 @@
-"""Tasks are killed at random points of their answers: no accepted message is lost, and no model is asked twice.
+"""Tasks are killed at random points of their answers: no accepted message is lost, and no model is
+asked twice.
 
-One task with thirty messages here; four with forty each, a hundred and sixty points, in `make soak`.
+One task with thirty messages here; four with forty each, a hundred and sixty points, in
+`make soak`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from tests.integration.answer import Answer
-from tests.integration.chat_client import chat_message, open_session
+from tests.integration.chat_client import ChatSession, chat_message, open_session
 from tests.integration.conftest import Serve
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import AwsDeployment, Deployment
@@ -28,8 +30,6 @@ _WORDS = 20
 _ACCEPTING_SECONDS = (-0.01, 0.08)
 # The victims die one after the other.
 _BETWEEN_KILLS = 0.5
-# For the sessions, which are opened first.
-_BEFORE_THE_FIRST = 1.0
 
 
 @dataclass
@@ -42,35 +42,36 @@ class Asked:
 
 
 class Client:
-    """One message of one session, sent to a task that will be killed `age` seconds later.
+    """One message of one session, sent to a task shortly before it is killed.
 
     Args:
+        session: at that task.
         kill_at: when that is, on the monotonic clock.
         gap_ms: between two words of its answer.
     """
 
     def __init__(
         self,
-        http: aiohttp.ClientSession,
-        victim: ServerProcess,
+        session: ChatSession,
         survivors: Sequence[LocalServer],
         kill_at: float,
         gap_ms: float,
         dice: random.Random,
     ) -> None:
-        self._http = http
-        self._victim = victim
+        self._session = session
         self._survivors = dice.sample(survivors, len(survivors))
         self._text = words(_WORDS, gap_ms)
         answer_seconds = _answer_seconds(gap_ms)
         accepting = dice.random() < 1 / 3
-        self._send_at = kill_at - dice.uniform(*(_ACCEPTING_SECONDS if accepting else (0, 0.9 * answer_seconds)))
+        self._send_at = kill_at - dice.uniform(
+            *(_ACCEPTING_SECONDS if accepting else (0, 0.9 * answer_seconds))
+        )
         self._transport = AT_HANDLERS[dice.choice(sorted(AT_HANDLERS))]
         self._away = dice.uniform(0, answer_seconds)
 
     async def run(self) -> Asked:
         """Send it and read the answer, wherever it comes from."""
-        session = await open_session(self._http, self._victim.http_url)
+        session = self._session
         await asyncio.sleep(self._send_at - time.monotonic())
         body = chat_message("m1", None, self._text)
         elsewhere = [session.at(survivor) for survivor in self._survivors]
@@ -114,7 +115,12 @@ async def _kill(victim: ServerProcess, at: float) -> None:
 
 
 async def kill_points(
-    victims: int, messages_each: int, gap_ms: float, deployment: Deployment, serve: Serve, http: aiohttp.ClientSession
+    victims: int,
+    messages_each: int,
+    gap_ms: float,
+    deployment: Deployment,
+    serve: Serve,
+    http: aiohttp.ClientSession,
 ) -> set[bool]:
     """So many tasks are killed, one after the other, each of which has so many messages.
 
@@ -128,12 +134,16 @@ async def kill_points(
             await surviving.handler(model="openai", model_url=model.url, model_continues=continues)
             for continues in (True, False)
         ]
-        first_kill = time.monotonic() + _answer_seconds(gap_ms) + _BEFORE_THE_FIRST
+        sessions = [
+            [await open_session(http, victim.http_url) for _ in range(messages_each)]
+            for victim in killed
+        ]
+        first_kill = time.monotonic() + _answer_seconds(gap_ms)
         kills = [first_kill + place * _BETWEEN_KILLS for place in range(victims)]
         clients = [
-            Client(http, victim, survivors, kill_at, gap_ms, dice)
-            for victim, kill_at in zip(killed, kills, strict=True)
-            for _ in range(messages_each)
+            Client(session, survivors, kill_at, gap_ms, dice)
+            for at_victim, kill_at in zip(sessions, kills, strict=True)
+            for session in at_victim
         ]
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(client.run()) for client in clients]
@@ -163,4 +173,4 @@ async def kill_points(
 async def test_no_accepted_message_is_lost_and_none_is_paid_for_twice(
     process_deployment: Deployment, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    await kill_points(1, 30, 50.0, process_deployment, serve, http)
+    await kill_points(1, 30, 100.0, process_deployment, serve, http)

@@ -1,4 +1,5 @@
-"""Readers that never read: the handler stays within the bound of docs/limits.md, lets them go, and the others don't notice.
+"""Readers that never read: the handler stays within the bound of docs/limits.md, lets them go, and
+the others don't notice.
 
 Sixty of them here, and what each socket may keep; two thousand, and answers that grow, in
 `make soak`.
@@ -32,7 +33,8 @@ _SAMPLE = 20
 # As many as a client may send at once.
 _QUESTIONS = 38
 
-# The kernel's buffers are full at once, and then small frames come, each of which would cost more memory than it has bytes.
+# The kernel's buffers are full at once, and then small frames come, each of which would cost more
+# memory than it has bytes.
 _GROWING = ["x" * 160_000] + [" token"] * 400
 _GAP_SECONDS = 0.05
 _SMALL = 1_024
@@ -43,17 +45,23 @@ _WAITING_BYTES = 8_192
 _LARGE = ["\x01" * 4_000] * 262
 
 Ask = Callable[[Server, ChatSession, str, int], Awaitable[RawWebSocket]]
-"""Ask for a response, and read no more than the head of the answer; the number tells readers apart."""
+"""Ask for a response, and read no more than the head of the answer; the number tells readers
+apart.
+"""
 
 
-async def websocket(server: Server, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
+async def websocket(
+    server: Server, session: ChatSession, response_id: str, number: int
+) -> RawWebSocket:
     raw = await RawWebSocket.connect(server.ws_port, receive_buffer=_RECEIVE_BUFFER)
     assert await raw.handshake(session.token, protocol=(V1, COMPACT)[number % 2]) == 101
     raw.write(text_frame({"type": "response.resume", "response_id": response_id, "after": -1}))
     return raw
 
 
-async def asking_websocket(server: Server, session: ChatSession, response_id: str, number: int) -> RawWebSocket:
+async def asking_websocket(
+    server: Server, session: ChatSession, response_id: str, number: int
+) -> RawWebSocket:
     """It reads no answers to these frames either."""
     raw = await websocket(server, session, response_id, number)
     raw.write(_question() * _QUESTIONS)
@@ -64,10 +72,14 @@ def _question() -> bytes:
     return text_frame({"type": "response.pause", "response_id": "rsp_" + "x" * 100})
 
 
-async def events(server: Server, session: ChatSession, response_id: str, _number: int) -> RawWebSocket:
+async def events(
+    server: Server, session: ChatSession, response_id: str, _number: int
+) -> RawWebSocket:
     raw = await RawWebSocket.connect(server.http_port, receive_buffer=_RECEIVE_BUFFER)
     path = f"/chat/message/{response_id}/events"
-    raw.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n".encode())
+    raw.write(
+        f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n".encode()
+    )
     await raw.read_head()
     assert raw.status == 200
     return raw
@@ -77,7 +89,9 @@ async def events(server: Server, session: ChatSession, response_id: str, _number
 async def _silent(
     server: Server, sessions: Sequence[ChatSession], asks: Sequence[Ask], readers_of_each: int
 ) -> AsyncIterator[list[RawWebSocket]]:
-    """So many that ask for the answers of these sessions, one way after the other, and never read."""
+    """So many that ask for the answers of these sessions, one way after the other, and never
+    read.
+    """
     posted = [(await session.post("m1", None, "hi")).json["response_id"] for session in sessions]
     slots = asyncio.Semaphore(_AT_ONCE)
     readers: list[RawWebSocket] = []
@@ -138,14 +152,27 @@ async def _check_close_codes(let_go: Sequence[RawWebSocket]) -> None:
     assert codes.count(4008) > len(codes) / 2
 
 
-def _check(memory: Sequence[int], silent: Counter[Ask], responses: int, pieces: Sequence[str], **settings: int) -> None:
-    """Hold the sizes, of which the first is the idle handler's, to the bound; `silent` is how many asked in which way."""
+def _check(
+    memory: Sequence[int],
+    silent: Counter[Ask],
+    responses: int,
+    pieces: Sequence[str],
+    **settings: int,
+) -> None:
+    """Hold the sizes, of which the first is the idle handler's, to the bound; `silent` is how
+    many asked in which way.
+    """
     idle, peak = memory[0], max(memory)
     readers = {"event_streams": silent[events], "websockets": silent.total() - silent[events]}
     asking = silent[asking_websocket] * ASKING_BYTES
-    logs = {"deltas": responses * len(pieces), "text_bytes": responses * sum(len(piece) for piece in pieces)}
+    logs = {
+        "deltas": responses * len(pieces),
+        "text_bytes": responses * sum(len(piece) for piece in pieces),
+    }
     assert idle < PROCESS_BYTES
-    assert peak - idle < memory_bound(Limits(**settings), **readers, **logs) - PROCESS_BYTES + asking
+    assert (
+        peak - idle < memory_bound(Limits(**settings), **readers, **logs) - PROCESS_BYTES + asking
+    )
 
 
 def _room(readers_of_each: int) -> dict[str, object]:
@@ -165,7 +192,9 @@ async def growing_answers(
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _GROWING), END], gap=_GAP_SECONDS))
         served = {"model": "openai", "model_url": model.url, "lag_close_seconds": lag_seconds}
-        server = serve_process(lag_notice_seconds=1, **served, **_SMALL_FRAMES, **_room(readers_of_each))
+        server = serve_process(
+            lag_notice_seconds=1, **served, **_SMALL_FRAMES, **_room(readers_of_each)
+        )
         async with _memory_of(server) as memory:
             sessions = [await opened(server) for _ in range(responses + _READING)]
             reading = [asyncio.create_task(_read(session)) for session in sessions[:_READING]]
@@ -189,7 +218,12 @@ async def large_answers(
     serve_process: ServeProcess,
 ) -> None:
     """Nobody reads answers that are as large as they may be."""
-    silent = Counter({ask: responses * len(range(place, readers_of_each, len(asks))) for place, ask in enumerate(asks)})
+    silent = Counter(
+        {
+            ask: responses * len(range(place, readers_of_each, len(asks)))
+            for place, ask in enumerate(asks)
+        }
+    )
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _LARGE), END]))
         served = {"model": "openai", "model_url": model.url, "lag_close_seconds": lag_seconds}
@@ -213,10 +247,17 @@ async def test_readers_of_large_answers(opened: OpenSession, serve_process: Serv
 async def test_what_a_socket_does_not_take_of_a_growing_answer_is_one_frame(
     ask: Ask, opened: OpenSession, serve: Serve
 ) -> None:
-    server = await serve(write_buffer_bytes=4_096, lag_notice_seconds=0.5, lag_close_seconds=1, frame_characters=_SMALL)
+    server = await serve(
+        write_buffer_bytes=4_096,
+        lag_notice_seconds=0.5,
+        lag_close_seconds=1,
+        frame_characters=_SMALL,
+    )
     session = await opened(server)
     async with session.connect(compression=None) as connection:
-        response_id = (await connection.message("m1", None, demo(tokens=10_000, gap_ms=0.5, seed=87)))["response_id"]
+        response_id = (
+            await connection.message("m1", None, demo(tokens=10_000, gap_ms=0.5, seed=87))
+        )["response_id"]
         reading = asyncio.create_task(connection.whole(response_id))
         async with await ask(server, session, response_id, 0) as silent:
             waiting = []
@@ -232,14 +273,19 @@ async def test_what_a_socket_does_not_take_of_a_growing_answer_is_one_frame(
         assert not connection.other[1:], "only session.ready belongs to no response"
 
 
-async def test_one_that_asks_on_without_reading_is_let_go(opened: OpenSession, serve: Serve) -> None:
+async def test_one_that_asks_on_without_reading_is_let_go(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(write_buffer_bytes=4_096, messages_per_second=1_000)
     session = await opened(server)
-    response_id = (await session.post("m1", None, demo(tokens=10_000, gap_ms=0.5))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=10_000, gap_ms=0.5))).json[
+        "response_id"
+    ]
     async with await websocket(server, session, response_id, 0) as raw:
         await server.until_metric("ws_backpressure_drops_part_total", 1, 20, at_least=True)
         raw.write(_question() * 30)
-        # Its answers wait. The server acts on a frame before it looks at the next one, so this one tells that it has.
+        # Its answers wait. The server acts on a frame before it looks at the next one, so this one
+        # tells that it has.
         raw.write(text_frame({"type": "response.ack", "response_id": response_id, "index": 0}))
         await server.until_metric("deltas_acknowledged_total", 1)
         assert await server.metric("ws_active_connections") == 1

@@ -26,11 +26,15 @@ async def total(client: Any, name: str) -> float:
         Period=60,
         Statistics=["Sum", "SampleCount"],
     )
-    assert [datapoint["SampleCount"] for datapoint in answer["Datapoints"]] == [1] * len(answer["Datapoints"])
+    assert [datapoint["SampleCount"] for datapoint in answer["Datapoints"]] == [1] * len(
+        answer["Datapoints"]
+    )
     return sum((datapoint["Sum"] for datapoint in answer["Datapoints"]), 0.0)
 
 
-async def test_a_task_publishes_the_minute_in_which_it_leaves(opened: OpenSession, serve: Serve) -> None:
+async def test_a_task_publishes_the_minute_in_which_it_leaves(
+    opened: OpenSession, serve: Serve
+) -> None:
     async with cloudwatch_emulator() as endpoint:
         environment = {"AWS_ENDPOINT_URL_CLOUDWATCH": endpoint, **CREDENTIALS}
         server = await serve(environment, metrics="cloudwatch", metrics_environment="test")
@@ -40,6 +44,8 @@ async def test_a_task_publishes_the_minute_in_which_it_leaves(opened: OpenSessio
             await connection.ask("m2", "m1", demo(tokens=20, gap_ms=5))
         delivered = await server.metric("deltas_delivered_total")
         await server.stop()
-        async with get_session().create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client:
+        async with get_session().create_client(
+            "cloudwatch", endpoint_url=endpoint, **SIGNED_BY
+        ) as client:
             assert await total(client, "responses.completed") == 2
             assert await total(client, "deltas.delivered") == delivered

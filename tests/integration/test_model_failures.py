@@ -17,7 +17,13 @@ from tests.integration.local_server import LocalServer
 from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, scripted_model
 
 _FALLBACK = "The model is away."
-_SHORT: dict[str, Any] = {"model_first_sign_seconds": 0.4, "model_silence_seconds": 0.4, "model_deadline_seconds": 3}
+
+pytestmark = pytest.mark.usefixtures("hurry")
+_SHORT: dict[str, Any] = {
+    "model_first_sign_seconds": 0.4,
+    "model_silence_seconds": 0.4,
+    "model_deadline_seconds": 3,
+}
 
 
 @pytest.fixture
@@ -68,15 +74,21 @@ async def test_a_failure_in_the_middle_is_not_seen_where_the_model_goes_on(
     opened: OpenSession, server: LocalServer, transport: str, fail_after: int
 ) -> None:
     session = await opened(server)
-    answer = await _over(transport, session, demo(tokens=20, gap_ms=10, seed=52, fail_after=fail_after))
+    answer = await _over(
+        transport, session, demo(tokens=20, gap_ms=10, seed=52, fail_after=fail_after)
+    )
     assert answer.restarts == []
     assert answer.text == "".join(demo_tokens(52, 20))
     assert answer.finish_reason == "stop"
 
 
 @pytest.fixture
-async def forgetful() -> AsyncIterator[ScriptedModel]:
-    """A model server that doesn't go on from the middle of an answer. It gives half of one, and then a whole other one."""
+async def forgetful(hurry: asyncio.Task[None]) -> AsyncIterator[ScriptedModel]:
+    """A model server that doesn't go on from the middle of an answer.
+
+    It gives half of one, and then a whole other one.
+    """
+    hurry.cancel()
     async with scripted_model() as serving:
         half = Reply([chunk("half "), chunk("an "), chunk("answer")], gap=0.4, then="break")
         serving.will(half, Reply([chunk("a "), chunk("whole "), chunk("one"), END], gap=0.1))
@@ -103,7 +115,9 @@ async def test_a_failure_in_the_middle_restarts_the_text_where_it_does_not(
     assert late.text == answer.text
 
 
-async def test_a_restart_between_two_polls(opened: OpenSession, serve: Serve, forgetful: ScriptedModel) -> None:
+async def test_a_restart_between_two_polls(
+    opened: OpenSession, serve: Serve, forgetful: ScriptedModel
+) -> None:
     session = await opened(await _serve_forgetful(serve, forgetful))
     response_id = (await session.post("m1", None, "a question")).json["response_id"]
     last, text, _ = await session.poll_whole(response_id)
@@ -112,7 +126,9 @@ async def test_a_restart_between_two_polls(opened: OpenSession, serve: Serve, fo
     assert (await session.poll(response_id)).json["new_text"] == text
 
 
-async def test_failing_before_any_text_ends_in_the_fallback(opened: OpenSession, server: LocalServer) -> None:
+async def test_failing_before_any_text_ends_in_the_fallback(
+    opened: OpenSession, server: LocalServer
+) -> None:
     degraded = await server.metric("generations_degraded_total")
     session = await opened(server)
     text = demo(tokens=20, gap_ms=5, seed=54, fail_after=0, fail_attempts=9)
@@ -133,11 +149,17 @@ async def test_failing_before_any_text_ends_in_the_fallback(opened: OpenSession,
 @_TRANSPORTS
 @pytest.mark.parametrize("fallback", [True, False])
 async def test_a_model_that_dies_behind_text_leaves_the_text_and_the_error(
-    opened: OpenSession, server: LocalServer, strict_server: LocalServer, transport: str, fallback: bool
+    opened: OpenSession,
+    server: LocalServer,
+    strict_server: LocalServer,
+    transport: str,
+    fallback: bool,
 ) -> None:
     strict_server = server if fallback else strict_server
     session = await opened(strict_server)
-    answer = await _over(transport, session, demo(tokens=20, gap_ms=5, seed=55, fail_after=5, fail_attempts=9))
+    answer = await _over(
+        transport, session, demo(tokens=20, gap_ms=5, seed=55, fail_after=5, fail_attempts=9)
+    )
     assert answer.end is not None
     assert answer.end["type"] == "chat.response.error"
     assert answer.end["message_id"] == "m1"
@@ -167,7 +189,9 @@ async def test_a_silent_model_is_asked_again_and_then_given_up(
     assert await strict_server.metric("generations_running") == 0
 
 
-async def test_at_the_last_deadline_the_text_stays_cut_short(opened: OpenSession, strict_server: LocalServer) -> None:
+async def test_at_the_last_deadline_the_text_stays_cut_short(
+    opened: OpenSession, strict_server: LocalServer
+) -> None:
     session = await opened(strict_server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(seed=56, tokens=5000, gap_ms=10))
@@ -176,7 +200,9 @@ async def test_at_the_last_deadline_the_text_stays_cut_short(opened: OpenSession
     assert "".join(demo_tokens(56, 5000)).startswith(answer.text)
 
 
-async def test_a_hanging_model_ends_in_the_fallback(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_hanging_model_ends_in_the_fallback(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(hang_after=0))
@@ -188,14 +214,19 @@ async def test_a_refusal_is_final(opened: OpenSession, server: LocalServer) -> N
     session = await opened(server)
     retries = await server.metric("generations_retries_total")
     async with session.connect() as connection:
-        for number, text in enumerate((demo(refuse=1), demo(nonsense=1), demo(tokens=-1), "#demo tokens")):
+        for number, text in enumerate(
+            (demo(refuse=1), demo(nonsense=1), demo(tokens=-1), "#demo tokens")
+        ):
             answer = await connection.ask(f"m{number}", f"m{number - 1}" if number else None, text)
             assert answer.end is not None
             error = checked_error(answer.end)
             assert (error["type"], error["code"]) == ("model_refusal_error", "model_refused"), text
             assert "\n" not in error["message"], "a message for people has one line"
             polled = (await session.poll(answer.end["response_id"])).json
-            assert (polled["status"], polled["metadata"]["error"]["code"]) == ("error", "model_refused")
+            assert (polled["status"], polled["metadata"]["error"]["code"]) == (
+                "error",
+                "model_refused",
+            )
     assert await server.metric("generations_retries_total") == retries
 
 
@@ -212,7 +243,9 @@ async def test_a_full_response_ends_with_length(opened: OpenSession, serve: Serv
 def _full_after(seed: int, most: int) -> int:
     """Tokens (given at once) after which the log holds `most` bytes: the first one, then tens."""
     tokens = demo_tokens(seed, 2000)
-    return next(count for count in range(1, 2000, 10) if len("".join(tokens[:count]).encode()) >= most)
+    return next(
+        count for count in range(1, 2000, 10) if len("".join(tokens[:count]).encode()) >= most
+    )
 
 
 @pytest.mark.parametrize("retries", [0, 1])
@@ -225,7 +258,13 @@ async def test_a_failure_at_the_size_limit_still_ends_the_response(
     session = await opened(server)
     fail_after = _full_after(58, 1024) - early
     async with session.connect() as connection:
-        text = demo(tokens=fail_after + 5, gap_ms=0, seed=58, fail_after=fail_after, fail_attempts=retries or 1)
+        text = demo(
+            tokens=fail_after + 5,
+            gap_ms=0,
+            seed=58,
+            fail_after=fail_after,
+            fail_attempts=retries or 1,
+        )
         answer = await connection.ask("m1", None, text)
         whole = "".join(demo_tokens(58, fail_after + 5))
         if retries:

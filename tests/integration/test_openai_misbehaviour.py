@@ -1,4 +1,6 @@
-"""The OpenAI token source against a server on a bad day: bytes split anywhere, garbage, silence, floods."""
+"""The OpenAI token source against a server on a bad day: bytes split anywhere, garbage, silence,
+floods.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from tests.integration.answer import Answer
 from tests.integration.chat_client import checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
-from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
+from tests.integration.scripted_model import (
+    DONE,
+    END,
+    Reply,
+    ScriptedModel,
+    chunk,
+    event,
+    scripted_model,
+)
 from tests.integration.server_process import Server, free_port
 
 _MEGABYTE = 1_048_576
@@ -70,7 +80,13 @@ _LEGAL = {
     "roles, nulls and empties": [
         event(
             {
-                "choices": [{"index": 0, "delta": {"role": "assistant", "content": None}, "finish_reason": None}],
+                "choices": [
+                    {
+                        "index": 0,
+                        "delta": {"role": "assistant", "content": None},
+                        "finish_reason": None,
+                    }
+                ],
                 "usage": None,
             }
         )
@@ -79,15 +95,25 @@ _LEGAL = {
         + _GOOD
     ],
     "error: null": [
-        b"".join(event(json.loads(part[6:]) | {"error": None}) for part in _GOOD.split(b"\n\n")[:-2]) + DONE
+        b"".join(
+            event(json.loads(part[6:]) | {"error": None}) for part in _GOOD.split(b"\n\n")[:-2]
+        )
+        + DONE
     ],
     "a finish without delta": [
-        b"".join(chunk(text) for text in _TEXT) + event({"choices": [{"index": 0, "finish_reason": "stop"}]}) + DONE
+        b"".join(chunk(text) for text in _TEXT)
+        + event({"choices": [{"index": 0, "finish_reason": "stop"}]})
+        + DONE
     ],
     "usage with details": [
         b"".join(chunk(text) for text in _TEXT)
         + chunk(finish_reason="stop")
-        + event({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "details": {"x": 1}}})
+        + event(
+            {
+                "choices": [],
+                "usage": {"prompt_tokens": 1, "completion_tokens": 2, "details": {"x": 1}},
+            }
+        )
         + DONE
     ],
     "usage of another shape": [
@@ -99,7 +125,9 @@ _LEGAL = {
 }
 
 
-async def test_an_answer_in_whatever_pieces(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
+async def test_an_answer_in_whatever_pieces(
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
+) -> None:
     wrong = {}
     for what, pieces in _LEGAL.items():
         model.will(Reply(pieces, gap=0.0))
@@ -109,7 +137,9 @@ async def test_an_answer_in_whatever_pieces(opened: OpenSession, server: LocalSe
     assert not wrong
 
 
-async def test_an_answer_byte_by_byte(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
+async def test_an_answer_byte_by_byte(
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
+) -> None:
     model.will(Reply(_bytewise(_GOOD), gap=0.0005))
     answer = await _ask(opened, server)
     assert (answer.text, answer.finish_reason, answer.restarts) == (_WHOLE, "stop", [])
@@ -130,11 +160,14 @@ _FAILURES = {
     "a broken connection": Reply([_HALF], gap=0.05, then="break"),
     "not UTF-8": Reply([_HALF + b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n']),
     "not a stream": Reply(
-        [json.dumps({"choices": [{"message": {"content": _WHOLE}}]}).encode()], content_type="application/json"
+        [json.dumps({"choices": [{"message": {"content": _WHOLE}}]}).encode()],
+        content_type="application/json",
     ),
     "nothing": Reply([]),
     "a status": Reply([b"<html>Bad Gateway</html>"], status=502, content_type="text/html"),
-    "a status and bytes": Reply([b"\xff\xfe\x00"], status=500, content_type="text/plain; charset=utf-8"),
+    "a status and bytes": Reply(
+        [b"\xff\xfe\x00"], status=500, content_type="text/plain; charset=utf-8"
+    ),
 }
 
 
@@ -151,7 +184,11 @@ async def test_a_failure_is_retried_once_and_then_told(
         model.will(reply)
         answer = await _ask(opened, server)
         error = checked_error(answer.end or {})
-        if (error["type"], error["code"], len(model.requests)) != ("upstream_error", "upstream_failed", 2):
+        if (error["type"], error["code"], len(model.requests)) != (
+            "upstream_error",
+            "upstream_failed",
+            2,
+        ):
             wrong[f"{what}, twice"] = (answer.text, answer.end)
     assert not wrong
     await server.until_metric("generations_running", 0)
@@ -159,7 +196,8 @@ async def test_a_failure_is_retried_once_and_then_told(
 
 
 @pytest.mark.parametrize(
-    ("then", "code"), [("silence before the head", "first_token_timeout"), ("silence", "model_timeout")]
+    ("then", "code"),
+    [("silence before the head", "first_token_timeout"), ("silence", "model_timeout")],
 )
 async def test_a_silent_server_is_hung_up_on(
     opened: OpenSession, serve: Serve, model: ScriptedModel, then: str, code: str
@@ -178,13 +216,17 @@ async def test_a_silent_server_is_hung_up_on(
 
 
 async def test_a_server_that_is_not_there(opened: OpenSession, serve: Serve) -> None:
-    server = await serve(model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1", fallback_text="")
+    server = await serve(
+        model="openai", model_url=f"http://127.0.0.1:{free_port()}/v1", fallback_text=""
+    )
     answer = await _ask(opened, server)
     error = checked_error(answer.end or {})
     assert (error["type"], error["code"]) == ("upstream_error", "upstream_failed")
 
 
-async def test_cancel_hangs_up(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
+async def test_cancel_hangs_up(
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
+) -> None:
     model.will(Reply([chunk("word ")] * 1000, gap=0.02))
     session = await opened(server)
     async with session.connect() as connection:
@@ -196,9 +238,15 @@ async def test_cancel_hangs_up(opened: OpenSession, server: LocalServer, model: 
         await model.until_open(0, 10)
 
 
-async def test_a_pause_holds_the_server_back(opened: OpenSession, serve: Serve, model: ScriptedModel) -> None:
-    """While every reader pauses, the model's connection isn't read, so that its server stands still."""
-    server = await serve(model="openai", model_url=model.url, pause_window_bytes=1000, response_bytes=67_108_864)
+async def test_a_pause_holds_the_server_back(
+    opened: OpenSession, serve: Serve, model: ScriptedModel
+) -> None:
+    """While every reader pauses, the model's connection isn't read, so that its server stands
+    still.
+    """
+    server = await serve(
+        model="openai", model_url=model.url, pause_window_bytes=1000, response_bytes=67_108_864
+    )
     model.will(Reply([chunk("x" * 10_000)] * 3000 + [END]))
     session = await opened(server)
     async with session.connect() as connection:
@@ -217,7 +265,9 @@ _FLOODS = {
 }
 
 
-async def test_a_flood_costs_no_memory(opened: OpenSession, serve: Serve, model: ScriptedModel) -> None:
+async def test_a_flood_costs_no_memory(
+    opened: OpenSession, serve: Serve, model: ScriptedModel
+) -> None:
     server = await serve(model="openai", model_url=model.url, fallback_text="", model_retries=0)
     model.will(Reply([_GOOD]))
     await _ask(opened, server)

@@ -41,10 +41,23 @@ def model_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     if shutil.which("npm") is None:
         pytest.fail("these tests need Node.js 20.15 or newer with npm; nothing was tested")
     if not (_FOLDER / "node_modules" / "@copilotkit" / "aimock").is_dir():
-        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=_FOLDER, check=True, timeout=110)
+        subprocess.run(
+            ["npm", "ci", "--silent", "--no-audit", "--no-fund"],
+            cwd=_FOLDER,
+            check=True,
+            timeout=110,
+        )
     port = free_port()
     log = tmp_path_factory.mktemp("model") / "model.log"
-    command = ["node", "node_modules/@copilotkit/aimock/dist/cli.js", "-p", str(port), "-f", str(_FIXTURES), "--strict"]
+    command = [
+        "node",
+        "node_modules/@copilotkit/aimock/dist/cli.js",
+        "-p",
+        str(port),
+        "-f",
+        str(_FIXTURES),
+        "--strict",
+    ]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=_FOLDER, stdout=output, stderr=subprocess.STDOUT)
     give_up_at = time.monotonic() + 20
@@ -72,17 +85,24 @@ async def server(serve: Serve, model_port: int) -> LocalServer:
 @pytest.fixture
 async def strict_server(serve: Serve, model_port: int) -> LocalServer:
     """The same without a fallback answer."""
-    return await serve(model="openai", model_url=f"http://127.0.0.1:{model_port}/v1/", fallback_text="")
+    return await serve(
+        model="openai", model_url=f"http://127.0.0.1:{model_port}/v1/", fallback_text=""
+    )
 
 
 def _upstream_connections(port: int) -> int:
     connections = psutil.Process().net_connections("tcp")
-    return sum(row.status == "ESTABLISHED" and bool(row.raddr) and row.raddr.port == port for row in connections)
+    return sum(
+        row.status == "ESTABLISHED" and bool(row.raddr) and row.raddr.port == port
+        for row in connections
+    )
 
 
 async def _asked(http: aiohttp.ClientSession, port: int, question: str) -> list[Frame]:
     """What the model server was asked with this as the last message."""
-    journal = json.loads((await call(http, "GET", f"http://127.0.0.1:{port}/__aimock/journal")).body)
+    journal = json.loads(
+        (await call(http, "GET", f"http://127.0.0.1:{port}/__aimock/journal")).body
+    )
     requests: list[Frame] = [row for row in journal if row["path"] == "/v1/chat/completions"]
     return [row for row in requests if row["body"]["messages"][-1]["content"] == question]
 
@@ -129,7 +149,9 @@ async def test_history_is_sent(
     ]
 
 
-async def test_a_rate_limit_that_passes_is_not_seen(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_rate_limit_that_passes_is_not_seen(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, "answer 429 once")
@@ -181,7 +203,9 @@ async def test_what_stays_wrong_ends_in_the_fallback_or_behind_text_in_an_error(
         error = checked_error(answer.end)
         assert error["type"] == kind
         assert code is None or error["code"] == code
-        assert "sk-secret" not in json.dumps(answer.end), "what the model's server says of our key is not for clients"
+        assert "sk-secret" not in json.dumps(answer.end), (
+            "what the model's server says of our key is not for clients"
+        )
         assert "EVENFLOW_" not in error["message"], "how to set up the server is not for clients"
 
 
@@ -212,5 +236,6 @@ async def test_cancel_closes_the_connection_to_the_model(
         assert answer.finish_reason == "cancelled"
         await server.until_metric("generations_running", 0)
         await asyncio.sleep(0.1)
-        # A connection kept for later was used for this answer, or none was: either way its own is closed.
+        # A connection kept for later was used for this answer, or none was: either way its own is
+        # closed.
         assert _upstream_connections(model_port) == max(0, idle - 1)

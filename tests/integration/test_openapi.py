@@ -1,6 +1,8 @@
-"""The OpenAPI document against the running server: schemathesis calls every operation with what is allowed and what isn't.
+"""The OpenAPI document against the running server: schemathesis calls every operation with what is
+allowed and what isn't.
 
-To load schemathesis and to think of its calls takes seconds, so only the process that makes them does.
+To load schemathesis and to think of its calls takes seconds, so only the process that makes them
+does.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     import schemathesis
 
 _DOCUMENT = openapi_document(Limits())
-_OPERATIONS = [(method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods]
+_OPERATIONS = [
+    (method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods
+]
 _ABOUT_A_RESPONSE = [(method, path) for method, path in _OPERATIONS if "response_id" in path]
 
 
@@ -47,8 +51,11 @@ def api() -> schemathesis.BaseSchema:
             "no-shrink": True,
             "with-security-parameters": False,  # every call below has its token
         },
-        # What the schemas allow may contradict what there is: an index behind the end, an owner that there never was.
-        "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", 400, 401, 404, 409, 410, 426]}},
+        # What the schemas allow may contradict what there is: an index behind the end, an owner
+        # that there never was.
+        "checks": {
+            "positive_data_acceptance": {"expected-statuses": ["2xx", 400, 401, 404, 409, 410, 426]}
+        },
     }
     return from_dict(_DOCUMENT, config=SchemathesisConfig.from_dict(config))
 
@@ -68,16 +75,24 @@ class Reader:
 @pytest.fixture(scope="module")
 def server(serve_module: ServeProcess) -> ServerProcess:
     """One whose limits no test reaches. In this process its dice would be hypothesis' dice."""
-    return serve_module(messages_per_second=1000, messages_in_flight_per_session=200, response_ttl_seconds=600)
+    return serve_module(
+        messages_per_second=1000, messages_in_flight_per_session=200, response_ttl_seconds=600
+    )
 
 
 @pytest.fixture(scope="module")
 def reader(server: ServerProcess) -> Reader:
     opened = _post(f"{server.http_url}/session", {}, {})
     headers = {"Authorization": f"Bearer {opened['token']}"}
-    accepted = _post(f"{server.http_url}/chat/message", chat_message("m1", None, demo(tokens=20, gap_ms=1)), headers)
+    accepted = _post(
+        f"{server.http_url}/chat/message",
+        chat_message("m1", None, demo(tokens=20, gap_ms=1)),
+        headers,
+    )
     reader = Reader(opened["token"], accepted["response_id"])
-    events = urllib.request.Request(f"{server.http_url}/chat/message/{reader.response_id}/events", headers=headers)
+    events = urllib.request.Request(
+        f"{server.http_url}/chat/message/{reader.response_id}/events", headers=headers
+    )
     with urllib.request.urlopen(events, timeout=20) as answer:
         assert b"chat.response.completed" in answer.read()
     return reader
@@ -99,8 +114,12 @@ def session() -> Iterator[requests.Session]:
         yield session
 
 
-def _make_calls(operation: schemathesis.APIOperation[Any, Any, Any, Any], call: Callable[..., None]) -> None:
-    """Each call that schemathesis thinks of for this operation, as its plugin of pytest makes them."""
+def _make_calls(
+    operation: schemathesis.APIOperation[Any, Any, Any, Any], call: Callable[..., None]
+) -> None:
+    """Each call that schemathesis thinks of for this operation, as its plugin of pytest makes
+    them.
+    """
     from schemathesis.checks import load_all_checks
     from schemathesis.generation.feedback import FeedbackSources
     from schemathesis.pytest._test_builder import build_operation_test
@@ -165,11 +184,15 @@ def complete(api: schemathesis.BaseSchema, server: ServerProcess) -> Complete:
     return complete
 
 
-@pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}])
+@pytest.mark.parametrize(
+    "more", [{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}]
+)
 def test_a_completion_is_as_described(more: dict[str, Any], complete: Complete) -> None:
     answer = complete(_ASKED | more)
     assert answer.status_code == 200
-    assert answer.headers["content-type"][0].startswith("text/event-stream" if more else "application/json")
+    assert answer.headers["content-type"][0].startswith(
+        "text/event-stream" if more else "application/json"
+    )
 
 
 @pytest.mark.parametrize("more", [{}, {"stream": True}])
@@ -181,14 +204,20 @@ def test_a_completion_with_calls_is_as_described(more: dict[str, Any], complete:
 
 
 @pytest.mark.parametrize(("fail_after", "status"), [(0, 502), (10, 200)])
-def test_a_stream_that_fails_is_as_described(fail_after: int, status: int, complete: Complete) -> None:
+def test_a_stream_that_fails_is_as_described(
+    fail_after: int, status: int, complete: Complete
+) -> None:
     text = demo(tokens=20, gap_ms=1, fail_after=fail_after, fail_attempts=9)
-    answer = complete({"model": "demo", "messages": [{"role": "user", "content": text}], "stream": True})
+    answer = complete(
+        {"model": "demo", "messages": [{"role": "user", "content": text}], "stream": True}
+    )
     assert answer.status_code == status
     assert b'"code":"upstream_failed"' in answer.content
 
 
-def test_a_chunk_that_is_not_as_described_is_found(api: schemathesis.BaseSchema, server: ServerProcess) -> None:
+def test_a_chunk_that_is_not_as_described_is_found(
+    api: schemathesis.BaseSchema, server: ServerProcess
+) -> None:
     from schemathesis.core.failures import FailureGroup
 
     case = _completion(api, _ASKED | {"stream": True})

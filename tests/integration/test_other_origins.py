@@ -39,10 +39,14 @@ def _preflight(origin: str, method: str = "POST") -> dict[str, str]:
 
 
 def _cors(answer: HttpAnswer) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name.startswith("Access-Control-")}
+    return {
+        name: value for name, value in answer.headers.items() if name.startswith("Access-Control-")
+    }
 
 
-async def _answers(http: aiohttp.ClientSession, server: LocalServer, headers: Mapping[str, str]) -> list[HttpAnswer]:
+async def _answers(
+    http: aiohttp.ClientSession, server: LocalServer, headers: Mapping[str, str]
+) -> list[HttpAnswer]:
     """One answer of every call that a client makes, and of every kind of refusal."""
     url, told = server.http_url, dict(headers)
     session = (await call(http, "POST", f"{url}/session", {}, headers=told)).json
@@ -59,7 +63,9 @@ async def _answers(http: aiohttp.ClientSession, server: LocalServer, headers: Ma
         await call(http, "POST", f"{response}/cancel", headers=own),
         await call(http, "GET", f"{url}/v1/models", headers=told),
         await call(http, "POST", f"{url}/v1/chat/completions", completion, headers=told),
-        await call(http, "POST", f"{url}/v1/chat/completions", completion | {"stream": True}, headers=told),
+        await call(
+            http, "POST", f"{url}/v1/chat/completions", completion | {"stream": True}, headers=told
+        ),
         await call(http, "GET", f"{url}/openapi.json", headers=told),
         await call(http, "GET", f"{url}/asyncapi.json", headers=told),
         await call(http, "POST", f"{url}/session", b"{", headers=told),
@@ -70,7 +76,9 @@ async def _answers(http: aiohttp.ClientSession, server: LocalServer, headers: Ma
     ]
 
 
-async def test_every_answer_can_be_read_by_an_allowed_page(http: aiohttp.ClientSession, server: LocalServer) -> None:
+async def test_every_answer_can_be_read_by_an_allowed_page(
+    http: aiohttp.ClientSession, server: LocalServer
+) -> None:
     for origin in (APP, LOCAL):
         answers = await _answers(http, server, {"Origin": origin})
         assert {answer.status for answer in answers} == {200, 201, 202, 400, 401, 404, 405, 426}
@@ -94,15 +102,25 @@ async def test_another_page_gets_no_header_and_nothing_else_changes(
         assert answer.headers["Vary"] == "Origin"
 
 
-async def test_by_default_nobody_is_told_anything(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
+async def test_by_default_nobody_is_told_anything(
+    http: aiohttp.ClientSession, shared_server: LocalServer
+) -> None:
     for answer in await _answers(http, shared_server, {"Origin": APP}):
         assert _cors(answer) == {}
         assert "Vary" not in answer.headers
-    refused = await call(http, "OPTIONS", f"{shared_server.http_url}/session", headers=_preflight(APP))
-    assert (refused.status, refused.error["code"], _cors(refused)) == (405, "method_not_allowed", {})
+    refused = await call(
+        http, "OPTIONS", f"{shared_server.http_url}/session", headers=_preflight(APP)
+    )
+    assert (refused.status, refused.error["code"], _cors(refused)) == (
+        405,
+        "method_not_allowed",
+        {},
+    )
 
 
-async def test_where_all_may_call_all_are_told_the_same(http: aiohttp.ClientSession, open_to_all: LocalServer) -> None:
+async def test_where_all_may_call_all_are_told_the_same(
+    http: aiohttp.ClientSession, open_to_all: LocalServer
+) -> None:
     for origin in (APP, "null"):
         for answer in await _answers(http, open_to_all, {"Origin": origin}):
             assert answer.headers[_ALLOW] == "*"
@@ -140,7 +158,9 @@ async def test_a_preflight_is_answered_wherever_clients_call(
     assert _cors(refused) == {}
 
 
-async def test_a_plain_options_is_no_preflight(http: aiohttp.ClientSession, server: LocalServer) -> None:
+async def test_a_plain_options_is_no_preflight(
+    http: aiohttp.ClientSession, server: LocalServer
+) -> None:
     answer = await call(http, "OPTIONS", f"{server.http_url}/session", headers={"Origin": APP})
     assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
     assert answer.headers[_ALLOW] == APP
@@ -154,7 +174,9 @@ async def test_what_is_not_for_clients_is_not_for_pages(
     answer = await call(http, method, open_to_all.http_url + path, headers={"Origin": APP})
     assert answer.status == (404 if path == "/drain" else 200)
     assert _cors(answer) == {}
-    preflight = await call(http, "OPTIONS", open_to_all.http_url + path, headers=_preflight(APP, method))
+    preflight = await call(
+        http, "OPTIONS", open_to_all.http_url + path, headers=_preflight(APP, method)
+    )
     assert (preflight.status, _cors(preflight)) == (405, {})
 
 
@@ -163,17 +185,22 @@ async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
 ) -> None:
     server = await serve(allowed_origins=APP, requests_per_node=1)
     session = await opened(server)
-    response_id = (await session.post("m1", None, demo(tokens=2_000, gap_ms=20))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=2_000, gap_ms=20))).json[
+        "response_id"
+    ]
     async with session.events(response_id):
         answer = await call(http, "OPTIONS", f"{server.http_url}/session", headers=_preflight(APP))
         assert answer.status == 204
-        refused = await call(http, "POST", f"{server.http_url}/session", {}, headers={"Origin": APP})
+        refused = await call(
+            http, "POST", f"{server.http_url}/session", {}, headers={"Origin": APP}
+        )
         assert (refused.status, refused.error["code"]) == (503, "node_full")
         assert (refused.headers[_ALLOW], refused.headers["Retry-After"]) == (APP, "1")
         await session.call("POST", f"/chat/message/{response_id}/cancel")
 
 
-# -- the two modules ---------------------------------------------------------------------------------------------
+# -- the two modules
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -201,19 +228,24 @@ async def test_pages_anywhere_load_the_modules_and_ask_whether_they_are_still_th
         assert (unchanged.status, unchanged.headers[_ALLOW]) == (304, "*")
 
 
-async def test_modules_that_are_not_built_are_not_found(http: aiohttp.ClientSession, serve: Serve) -> None:
+async def test_modules_that_are_not_built_are_not_found(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
     server = await serve(page="/no/page/here")
     answer = await call(http, "GET", f"{server.http_url}/client.js")
     assert (answer.status, answer.error["code"]) == (404, "path_not_found")
 
 
-# -- WebSockets --------------------------------------------------------------------------------------------------
+# -- WebSockets
+# --------------------------------------------------------------------------------------------------
 
 
 async def _ready(session: ChatSession, origin: str | None) -> str:
     protocols = [Subprotocol(V1), Subprotocol(f"bearer.{session.token}")]
     page = None if origin is None else Origin(origin)
-    async with connect(session.ws_url, origin=page, subprotocols=protocols, proxy=None) as websocket:
+    async with connect(
+        session.ws_url, origin=page, subprotocols=protocols, proxy=None
+    ) as websocket:
         ready: str = json.loads(await websocket.recv())["type"]
         return ready
 
@@ -236,13 +268,21 @@ async def test_where_origins_are_named_other_pages_are_refused(
         await _ready(session, origin)
     response = refused.value.response
     error = checked_error(json.loads(response.body))
-    assert (response.status_code, error["type"], error["code"]) == (403, "permission_error", "origin_not_allowed")
+    assert (response.status_code, error["type"], error["code"]) == (
+        403,
+        "permission_error",
+        "origin_not_allowed",
+    )
     assert origin in error["message"]
 
 
-async def test_the_page_at_the_public_address_is_the_server_s_own(opened: OpenSession, serve: Serve) -> None:
+async def test_the_page_at_the_public_address_is_the_server_s_own(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(
-        allowed_origins=APP, public_http_url="https://chat.example.com", public_ws_url="ws://ws.example.com/ws"
+        allowed_origins=APP,
+        public_http_url="https://chat.example.com",
+        public_ws_url="ws://ws.example.com/ws",
     )
     session = (await opened(server)).at(server)
     assert await _ready(session, "https://chat.example.com") == "session.ready"

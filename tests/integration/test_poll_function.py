@@ -1,4 +1,6 @@
-"""The poll function by itself, on what the handler's own store writes: its parameters, and responses that changed hands."""
+"""The poll function by itself, on what the handler's own store writes: its parameters, and
+responses that changed hands.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,16 @@ class StoredResponse:
 
     async def write(self, first_index: int, *entries: LogEntry) -> None:
         """A chunk of its owner's."""
-        chunk = Chunk(self.lease.response_id, self.lease.epoch, first_index, entries, self._began_at)
+        chunk = Chunk(
+            self.lease.response_id, self.lease.epoch, first_index, entries, self._began_at
+        )
         assert list(await self._responses.append([chunk])) == []
 
     async def take_over(self) -> int:
         """Another task owns it; returns from which index on."""
-        lease = lease_of(await self._responses.take_over(self.lease.response_id, uuid.uuid4().hex, time.time()))
+        lease = lease_of(
+            await self._responses.take_over(self.lease.response_id, uuid.uuid4().hex, time.time())
+        )
         assert lease is not None
         self.lease = lease
         head = await self._responses.head(lease.response_id, time.time())
@@ -65,14 +71,18 @@ def tables(emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator) -> Ta
 
 
 @pytest.fixture
-async def response(tables: Tables, emulated_dynamodb: DynamoDBEmulator) -> AsyncIterator[StoredResponse]:
+async def response(
+    tables: Tables, emulated_dynamodb: DynamoDBEmulator
+) -> AsyncIterator[StoredResponse]:
     """Accepted by a task that was never heard of again."""
     async with emulated_dynamodb.asynchronous_client(AioSession()) as client:
         responses = DynamoDBResponseStore(client, tables.tables.responses, lambda: None)
         sessions = DynamoDBSessionStore(client, tables.tables, lambda: None)
         channel = Channel("public", "demo", uuid.uuid4().hex)
         message = LedgerEntry("m1", None, "hello", f"rsp_{uuid.uuid4().hex}", "task-a")
-        yield StoredResponse(responses, channel, await sessions.accept(channel, message, time.time()))
+        yield StoredResponse(
+            responses, channel, await sessions.accept(channel, message, time.time())
+        )
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +107,28 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("name", "value"), MALFORMED)
-def test_a_parameter_that_is_no_number_is_refused(poll: Poll, response: StoredResponse, name: str, value: str) -> None:
+def test_a_parameter_that_is_no_number_is_refused(
+    poll: Poll, response: StoredResponse, name: str, value: str
+) -> None:
     answer = poll(response, f"{name}={value}")
-    assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "invalid_field", name)
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (
+        400,
+        "invalid_field",
+        name,
+    )
 
 
 def test_a_page_of_another_origin_may_poll_where_it_is_named(tables: Tables) -> None:
     page = "https://app.example.com"
     function = tables.poll_function(EVENFLOW_ALLOWED_ORIGINS=page)
-    asked = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization"}
+    asked = {
+        "Access-Control-Request-Method": "GET",
+        "Access-Control-Request-Headers": "authorization",
+    }
     for origin, allowed in ((page, page), ("https://other.example.com", None)):
-        preflight = function.call("OPTIONS", "/chat/message/rsp_1?from_index=4", headers={"Origin": origin} | asked)
+        preflight = function.call(
+            "OPTIONS", "/chat/message/rsp_1?from_index=4", headers={"Origin": origin} | asked
+        )
         assert preflight.status == (204 if allowed else 405)
         refused = function.call("GET", "/chat/message/rsp_1", headers={"Origin": origin})
         assert (refused.status, refused.error["code"]) == (401, "token_missing")
@@ -142,11 +163,15 @@ def _told(poll: Poll, response: StoredResponse, query: str) -> tuple[str, int, F
 
 
 async def test_a_reader_through_three_owners(poll: Poll, response: StoredResponse) -> None:
-    """The second one was lost with two entries that only this reader has had, the third begins the text again."""
+    """The second one was lost with two entries that only this reader has had, the third begins
+    the text again.
+    """
     answer = Answer()
 
     def poll_on() -> Frame:
-        body = poll(response, f"from_index={answer.last + 1}&timeout_ms=300&epoch={answer.epoch}").json
+        body = poll(
+            response, f"from_index={answer.last + 1}&timeout_ms=300&epoch={answer.epoch}"
+        ).json
         answer.take_poll(body)
         return body
 

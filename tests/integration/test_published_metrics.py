@@ -1,7 +1,8 @@
-"""No alarm watches nothing: what is published, read back from CloudWatch the way the synthesized alarms select it.
+"""No alarm watches nothing: what is published, read back from CloudWatch the way the synthesized
+alarms select it.
 
-`published_minutes` publishes and reads, `alarm_evaluation` evaluates. The emulator is ministack's; what it and moto's skip is
-named in `cloudwatch_emulator`.
+`published_minutes` publishes and reads, `alarm_evaluation` evaluates. The emulator is ministack's;
+what it and moto's skip is named in `cloudwatch_emulator`.
 """
 
 from __future__ import annotations
@@ -49,15 +50,26 @@ WATCHED = [metric for metric in CATALOGUE if metric.alarm]
 
 
 def _resources(kind: str, stack: str = "*") -> dict[str, Any]:
-    """By their ids, as reviewed: tests/infrastructure holds the snapshots to what is synthesized."""
+    """By their ids, as reviewed: tests/infrastructure holds the snapshots to what is
+    synthesized.
+    """
     templates = [json.loads(path.read_text("utf-8")) for path in _TEMPLATES.glob(f"{stack}.json")]
-    return {name: it for template in templates for name, it in template["Resources"].items() if it["Type"] == kind}
+    return {
+        name: it
+        for template in templates
+        for name, it in template["Resources"].items()
+        if it["Type"] == kind
+    }
 
 
 @pytest.fixture(scope="module")
 def all_alarms() -> Alarms:
-    """Those of all stacks on our own metrics by their ids, with those that autoscaling makes to hold a target."""
-    alarms = {name: alarm["Properties"] for name, alarm in _resources("AWS::CloudWatch::Alarm").items()}
+    """Those of all stacks on our own metrics by their ids, with those that autoscaling makes to
+    hold a target.
+    """
+    alarms = {
+        name: alarm["Properties"] for name, alarm in _resources("AWS::CloudWatch::Alarm").items()
+    }
     for name, policy in _resources("AWS::ApplicationAutoScaling::ScalingPolicy").items():
         tracking = policy["Properties"].get("TargetTrackingScalingPolicyConfiguration", {})
         if watched := tracking.get("CustomizedMetricSpecification"):
@@ -92,7 +104,8 @@ async def service(sdk: AioSession) -> AsyncIterator[Service]:
         yield Service(client)
 
 
-# -- every metric ----------------------------------------------------------------------------------------------------
+# -- every metric
+# --------------------------------------------------------------------------------------------------
 
 
 async def publish_everything(service: Service, task: HandlerTask) -> None:
@@ -107,22 +120,33 @@ async def publish_everything(service: Service, task: HandlerTask) -> None:
     await service.publish(task, minute=0)
 
 
-async def test_every_metric_of_the_catalogue_is_published_with_its_unit_and_the_one_dimension(service: Service) -> None:
+async def test_every_metric_of_the_catalogue_is_published_with_its_unit_and_the_one_dimension(
+    service: Service,
+) -> None:
     await publish_everything(service, HandlerTask())
     stored = (await service.client.list_metrics(Namespace="Evenflow"))["Metrics"]
     dimensions = [{"Name": "Environment", "Value": ENVIRONMENT}]
-    assert sorted(metric["MetricName"] for metric in stored) == sorted(metric.name for metric in CATALOGUE)
+    assert sorted(metric["MetricName"] for metric in stored) == sorted(
+        metric.name for metric in CATALOGUE
+    )
     assert all(metric["Dimensions"] == dimensions for metric in stored)
     for metric in CATALOGUE:
-        selection = Selection("Evenflow", metric.name, (("Environment", ENVIRONMENT),), "SampleCount", 60, None)
+        selection = Selection(
+            "Evenflow", metric.name, (("Environment", ENVIRONMENT),), "SampleCount", 60, None
+        )
         assert await service.units(selection) == {cloudwatch_unit(metric.unit)}, metric.name
         assert (await service.series(selection))[0], metric.name
 
 
-async def test_every_alarm_selects_something_that_is_published(service: Service, all_alarms: Alarms) -> None:
+async def test_every_alarm_selects_something_that_is_published(
+    service: Service, all_alarms: Alarms
+) -> None:
     await publish_everything(service, HandlerTask())
     stored = {
-        (metric["MetricName"], tuple((dimension["Name"], dimension["Value"]) for dimension in metric["Dimensions"]))
+        (
+            metric["MetricName"],
+            tuple((dimension["Name"], dimension["Value"]) for dimension in metric["Dimensions"]),
+        )
         for metric in (await service.client.list_metrics(Namespace="Evenflow"))["Metrics"]
     }
     selected = {
@@ -136,19 +160,27 @@ async def test_every_alarm_selects_something_that_is_published(service: Service,
         units = await service.units(selection)
         assert len(units) == 1, f"{name}: a second unit would be a second metric"
         assert selection.unit is None or {selection.unit} == units, f"{name} watches another unit"
-        assert (await service.series(selection))[0] is not None, f"{name}: {selection.statistic} has no value"
+        assert (await service.series(selection))[0] is not None, (
+            f"{name}: {selection.statistic} has no value"
+        )
     assert {metric.name for metric in WATCHED} <= {selection.name for _, selection in selected}
-    connections = {(name, selection.statistic) for name, selection in selected if selection.name == LEVEL.name}
+    connections = {
+        (name, selection.statistic) for name, selection in selected if selection.name == LEVEL.name
+    }
     assert sorted(statistic for _, statistic in connections) == ["Average", "Average", "Maximum"], (
         "tracking, surge, alarm"
     )
 
 
 @pytest.mark.parametrize("metric", WATCHED, ids=lambda metric: str(metric.name))
-def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(metric: Metric, alarms: Alarms) -> None:
+def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(
+    metric: Metric, alarms: Alarms
+) -> None:
     assert metric.alarm is not None
     alarm = alarms[f"evenflow-{ENVIRONMENT}-{metric.name}"]
-    assert {selection.statistic for selection in selections(alarm).values()} == {metric.alarm.statistic}
+    assert {selection.statistic for selection in selections(alarm).values()} == {
+        metric.alarm.statistic
+    }
     assert (alarm["Threshold"], alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (
         metric.alarm.above,
         metric.alarm.datapoints,
@@ -156,11 +188,14 @@ def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(metric: 
     )
 
 
-# -- every alarm -----------------------------------------------------------------------------------------------------
+# -- every alarm
+# --------------------------------------------------------------------------------------------------
 
 
 def measured(metric: Metric, breaching: bool) -> list[float]:
-    """Fifty values of which four, or too few, are above the threshold of a p95; one value of an average."""
+    """Fifty values of which four, or too few, are above the threshold of a p95; one value of an
+    average.
+    """
     assert metric.alarm is not None
     above = metric.alarm.above
     if metric.alarm.statistic is catalogue.Statistic.AVERAGE:
@@ -201,28 +236,37 @@ STEADY = [metric for metric in WATCHED if metric.alarm and not metric.alarm.sudd
 
 
 @pytest.mark.parametrize("metric", STEADY, ids=lambda metric: str(metric.name))
-async def test_an_alarm_is_silent_at_its_threshold(metric: Metric, service: Service, alarms: Alarms) -> None:
+async def test_an_alarm_is_silent_at_its_threshold(
+    metric: Metric, service: Service, alarms: Alarms
+) -> None:
     await minutes_of(service, metric, breaching_minutes=0)
     assert await service.raised(alarms) == set()
 
 
 @pytest.mark.parametrize("metric", STEADY, ids=lambda metric: str(metric.name))
-async def test_an_alarm_is_raised_just_above_its_threshold(metric: Metric, service: Service, alarms: Alarms) -> None:
+async def test_an_alarm_is_raised_just_above_its_threshold(
+    metric: Metric, service: Service, alarms: Alarms
+) -> None:
     assert metric.alarm is not None
     await minutes_of(service, metric, breaching_minutes=metric.alarm.datapoints)
     assert await service.raised(alarms) == {f"evenflow-{ENVIRONMENT}-{metric.name}"}
 
 
 @pytest.mark.parametrize(
-    "metric", [m for m in STEADY if m.alarm and m.alarm.datapoints > 1], ids=lambda metric: str(metric.name)
+    "metric",
+    [m for m in STEADY if m.alarm and m.alarm.datapoints > 1],
+    ids=lambda metric: str(metric.name),
 )
-async def test_an_alarm_waits_for_its_datapoints(metric: Metric, service: Service, alarms: Alarms) -> None:
+async def test_an_alarm_waits_for_its_datapoints(
+    metric: Metric, service: Service, alarms: Alarms
+) -> None:
     assert metric.alarm is not None
     await minutes_of(service, metric, breaching_minutes=metric.alarm.datapoints - 1)
     assert await service.raised(alarms) == set()
 
 
-# -- the drop --------------------------------------------------------------------------------------------------------
+# -- the drop
+# --------------------------------------------------------------------------------------------------
 
 A_MINUTE = f"evenflow-{ENVIRONMENT}-{catalogue.MESSAGES_PER_SECOND.name}"
 FIVE_MINUTES = f"{A_MINUTE}-5-minutes"
@@ -249,16 +293,22 @@ async def test_half_the_frames_of_the_five_minutes_before(
 async def test_half_the_frames_of_the_minute_before(
     last: int, raised: set[str], service: Service, alarms: Alarms
 ) -> None:
-    await frames(service, lambda minute: (last // 2, last - last // 2) if minute == 9 else (500, 500))
+    await frames(
+        service, lambda minute: (last // 2, last - last // 2) if minute == 9 else (500, 500)
+    )
     assert await service.raised(alarms) == raised
 
 
-async def test_frames_that_move_from_one_task_to_another_are_no_drop(service: Service, alarms: Alarms) -> None:
+async def test_frames_that_move_from_one_task_to_another_are_no_drop(
+    service: Service, alarms: Alarms
+) -> None:
     await frames(service, lambda minute: (1_000, 0) if minute < 9 else (0, 1_000))
     assert await service.raised(alarms) == set()
 
 
-async def test_a_deployment_is_no_drop_and_pulls_no_average(service: Service, alarms: Alarms) -> None:
+async def test_a_deployment_is_no_drop_and_pulls_no_average(
+    service: Service, alarms: Alarms
+) -> None:
     """A task leaves in the middle of a minute, and another has taken its place."""
     old, new = HandlerTask(), HandlerTask()
     old.levels[LEVEL.name] = 400.0
@@ -280,7 +330,8 @@ async def test_a_deployment_is_no_drop_and_pulls_no_average(service: Service, al
     assert await service.raised(alarms) == set()
 
 
-# -- quiet, silent, and many tasks -----------------------------------------------------------------------------------
+# -- quiet, silent, and many tasks
+# -----------------------------------------------------------------------------------
 
 
 async def test_an_idle_service_raises_nothing(service: Service, alarms: Alarms) -> None:
@@ -288,24 +339,35 @@ async def test_an_idle_service_raises_nothing(service: Service, alarms: Alarms) 
     assert await service.raised(alarms) == set()
 
 
-async def test_silence_raises_what_cannot_tell_it_from_the_worst(service: Service, alarms: Alarms) -> None:
+async def test_silence_raises_what_cannot_tell_it_from_the_worst(
+    service: Service, alarms: Alarms
+) -> None:
     silent = {
-        f"evenflow-{ENVIRONMENT}-{metric.name}" for metric in WATCHED if metric.alarm and metric.alarm.silence_is_bad
+        f"evenflow-{ENVIRONMENT}-{metric.name}"
+        for metric in WATCHED
+        if metric.alarm and metric.alarm.silence_is_bad
     }
     raised = await service.raised(alarms)
     assert raised & {f"evenflow-{ENVIRONMENT}-{metric.name}" for metric in WATCHED} == silent
 
 
-async def test_a_ratio_is_of_the_whole_environment_not_a_mean_of_its_tasks(service: Service) -> None:
+async def test_a_ratio_is_of_the_whole_environment_not_a_mean_of_its_tasks(
+    service: Service,
+) -> None:
     small, big = HandlerTask(), HandlerTask()
-    small.metrics.ratio(catalogue.BACKPRESSURE_DROPS).part = small.metrics.ratio(catalogue.BACKPRESSURE_DROPS).whole = (
-        10
-    )
+    small.metrics.ratio(catalogue.BACKPRESSURE_DROPS).part = small.metrics.ratio(
+        catalogue.BACKPRESSURE_DROPS
+    ).whole = 10
     big.metrics.ratio(catalogue.BACKPRESSURE_DROPS).whole = 5_999_990
     for task in (small, big):
         await service.publish(task, 0)
     selection = Selection(
-        "Evenflow", catalogue.BACKPRESSURE_DROPS.name, (("Environment", ENVIRONMENT),), "Average", 60, None
+        "Evenflow",
+        catalogue.BACKPRESSURE_DROPS.name,
+        (("Environment", ENVIRONMENT),),
+        "Average",
+        60,
+        None,
     )
     assert (await service.series(selection))[0] == pytest.approx(100 * 10 / 6_000_000)
 
@@ -328,10 +390,13 @@ async def test_p95_of_six_million_events_in_a_minute(service: Service) -> None:
     assert (await service.series(samples))[0] == 6_000_000
 
 
-# -- the outage drill ------------------------------------------------------------------------------------------------
+# -- the outage drill
+# ------------------------------------------------------------------------------------------------
 
 
-async def _minute_of_answers(task: HandlerTask, source: OpenAIModel, fallback_text: str, minute: int) -> None:
+async def _minute_of_answers(
+    task: HandlerTask, source: OpenAIModel, fallback_text: str, minute: int
+) -> None:
     """What a handler does with three messages, with the limits that it has by default."""
     clock = HandTurnedClock()
     membership = Membership(
@@ -377,5 +442,7 @@ async def test_a_model_that_always_fails_raises_the_alarm(
             await _minute_of_answers(task, source, fallback_text, minute)
             await service.publish(task, minute)
         await source.close()
-    expected = {f"evenflow-{ENVIRONMENT}-{catalogue.RESPONSE_FAILURE_RATE.name}"} if raised else set()
+    expected = (
+        {f"evenflow-{ENVIRONMENT}-{catalogue.RESPONSE_FAILURE_RATE.name}"} if raised else set()
+    )
     assert await service.raised(alarms) == expected

@@ -1,4 +1,6 @@
-"""`/realtime`: each frame, wrong ones, resuming, pausing, cancelling, leaving, and who may open it."""
+"""`/realtime`: each frame, wrong ones, resuming, pausing, cancelling, leaving, and who may open
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from tests.integration.chat_client import V1, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import CLOSE, PING, RawWebSocket
-from tests.integration.realtime_client import OTHER_PATH, PATH, REALTIME, Spoken, realtime, realtime_url
+from tests.integration.realtime_client import (
+    OTHER_PATH,
+    PATH,
+    REALTIME,
+    Spoken,
+    realtime,
+    realtime_url,
+)
 
 
 @pytest.fixture
@@ -29,7 +38,8 @@ def text_of(seed: int, tokens: int) -> str:
     return "".join(demo_tokens(seed, tokens))
 
 
-# -- an answer -----------------------------------------------------------------------------------------------------
+# -- an answer
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_an_answer_from_start_to_final(opened: OpenSession, server: LocalServer) -> None:
@@ -53,7 +63,9 @@ async def test_an_answer_from_start_to_final(opened: OpenSession, server: LocalS
     assert polled["full_text"] == spoken.text
 
 
-async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_token_is_written_exactly_as_documented(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=20, gap_ms=60, seed=1))
@@ -64,7 +76,9 @@ async def test_a_token_is_written_exactly_as_documented(opened: OpenSession, ser
         assert frame == json.dumps(exact, ensure_ascii=False, separators=(",", ":"))
 
 
-async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSession, serve: Serve) -> None:
+async def test_what_an_attempt_said_before_it_failed_is_restarted(
+    opened: OpenSession, serve: Serve
+) -> None:
     """Asked to go on behind eight tokens, the model fails again; then it begins anew."""
     session = await opened(await serve(model_retries=2))
     async with realtime(session) as connection:
@@ -77,7 +91,9 @@ async def test_what_an_attempt_said_before_it_failed_is_restarted(opened: OpenSe
     assert spoken.text == text_of(6, 20)
 
 
-async def test_an_answer_that_fails_ends_with_a_final_that_says_why(opened: OpenSession, serve: Serve) -> None:
+async def test_an_answer_that_fails_ends_with_a_final_that_says_why(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(model_retries=0, fallback_text="")
     session = await opened(server)
     async with realtime(session) as connection:
@@ -109,7 +125,9 @@ async def test_two_answers_at_once(opened: OpenSession, server: LocalServer) -> 
         assert (await connection.whole(second)).text == text_of(8, 60)
 
 
-async def test_the_same_start_again_is_the_same_response(opened: OpenSession, server: LocalServer) -> None:
+async def test_the_same_start_again_is_the_same_response(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     text = demo(tokens=40, gap_ms=10, seed=9)
     async with realtime(session) as connection, realtime(session) as other:
@@ -123,7 +141,8 @@ async def test_the_same_start_again_is_the_same_response(opened: OpenSession, se
         assert (await other.whole(response_id)).text == text_of(9, 40)
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- what is refused
+# -----------------------------------------------------------------------------------------------
 
 _START: Frame = {"type": "start", "id": "m1", "text": "x"}
 _CREDIT: Frame = {"type": "credit", "response_id": "rsp_x"}
@@ -132,7 +151,11 @@ _WRONG: list[tuple[str, str, str | None]] = [
     ("{", "invalid_json", None),
     ("[1]", "invalid_field", None),
     ("{}", "unknown_type", "type"),
-    (json.dumps({"type": "chat.message", "message_id": "m1", "payload": {"text": "x"}}), "unknown_type", "type"),
+    (
+        json.dumps({"type": "chat.message", "message_id": "m1", "payload": {"text": "x"}}),
+        "unknown_type",
+        "type",
+    ),
     (json.dumps({"type": "token", "index": 1}), "unknown_type", "type"),
     (json.dumps({"type": "start", "text": "x"}), "invalid_field", "id"),
     (json.dumps({"type": "start", "id": "m1"}), "invalid_field", "text"),
@@ -151,17 +174,30 @@ _WRONG: list[tuple[str, str, str | None]] = [
     (json.dumps({"type": "credit", "n": 5}), "invalid_field", "response_id"),
     (json.dumps({"type": "pause"}), "invalid_field", "response_id"),
     (json.dumps({"type": "cancel", "response_id": {}}), "invalid_field", "response_id"),
-    (json.dumps({"type": "resume", "response_id": "rsp_x", "after": 1.5}), "invalid_field", "after"),
+    (
+        json.dumps({"type": "resume", "response_id": "rsp_x", "after": 1.5}),
+        "invalid_field",
+        "after",
+    ),
     (json.dumps({"type": "resume", "response_id": "rsp_x", "credit": 5}), "invalid_field", "after"),
-    *((json.dumps({"type": kind, "response_id": "rsp_x"}), "response_not_found", None) for kind in ("pause", "resume")),
+    *(
+        (json.dumps({"type": kind, "response_id": "rsp_x"}), "response_not_found", None)
+        for kind in ("pause", "resume")
+    ),
     (json.dumps({"type": "cancel", "response_id": "rsp_x"}), "response_not_found", None),
     (json.dumps(_CREDIT | {"n": 5}), "response_not_found", None),
-    (json.dumps({"type": "resume", "response_id": "rsp_x", "after": 3}), "response_not_found", None),
+    (
+        json.dumps({"type": "resume", "response_id": "rsp_x", "after": 3}),
+        "response_not_found",
+        None,
+    ),
     (json.dumps(_START | {"previous": "m0"}), "causal_violation", "previous"),
 ]
 
 
-async def test_wrong_frames_are_refused_and_the_connection_stays(opened: OpenSession, server: LocalServer) -> None:
+async def test_wrong_frames_are_refused_and_the_connection_stays(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         for body, code, param in _WRONG:
@@ -176,7 +212,9 @@ async def test_wrong_frames_are_refused_and_the_connection_stays(opened: OpenSes
         assert (await connection.whole(response_id)).text == text_of(2, 5)
 
 
-async def test_one_start_too_many_is_told_when_to_come_again(opened: OpenSession, server: LocalServer) -> None:
+async def test_one_start_too_many_is_told_when_to_come_again(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         previous = None
@@ -191,21 +229,34 @@ async def test_one_start_too_many_is_told_when_to_come_again(opened: OpenSession
         assert error["retry_after_ms"] > 0
 
 
-async def test_another_sessions_response_is_not_found(opened: OpenSession, server: LocalServer) -> None:
+async def test_another_sessions_response_is_not_found(
+    opened: OpenSession, server: LocalServer
+) -> None:
     owner, stranger = await opened(server), await opened(server)
     async with realtime(owner) as mine, realtime(stranger) as connection:
         response_id = await mine.start("m1", None, demo(tokens=30, gap_ms=10, seed=3))
-        for kind, fields in {"pause": {}, "resume": {"after": -1}, "cancel": {}, "credit": {"n": 1}}.items():
+        for kind, fields in {
+            "pause": {},
+            "resume": {"after": -1},
+            "cancel": {},
+            "credit": {"n": 1},
+        }.items():
             await connection.send(kind, response_id=response_id, **fields)
             refused = await connection.next_of("error")
-            assert (refused["response_id"], checked_error(refused)["code"]) == (response_id, "response_not_found")
+            assert (refused["response_id"], checked_error(refused)["code"]) == (
+                response_id,
+                "response_not_found",
+            )
         assert (await mine.whole(response_id)).text == text_of(3, 30)
 
 
-# -- pause, cancel, resume -----------------------------------------------------------------------------------------
+# -- pause, cancel, resume
+# -----------------------------------------------------------------------------------------
 
 
-async def test_paused_nothing_comes_and_then_everything_once(opened: OpenSession, server: LocalServer) -> None:
+async def test_paused_nothing_comes_and_then_everything_once(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
         response_id = await connection.start("m1", None, demo(tokens=100, gap_ms=10, seed=10))
@@ -222,7 +273,9 @@ async def test_paused_nothing_comes_and_then_everything_once(opened: OpenSession
 async def test_cancel_stops_the_model(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=2000, gap_ms=10, seed=4), credit=3)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=2000, gap_ms=10, seed=4), credit=3
+        )
         await connection.reach(response_id, 2)
         assert await server.metric("generations_running") >= 1
         await connection.send("cancel", response_id=response_id)
@@ -233,7 +286,9 @@ async def test_cancel_stops_the_model(opened: OpenSession, server: LocalServer) 
     assert text_of(4, 2000).startswith(spoken.text)
 
 
-async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: LocalServer) -> None:
+async def test_who_comes_back_gets_each_index_once(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     held, response_id = Spoken(), ""
     for _ in range(4):
@@ -242,7 +297,9 @@ async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: 
                 started = await connection.resume(response_id, held, epoch=1)
                 assert (started["next_index"], started["duplicate"]) == (held.last + 1, True)
             else:
-                response_id = await connection.start("m1", None, demo(tokens=120, gap_ms=8, seed=11))
+                response_id = await connection.start(
+                    "m1", None, demo(tokens=120, gap_ms=8, seed=11)
+                )
             held = await connection.reach(response_id, held.last + 3)
     # And the same log over the other dialect.
     async with session.connect() as connection_v1:
@@ -257,13 +314,19 @@ async def test_who_comes_back_gets_each_index_once(opened: OpenSession, server: 
         # From a place that it doesn't have.
         await connection.send("resume", response_id=response_id, after=held.last + 1)
         refused = await connection.next_of("error")
-        assert (checked_error(refused)["code"], refused["error"]["param"]) == ("invalid_field", "after")
+        assert (checked_error(refused)["code"], refused["error"]["param"]) == (
+            "invalid_field",
+            "after",
+        )
 
 
-# -- leaving -------------------------------------------------------------------------------------------------------
+# -- leaving
+# --------------------------------------------------------------------------------------------------
 
 
-async def test_a_leaving_node_tells_its_clients_to_reconnect(opened: OpenSession, serve: Serve) -> None:
+async def test_a_leaving_node_tells_its_clients_to_reconnect(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(drain_seconds=30)
     session = await opened(server)
     async with realtime(session) as connection:
@@ -298,7 +361,8 @@ async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve: Serve
         assert (await alive.whole(response_id)).text == text_of(2, 3)
 
 
-# -- who may open it -----------------------------------------------------------------------------------------------
+# -- who may open it
+# -----------------------------------------------------------------------------------------------
 
 
 async def _refusal(url: str, *names: str, token: str | None = None) -> tuple[int, str]:

@@ -1,10 +1,11 @@
-"""Credit over `/realtime`: the client sets the pace, the model waits for it, and nobody gains by flooding."""
+"""Credit over `/realtime`: the client sets the pace, the model waits for it, and nobody gains by
+flooding.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import time
 from itertools import pairwise
 
 import pytest
@@ -21,6 +22,8 @@ from tests.integration.realtime_client import PATH, REALTIME, Spoken, realtime
 _MEGABYTE = 1_048_576
 _PER_SECOND = Limits().messages_per_second
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:
@@ -36,7 +39,9 @@ async def test_a_credit_of_one_at_a_time(opened: OpenSession, server: LocalServe
     session = await opened(server)
     granted = 1
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=12, gap_ms=60, seed=21), credit=granted)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=12, gap_ms=60, seed=21), credit=granted
+        )
         while (frame := await connection.receive())["type"] == "token":
             assert frame["index"] == granted - 1
             assert "from" not in frame
@@ -51,7 +56,9 @@ async def test_a_credit_of_one_at_a_time(opened: OpenSession, server: LocalServe
 async def test_without_any_nothing_comes(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=30, gap_ms=30, seed=22), credit=0)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=30, gap_ms=30, seed=22), credit=0
+        )
         assert await connection.silent_for(1.2) == []
         assert (await session.poll(response_id)).json["status"] == "completed"
         await connection.send("credit", response_id=response_id, n=2)
@@ -64,7 +71,9 @@ async def test_without_any_nothing_comes(opened: OpenSession, server: LocalServe
 async def test_more_than_the_answer_needs(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=60, gap_ms=10, seed=23), credit=20_000)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=60, gap_ms=10, seed=23), credit=20_000
+        )
         spoken = await connection.whole(response_id)
         assert spoken.text == text_of(23, 60)
         assert spoken.final is not None
@@ -74,12 +83,16 @@ async def test_more_than_the_answer_needs(opened: OpenSession, server: LocalServ
         assert await connection.silent_for(0.2) == []
 
 
-async def test_one_that_grants_as_it_renders_sees_everything(opened: OpenSession, server: LocalServer) -> None:
+async def test_one_that_grants_as_it_renders_sees_everything(
+    opened: OpenSession, server: LocalServer
+) -> None:
     """The usual way: a window of a few, topped up as they are shown."""
     session = await opened(server)
     granted = 8
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=150, gap_ms=5, seed=24), credit=granted)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=150, gap_ms=5, seed=24), credit=granted
+        )
         spoken = connection.spoken[response_id]
         while spoken.final is None:
             await connection.receive()
@@ -112,7 +125,9 @@ async def test_the_model_waits_for_credit(opened: OpenSession, server: LocalServ
     session = await opened(server)
     async with realtime(session) as connection:
         # 8 KB; the model may be 2,000 bytes ahead.
-        response_id = await connection.start("m1", None, demo(tokens=1200, gap_ms=0.5, seed=25), credit=2)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=1200, gap_ms=0.5, seed=25), credit=2
+        )
         await connection.reach(response_id, 1)
         held_at = await _written_when_still(session, response_id)
         assert await server.metric("generations_running") == 1
@@ -124,7 +139,9 @@ async def test_the_model_waits_for_credit(opened: OpenSession, server: LocalServ
         assert (await connection.whole(response_id)).text == text_of(25, 1200)
 
 
-async def test_another_reader_keeps_the_model_going(opened: OpenSession, server: LocalServer) -> None:
+async def test_another_reader_keeps_the_model_going(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as slow, realtime(session) as quick:
         response_id = await slow.start("m1", None, demo(tokens=1200, gap_ms=0.5, seed=26), credit=2)
@@ -138,7 +155,9 @@ async def test_another_reader_keeps_the_model_going(opened: OpenSession, server:
 async def test_who_comes_back_sets_its_pace_anew(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=60, gap_ms=40, seed=27), credit=5)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=60, gap_ms=40, seed=27), credit=5
+        )
         held = await connection.reach(response_id, 4)
     for _ in range(2):
         async with realtime(session) as connection:
@@ -152,7 +171,9 @@ async def test_who_comes_back_sets_its_pace_anew(opened: OpenSession, server: Lo
         assert (await connection.whole(response_id)).text == text_of(27, 60)
 
 
-async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(opened: OpenSession, serve: Serve) -> None:
+async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(write_buffer_bytes=4_096, pause_window_bytes=1_048_576)
     session = await opened(server)
     tokens, credit = 20_000, 1_500
@@ -177,15 +198,24 @@ async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(opene
         assert (await connection.whole(response_id)).text == text_of(28, tokens)
 
 
-async def test_more_than_the_window_is_refused_and_changes_nothing(opened: OpenSession, server: LocalServer) -> None:
+async def test_more_than_the_window_is_refused_and_changes_nothing(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=30, gap_ms=30, seed=29), credit=0)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=30, gap_ms=30, seed=29), credit=0
+        )
         for n in ("9.99e99", "1e5", str(10**99), "20001"):
-            await connection.websocket.send(f'{{"type":"credit","response_id":"{response_id}","n":{n}}}')
+            await connection.websocket.send(
+                f'{{"type":"credit","response_id":"{response_id}","n":{n}}}'
+            )
             refused = await connection.next_of("error")
             assert refused["response_id"] == response_id
-            assert (checked_error(refused)["code"], refused["error"]["param"]) == ("invalid_field", "n")
+            assert (checked_error(refused)["code"], refused["error"]["param"]) == (
+                "invalid_field",
+                "n",
+            )
         await connection.send("credit", response_id=response_id, n=3)
         await connection.reach(response_id, 2)
         assert await connection.silent_for(0.2) == []
@@ -193,10 +223,14 @@ async def test_more_than_the_window_is_refused_and_changes_nothing(opened: OpenS
         assert (await connection.whole(response_id)).text == text_of(29, 30)
 
 
-async def test_what_is_granted_adds_up_to_the_window_and_no_further(opened: OpenSession, server: LocalServer) -> None:
+async def test_what_is_granted_adds_up_to_the_window_and_no_further(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=2, first_token_ms=400, seed=30), credit=15_000)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=2, first_token_ms=400, seed=30), credit=15_000
+        )
         await connection.send("credit", response_id=response_id, n=5_000)
         await connection.send("credit", response_id=response_id, n=1)
         refused = await connection.next_of("error")
@@ -204,12 +238,16 @@ async def test_what_is_granted_adds_up_to_the_window_and_no_further(opened: Open
         assert (await connection.whole(response_id)).text == text_of(30, 2)
 
 
-async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_flood_of_credit_is_bounded(
+    opened: OpenSession, server: LocalServer, serve: Serve
+) -> None:
     session, bystander = await opened(server), await opened(server)
     async with realtime(bystander) as other, realtime(session) as connection:
         watched = await other.start("m1", None, demo(tokens=60, gap_ms=20, seed=31))
-        response_id = await connection.start("m1", None, demo(tokens=2000, gap_ms=5, seed=32), credit=0)
-        began = time.monotonic()
+        response_id = await connection.start(
+            "m1", None, demo(tokens=2000, gap_ms=5, seed=32), credit=0
+        )
+        began = serve.time.monotonic()
         frame = json.dumps({"type": "credit", "response_id": response_id, "n": 1})
         try:
             for _ in range(20_000):
@@ -219,9 +257,13 @@ async def test_a_flood_of_credit_is_bounded(opened: OpenSession, server: LocalSe
         assert await connection.closed() == 1008
         refused = [told for told in connection.other if told["type"] == "error"]
         assert {checked_error(told)["code"] for told in refused} == {"rate_limited"}
-        assert all(told["response_id"] == response_id for told in refused), "its sender knows what was not granted"
+        assert all(told["response_id"] == response_id for told in refused), (
+            "its sender knows what was not granted"
+        )
         # As many as were let through were granted, and no more.
-        assert connection.spoken[response_id].last < 2 * _PER_SECOND + _PER_SECOND * (time.monotonic() - began)
+        assert connection.spoken[response_id].last < 2 * _PER_SECOND + _PER_SECOND * (
+            serve.time.monotonic() - began
+        )
         assert (await other.whole(watched)).text == text_of(31, 60)
 
 
@@ -235,7 +277,13 @@ async def test_one_that_floods_and_never_reads_costs_no_memory(
         async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
             assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
             text = demo(tokens=20_000, gap_ms=0.1, seed=33)
-            start = {"type": "start", "id": previous, "previous": message, "text": text, "credit": 0}
+            start = {
+                "type": "start",
+                "id": previous,
+                "previous": message,
+                "text": text,
+                "credit": 0,
+            }
             raw.write(text_frame(start))
             response_id = (await raw.next_of("started"))["response_id"]
             flood = text_frame({"type": "credit", "response_id": response_id, "n": 1}) * 1000
@@ -255,7 +303,9 @@ async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, se
     server = await serve(pause_seconds=0.5)
     session = await opened(server)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=100, gap_ms=20, seed=34), credit=1)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=100, gap_ms=20, seed=34), credit=1
+        )
         held = await connection.reach(response_id, 0)
         assert await connection.closed() == 4008
     async with realtime(session) as connection:

@@ -1,4 +1,6 @@
-"""`/realtime` where several tasks share their responses: come back to any of them, and outlive the one that answered."""
+"""`/realtime` where several tasks share their responses: come back to any of them, and outlive
+the one that answered.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,15 @@ from tests.integration.deployment import LocalDeployment
 from tests.integration.realtime_client import Spoken, realtime
 
 
-async def test_resumed_at_another_task_with_a_pace_of_its_own(deployment: LocalDeployment, opened: OpenSession) -> None:
+async def test_resumed_at_another_task_with_a_pace_of_its_own(
+    deployment: LocalDeployment, opened: OpenSession
+) -> None:
     here, there = await deployment.handlers(2)
     session = await opened(here)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=80, gap_ms=20, seed=41), credit=4)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=80, gap_ms=20, seed=41), credit=4
+        )
         held = await connection.reach(response_id, 3)
     async with realtime(session.at(there)) as connection:
         started = await connection.resume(response_id, held, epoch=1, credit=3)
@@ -33,7 +39,9 @@ async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
     here, there = await deployment.handlers(2, drain_seconds=0.5)
     session = await opened(here)
     async with realtime(session) as connection:
-        response_id = await connection.start("m1", None, demo(tokens=120, gap_ms=20, seed=42), credit=10_000)
+        response_id = await connection.start(
+            "m1", None, demo(tokens=120, gap_ms=20, seed=42), credit=10_000
+        )
         await connection.reach(response_id, 3)
         here.leave()
         told = await connection.next_of("reconnect")
@@ -43,11 +51,15 @@ async def test_a_leaving_task_hands_its_answer_over_and_the_client_resumes_it(
         await connection.resume(response_id, held, epoch=held.epoch, credit=10_000)
         spoken = await deployment.serve.time_passes_until(connection.whole(response_id))
     assert spoken.text == "".join(demo_tokens(42, 120))
-    assert not [frame for frame in spoken.restarts if frame["index"] == -1], "nobody begins again after a deployment"
+    assert not [frame for frame in spoken.restarts if frame["index"] == -1], (
+        "nobody begins again after a deployment"
+    )
     await here.ended()
 
 
-async def test_credit_outlives_the_task_that_answered(deployment: LocalDeployment, opened: OpenSession) -> None:
+async def test_credit_outlives_the_task_that_answered(
+    deployment: LocalDeployment, opened: OpenSession
+) -> None:
     here, there = await deployment.handlers(2)
     session = await opened(here)
     posted = await session.post("m1", None, demo(tokens=150, gap_ms=20, seed=43))

@@ -1,4 +1,6 @@
-"""A client comes back anywhere: by any transport, to any task, while the answer is generated and after it."""
+"""A client comes back anywhere: by any transport, to any task, while the answer is generated and
+after it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ async def _ask(session: ChatSession, text: str) -> str:
     return response_id
 
 
-# -- each transport, at each task, at each moment ------------------------------------------------------------------
+# -- each transport, at each task, at each moment
+# ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["owner", "other task"])
@@ -96,7 +99,9 @@ async def _come_back(
     await asyncio.gather(*map(with_this, transports))
 
 
-async def test_who_has_everything_is_told_not_to_come_again(tasks: list[LocalServer], opened: OpenSession) -> None:
+async def test_who_has_everything_is_told_not_to_come_again(
+    tasks: list[LocalServer], opened: OpenSession
+) -> None:
     session = await opened(tasks[0])
     response_id = await _ask(session, demo(tokens=10, gap_ms=5, seed=13))
     answer = Answer()
@@ -106,7 +111,9 @@ async def test_who_has_everything_is_told_not_to_come_again(tasks: list[LocalSer
             assert stream.status == 204
 
 
-async def test_after_its_time_it_is_gone_everywhere(aws_deployment: AwsDeployment, opened: OpenSession) -> None:
+async def test_after_its_time_it_is_gone_everywhere(
+    aws_deployment: AwsDeployment, opened: OpenSession
+) -> None:
     owner, other, third = await aws_deployment.handlers(3, response_ttl_seconds=1)
     session = await opened(owner)
     response_id = await _ask(session, demo(tokens=5, gap_ms=1, seed=14))
@@ -123,13 +130,16 @@ async def test_after_its_time_it_is_gone_everywhere(aws_deployment: AwsDeploymen
         for name, transport in AT_HANDLERS.items():
             with pytest.raises(Refused) as refused:
                 await transport(session.at(task), response_id, Answer(), None)
-            assert refused.value.args == ((code, status) if name in ("events", "polls") else (code,))
+            assert refused.value.args == (
+                (code, status) if name in ("events", "polls") else (code,)
+            )
     with pytest.raises(Refused) as refused:
         await function(session, response_id, Answer(), None)
     assert refused.value.args == ("response_expired", 410)
 
 
-# -- several at once -----------------------------------------------------------------------------------------------
+# -- several at once
+# -----------------------------------------------------------------------------------------------
 
 
 async def test_several_tabs_at_different_tasks(
@@ -161,9 +171,16 @@ async def test_changes_of_transport_and_task_in_one_answer(
     answer = Answer()
     for _ in range(_CHANGES):
         transport = dice.choice([*AT_HANDLERS.values(), function])
-        await transport(session.at(dice.choice(tasks_on_tables)), response_id, answer, answer.last + dice.randint(1, 3))
+        await transport(
+            session.at(dice.choice(tasks_on_tables)),
+            response_id,
+            answer,
+            answer.last + dice.randint(1, 3),
+        )
         assert answer.end is None
-    cancelled = await session.at(tasks_on_tables[2]).call("POST", f"/chat/message/{response_id}/cancel")
+    cancelled = await session.at(tasks_on_tables[2]).call(
+        "POST", f"/chat/message/{response_id}/cancel"
+    )
     assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
     await over_websocket(COMPACT, session.at(tasks_on_tables[1]), response_id, answer, None)
     assert (answer.finish_reason, answer.restarts) == ("cancelled", [])
@@ -173,7 +190,8 @@ async def test_changes_of_transport_and_task_in_one_answer(
     assert "".join(demo_tokens(16, 5_000)).startswith(whole.text)
 
 
-# -- messages and cancels at another task ----------------------------------------------------------------------------
+# -- messages and cancels at another task
+# ----------------------------------------------------------------------------
 
 
 async def test_a_message_again_at_another_task_is_the_same_response(
@@ -189,7 +207,11 @@ async def test_a_message_again_at_another_task_is_the_same_response(
     assert (again.status, again.json["response_id"]) == (202, response_id)
     async with there.connect() as connection:
         start = await connection.message("m1", None, text)
-        assert (start["response_id"], start["duplicate"], start["next_index"]) == (response_id, True, 0)
+        assert (start["response_id"], start["duplicate"], start["next_index"]) == (
+            response_id,
+            True,
+            0,
+        )
         assert (await connection.whole(response_id)).text == "".join(demo_tokens(17, 100))
     after_its_end = await there.post("m1", None, text)
     assert (after_its_end.status, after_its_end.json["response_id"]) == (202, response_id)
@@ -202,7 +224,9 @@ async def test_a_message_again_at_another_task_is_the_same_response(
 
 
 @pytest.mark.parametrize("over", ["http", "websocket"])
-async def test_cancel_at_another_task(over: str, tasks: list[LocalServer], opened: OpenSession) -> None:
+async def test_cancel_at_another_task(
+    over: str, tasks: list[LocalServer], opened: OpenSession
+) -> None:
     session = await opened(tasks[0])
     there = session.at(tasks[1])
     async with session.connect() as reading:
@@ -221,10 +245,13 @@ async def test_cancel_at_another_task(over: str, tasks: list[LocalServer], opene
     await tasks[0].until_metric("generations_running", 0)
 
 
-# -- where it comes from -------------------------------------------------------------------------------------------
+# -- where it comes from
+# -------------------------------------------------------------------------------------------
 
 
-async def test_a_task_says_from_where_it_has_a_response(tasks: list[LocalServer], opened: OpenSession) -> None:
+async def test_a_task_says_from_where_it_has_a_response(
+    tasks: list[LocalServer], opened: OpenSession
+) -> None:
     session = await opened(tasks[0])
     response_id = await _ask(session, demo(tokens=60, gap_ms=20, seed=19))
     assert await _said(session, response_id) == {"owner"}
@@ -292,5 +319,6 @@ async def test_many_readers_cost_the_store_what_one_does(
         return sum((after - before)[operation] for operation in ("Query", "GetItem"))
 
     one, many = await reads(1, 21), await reads(_READERS, 22)
-    # The time that it takes decides how often the store is read, and what every task looks for twice a second.
+    # The time that it takes decides how often the store is read, and what every task looks for
+    # twice a second.
     assert many < 3 * one + 20

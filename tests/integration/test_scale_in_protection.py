@@ -68,7 +68,9 @@ async def test_an_agent_that_is_none_or_not_there(agent: EcsAgent) -> None:
         await TaskProtection(free).protect(2)
 
 
-@pytest.mark.parametrize("body", ["null", "[]", "7", '{"protection": null}', '{"failure": {}}', "{", "\xff"])
+@pytest.mark.parametrize(
+    "body", ["null", "[]", "7", '{"protection": null}', '{"failure": {}}', "{", "\xff"]
+)
 async def test_an_agent_that_talks_nonsense(body: str) -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=body.encode("latin-1"), content_type="application/json")
@@ -91,10 +93,20 @@ async def test_an_agent_that_talks_nonsense(body: str) -> None:
         ([deployment(DEPLOYMENT, "PRIMARY", running=3, desired=3)], False),
         ([deployment(DEPLOYMENT, "PRIMARY", running=2, desired=3)], False),
         ([deployment(DEPLOYMENT, "PRIMARY", running=4, desired=3)], True),
-        ([deployment("ecs-svc/2", "PRIMARY", running=1, desired=3), deployment(DEPLOYMENT, "ACTIVE")], True),
-        # The tasks of the deployment before are on their way out, those of this one are as many as they should be.
         (
-            [deployment(DEPLOYMENT, "PRIMARY", running=3, desired=3), deployment("ecs-svc/0", "ACTIVE", desired=0)],
+            [
+                deployment("ecs-svc/2", "PRIMARY", running=1, desired=3),
+                deployment(DEPLOYMENT, "ACTIVE"),
+            ],
+            True,
+        ),
+        # The tasks of the deployment before are on their way out, those of this one are as many as
+        # they should be.
+        (
+            [
+                deployment(DEPLOYMENT, "PRIMARY", running=3, desired=3),
+                deployment("ecs-svc/0", "ACTIVE", desired=0),
+            ],
             False,
         ),
         ([], False),

@@ -1,4 +1,6 @@
-"""`POST /session`: the handler's local route and the Lambda function answer alike; and what only the function has to do."""
+"""`POST /session`: the handler's local route and the Lambda function answer alike; and what only
+the function has to do.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ Ask = Callable[..., Awaitable[HttpAnswer]]
 
 
 class Account:
-    """Secrets and tables of one environment in the emulator, and functions that are told of them."""
+    """Secrets and tables of one environment in the emulator, and functions that are told of
+    them.
+    """
 
     def __init__(self, aws: AwsEmulator, tenants: Mapping[str, str]) -> None:
         prefix = f"test-{uuid.uuid4().hex[:8]}"
@@ -66,7 +70,9 @@ class Account:
 
     def row(self, channel: str) -> dict[str, Any] | None:
         """A session's row."""
-        answer = self.dynamodb.get_item(TableName=self.sessions, Key={"channel": {"S": channel}}, ConsistentRead=True)
+        answer = self.dynamodb.get_item(
+            TableName=self.sessions, Key={"channel": {"S": channel}}, ConsistentRead=True
+        )
         item: dict[str, Any] | None = answer.get("Item")
         return item
 
@@ -97,14 +103,18 @@ async def server(serve: Serve) -> LocalServer:
 
 
 def asking_function(function: LambdaFunction) -> Ask:
-    async def ask(method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+    async def ask(
+        method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
         return function.call(method, path, encoded(body), headers)
 
     return ask
 
 
 def asking_server(server: LocalServer, http: aiohttp.ClientSession) -> Ask:
-    async def ask(method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+    async def ask(
+        method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
         data = None if body is None else encoded(body)
         return await call(http, method, server.http_url + path, data, headers=headers)
 
@@ -125,7 +135,8 @@ def ask(request: pytest.FixtureRequest, http: aiohttp.ClientSession) -> Ask:
     return asking_function(request.getfixturevalue("function"))
 
 
-# -- both ------------------------------------------------------------------------------------------------------------
+# -- both
+# --------------------------------------------------------------------------------------------------
 
 JSON_TYPE = {"Content-Type": "application/json"}
 
@@ -134,7 +145,9 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-@pytest.mark.parametrize("body", [None, b"", {}, {"tenant": "public", "agent": "demo"}, {"unknown": 1}])
+@pytest.mark.parametrize(
+    "body", [None, b"", {}, {"tenant": "public", "agent": "demo"}, {"unknown": 1}]
+)
 @pytest.mark.parametrize("headers", [{}, JSON_TYPE], ids=["octets", "json"])
 async def test_a_session(ask: Ask, body: object, headers: dict[str, str]) -> None:
     answer = await ask("POST", "/session", body, headers)
@@ -142,7 +155,15 @@ async def test_a_session(ask: Ask, body: object, headers: dict[str, str]) -> Non
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["Cache-Control"] == "no-store"
     told = answer.json
-    assert told.keys() == {"session_id", "token", "expires_at", "ws_url", "http_url", "agent", "suggestions"}
+    assert told.keys() == {
+        "session_id",
+        "token",
+        "expires_at",
+        "ws_url",
+        "http_url",
+        "agent",
+        "suggestions",
+    }
     claims = TOKENS.verify(told["token"], time.time())
     assert claims.channel == Channel("public", "demo", told["session_id"])
     expires_at = datetime.fromisoformat(told["expires_at"])
@@ -155,15 +176,21 @@ async def test_a_named_session_is_continued(ask: Ask) -> None:
     for _ in range(2):
         told = (await ask("POST", "/session", body)).json
         assert told["session_id"] == "my-own.session_1"
-        assert TOKENS.verify(told["token"], time.time()).channel == Channel("public", "demo", "my-own.session_1")
+        assert TOKENS.verify(told["token"], time.time()).channel == Channel(
+            "public", "demo", "my-own.session_1"
+        )
 
 
-async def test_both_know_the_same_agents(account: Account, serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_both_know_the_same_agents(
+    account: Account, serve: Serve, http: aiohttp.ClientSession
+) -> None:
     agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
     function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
     handler = asking_server(await serve(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
     for body in ({}, {"agent": "sales", "user": "zoe"}, {"agent": "demo"}):
-        by_function, by_handler = [await ask("POST", "/session", body) for ask in (function, handler)]
+        by_function, by_handler = [
+            await ask("POST", "/session", body) for ask in (function, handler)
+        ]
         assert by_function.status == by_handler.status
         for field in ("agent", "suggestions", "error"):
             assert by_function.json.get(field) == by_handler.json.get(field)
@@ -188,7 +215,10 @@ async def test_pages_of_other_origins_are_told_the_same_by_both(
         "allowed_origins": page,
     }
     handler = asking_server(await serve(**settings), http)
-    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    asked = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
     statuses = []
     for origin in (page, other):
         for method, path, body, headers in (
@@ -198,9 +228,16 @@ async def test_pages_of_other_origins_are_told_the_same_by_both(
             ("POST", "/session", b"{", {}),
             ("GET", "/session", None, {}),
         ):
-            answers = [await ask(method, path, body, {"Origin": origin} | headers) for ask in (function, handler)]
+            answers = [
+                await ask(method, path, body, {"Origin": origin} | headers)
+                for ask in (function, handler)
+            ]
             told = [
-                {name: value for name, value in answer.headers.items() if name.startswith(("Access-Control-", "Vary"))}
+                {
+                    name: value
+                    for name, value in answer.headers.items()
+                    if name.startswith(("Access-Control-", "Vary"))
+                }
                 for answer in answers
             ]
             assert told[0] == told[1]
@@ -240,20 +277,32 @@ WRONG_KEYS = [
 ]
 LARGE = b'{"tenant": "' + b"x" * 65_536 + b'"}'
 REFUSALS: list[tuple[str, str, object, dict[str, str], int, tuple[str, ...]]] = [
-    *(("POST", "/session", body, {}, 400, ("invalid_json", "invalid_field")) for body in WRONG_BODIES),
-    *(("POST", "/session", body, JSON_TYPE, 400, ("invalid_json", "invalid_field")) for body in WRONG_BODIES),
-    *(("POST", "/session", {"tenant": "acme"}, headers, 401, ("tenant_key_invalid",)) for headers in WRONG_KEYS),
+    *(
+        ("POST", "/session", body, {}, 400, ("invalid_json", "invalid_field"))
+        for body in WRONG_BODIES
+    ),
+    *(
+        ("POST", "/session", body, JSON_TYPE, 400, ("invalid_json", "invalid_field"))
+        for body in WRONG_BODIES
+    ),
+    *(
+        ("POST", "/session", {"tenant": "acme"}, headers, 401, ("tenant_key_invalid",))
+        for headers in WRONG_KEYS
+    ),
     ("POST", "/session", {"tenant": "unknown"}, bearer(ACME_KEY), 401, ("tenant_key_invalid",)),
     ("POST", "/session", LARGE, {}, 413, ("message_too_large",)),
     ("POST", "/session", LARGE, JSON_TYPE, 413, ("message_too_large",)),
-    *((method, "/session", None, {}, 405, ("method_not_allowed",)) for method in ("GET", "PUT", "DELETE", "OPTIONS")),
+    *(
+        (method, "/session", None, {}, 405, ("method_not_allowed",))
+        for method in ("GET", "PUT", "DELETE", "OPTIONS")
+    ),
     ("GET", "/session", LARGE, {}, 405, ("method_not_allowed",)),
     ("POST", "/session/", None, {}, 404, ("path_not_found",)),
     ("POST", "/sessions", None, {}, 404, ("path_not_found",)),
     ("GET", "/" + "x" * 500, None, {}, 404, ("path_not_found",)),
 ]
-TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 405: "invalid_request_error",
-         413: "invalid_request_error"}  # fmt: skip
+TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error",
+         405: "invalid_request_error", 413: "invalid_request_error"}  # fmt: skip
 
 
 def refusal_headers(answer: HttpAnswer) -> dict[str, str | None]:
@@ -305,19 +354,25 @@ async def test_the_handler_takes_the_functions_token(
     assert (answer.status, answer.error["code"]) == (404, "response_not_found")
 
 
-# -- the function: addresses, settings, the row -----------------------------------------------------------------------
+# -- the function: addresses, settings, the row
+# -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("headers", "host"), [({}, DOMAIN), ({"X-Evenflow-Host": "chat.example.com"}, "chat.example.com")]
+    ("headers", "host"),
+    [({}, DOMAIN), ({"X-Evenflow-Host": "chat.example.com"}, "chat.example.com")],
 )
-def test_a_client_is_told_the_host_that_it_called(function: LambdaFunction, headers: dict[str, str], host: str) -> None:
+def test_a_client_is_told_the_host_that_it_called(
+    function: LambdaFunction, headers: dict[str, str], host: str
+) -> None:
     told = function.call("POST", "/session", headers=headers).json
     assert (told["ws_url"], told["http_url"]) == (f"wss://{host}/ws", f"https://{host}")
 
 
 def test_the_limits_are_settings(own_account: Account) -> None:
-    function = own_account.session_init(EVENFLOW_SESSION_TOKEN_TTL_SECONDS="60", EVENFLOW_MESSAGE_BYTES="256")
+    function = own_account.session_init(
+        EVENFLOW_SESSION_TOKEN_TTL_SECONDS="60", EVENFLOW_MESSAGE_BYTES="256"
+    )
     claims = TOKENS.verify(function.call("POST", "/session").json["token"], time.time())
     assert abs(claims.expires_at - time.time() - 60) < 5
     assert function.call("POST", "/session", b" " * 257).status == 413
@@ -342,16 +397,22 @@ def test_a_row_that_there_is_stays_as_it_is(own_account: Account, expires_in: in
         "last_message_id": {"S": "m7"},
     }
     own_account.dynamodb.put_item(TableName=own_account.sessions, Item=was)
-    assert own_account.session_init().call("POST", "/session", b'{"session_id": "mine"}').status == 201
+    assert (
+        own_account.session_init().call("POST", "/session", b'{"session_id": "mine"}').status == 201
+    )
     assert own_account.row("public:demo:mine") == was
 
 
 def test_a_refused_call_writes_nothing(account: Account, function: LambdaFunction) -> None:
-    assert function.call("POST", "/session", b'{"tenant": "acme", "session_id": "refused"}').status == 401
+    assert (
+        function.call("POST", "/session", b'{"tenant": "acme", "session_id": "refused"}').status
+        == 401
+    )
     assert account.row("acme:demo:refused") is None
 
 
-# -- the function: what it depends on fails ---------------------------------------------------------------------------
+# -- the function: what it depends on fails
+# ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -399,11 +460,17 @@ def test_a_session_opens_without_its_row(
 
 
 @pytest.mark.parametrize("secret", ["TOKEN", "TENANT"])
-def test_without_keys_the_call_is_refused_until_they_are_there(own_account: Account, secret: str) -> None:
+def test_without_keys_the_call_is_refused_until_they_are_there(
+    own_account: Account, secret: str
+) -> None:
     name = f"late-{uuid.uuid4().hex}"
     function = own_account.session_init(**{f"EVENFLOW_{secret}_KEYS_SECRET": name})
     answer = function.call("POST", "/session")
-    assert (answer.status, answer.error["type"], answer.error["code"]) == (503, "overloaded_error", "keys_unavailable")
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (
+        503,
+        "overloaded_error",
+        "keys_unavailable",
+    )
     assert answer.headers["Retry-After"] == "2"
     own_account.secrets.create_secret(Name=name, SecretString=json.dumps({"any": SIGNING_KEY}))
     later(function, 1.0)  # not at once: a function that holds no secret asks for it with pauses
@@ -436,24 +503,34 @@ def test_keys_that_it_has_last_while_secrets_manager_fails(own_account: Account)
         assert function.call("POST", "/session").status == 201
 
 
-def test_a_defect_is_answered_in_shape(own_account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_answered_in_shape(
+    own_account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     function = own_account.session_init()
     monkeypatch.setattr(function.module, "open_session", lambda *_args, **_named: 1 / 0)
     answer = function.call("POST", "/session")
-    assert (answer.status, answer.error["type"], answer.error["code"]) == (500, "internal_error", "internal_error")
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (
+        500,
+        "internal_error",
+        "internal_error",
+    )
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-# -- what others may read of it: logs and traces ----------------------------------------------------------------------
+# -- what others may read of it: logs and traces
+# ----------------------------------------------------------------------
 
 _CALL = (
-    "import json, sys; from functions.session_init.handler import handler; from tests.integration.lambda_function import "
-    "InvocationContext; print(json.dumps(handler(json.load(sys.stdin), InvocationContext('session_init'))))"
+    "import json, sys; from functions.session_init.handler import handler; from "
+    "tests.integration.lambda_function import InvocationContext; "
+    "print(json.dumps(handler(json.load(sys.stdin), InvocationContext('session_init'))))"
 )
 
 
 def test_neither_logs_nor_traces_hold_a_secret(own_account: Account) -> None:
-    """In a process of its own, since tracing changes boto3 for good; the X-Ray daemon is a socket of the test."""
+    """In a process of its own, since tracing changes boto3 for good; the X-Ray daemon is a
+    socket of the test.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
         daemon.bind(("127.0.0.1", 0))
         daemon.settimeout(0.2)
@@ -461,11 +538,15 @@ def test_neither_logs_nor_traces_hold_a_secret(own_account: Account) -> None:
             "LAMBDA_TASK_ROOT": "/var/task",
             "AWS_LAMBDA_FUNCTION_NAME": "session_init",
             "AWS_XRAY_DAEMON_ADDRESS": f"127.0.0.1:{daemon.getsockname()[1]}",
-            "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+            "_X_AMZN_TRACE_ID": (
+                "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+            ),
             "POWERTOOLS_LOG_LEVEL": "DEBUG",
         }
         body = b'{"session_id": "mine"}'
-        event = json.dumps(http_api_event("POST", "/session", body, bearer("a-tenant-key-0123456789")))
+        event = json.dumps(
+            http_api_event("POST", "/session", body, bearer("a-tenant-key-0123456789"))
+        )
         called = subprocess.run(
             [sys.executable, "-c", _CALL],
             cwd=ROOT,
@@ -496,25 +577,32 @@ def received(daemon: socket.socket) -> Iterator[bytes]:
             return
 
 
-# -- rotation ---------------------------------------------------------------------------------------------------------
+# -- rotation
+# --------------------------------------------------------------------------------------------------
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 
 
 class Rotations:
-    """Drives the rotation function as Secrets Manager does: the emulator would need Docker to call it."""
+    """Drives the rotation function as Secrets Manager does: the emulator would need Docker to
+    call it.
+    """
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.function = LambdaFunction(
-            "rotate_signing_keys", account.aws.environment | {"POWERTOOLS_SERVICE_NAME": "rotate_signing_keys"}
+            "rotate_signing_keys",
+            account.aws.environment | {"POWERTOOLS_SERVICE_NAME": "rotate_signing_keys"},
         )
 
     def begin(self) -> str:
-        """The state in which Secrets Manager makes the first call: the version is pending, and has no value."""
+        """The state in which Secrets Manager makes the first call: the version is pending, and
+        has no value.
+        """
         version = str(uuid.uuid4())
         with pytest.raises(self.account.secrets.exceptions.ResourceNotFoundException):
-            # The emulator makes the pending version, and then finds that it has no such function to call.
+            # The emulator makes the pending version, and then finds that it has no such function to
+            # call.
             self.account.secrets.rotate_secret(
                 SecretId=self.account.token_keys,
                 ClientRequestToken=version,
@@ -525,10 +613,14 @@ class Rotations:
 
     def step(self, name: str, version: str) -> None:
         """One call."""
-        self.function.invoke({"Step": name, "SecretId": self.account.token_keys, "ClientRequestToken": version})
+        self.function.invoke(
+            {"Step": name, "SecretId": self.account.token_keys, "ClientRequestToken": version}
+        )
 
     def end(self, version: str) -> None:
-        """Take the label away: the emulator refuses the next rotation while the current version has it; AWS does not."""
+        """Take the label away: the emulator refuses the next rotation while the current version
+        has it; AWS does not.
+        """
         self.account.secrets.update_secret_version_stage(
             SecretId=self.account.token_keys, VersionStage="AWSPENDING", RemoveFromVersionId=version
         )
@@ -603,7 +695,9 @@ def test_another_version_a_secret_without_rotation_and_an_unknown_step_are_refus
     assert list(rotations.keys()) == ["k1"]
 
 
-@pytest.mark.parametrize("pending", ["{", "{}", json.dumps({"k2": "n" * 40}), json.dumps({"k1": "n" * 40})])
+@pytest.mark.parametrize(
+    "pending", ["{", "{}", json.dumps({"k2": "n" * 40}), json.dumps({"k1": "n" * 40})]
+)
 def test_the_test_refuses_a_version_that_would_log_somebody_out(
     rotations: Rotations, own_account: Account, pending: str
 ) -> None:
@@ -625,7 +719,8 @@ def test_a_rotation_is_seen_and_logs_nobody_out(rotations: Rotations, own_accoun
     rotations.whole()
     before = function.call("POST", "/session").json["token"]
     rotations.whole()
-    # This environment has not looked since, and another one begins only now: each takes the other's tokens.
+    # This environment has not looked since, and another one begins only now: each takes the other's
+    # tokens.
     still = function.call("POST", "/session").json["token"]
     fresh = own_account.session_init().call("POST", "/session").json["token"]
     old_keys, new_keys = (

@@ -1,4 +1,6 @@
-"""Leaving: told by SIGTERM, the server lets its answers finish, sends its clients away, and ends in order."""
+"""Leaving: told by SIGTERM, the server lets its answers finish, sends its clients away, and ends
+in order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.event_stream import read_answer
 
 
-async def test_nothing_runs_and_the_exit_is_quick(opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_nothing_runs_and_the_exit_is_quick(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
     server = serve_process(drain_seconds=60)
     session = await opened(server)
     async with session.connect() as idle:
@@ -26,12 +30,16 @@ async def test_nothing_runs_and_the_exit_is_quick(opened: OpenSession, serve_pro
         began = time.monotonic()
         server.send_signal()
         assert await idle.closed() == 1001
-        assert [frame["type"] for frame in idle.other if frame["type"] == "reconnect"] == ["reconnect"]
+        assert [frame["type"] for frame in idle.other if frame["type"] == "reconnect"] == [
+            "reconnect"
+        ]
         assert await server.ended() == 0
         assert time.monotonic() - began < 20
 
 
-async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_running_answers_finish(
+    opened: OpenSession, serve: Serve, http: aiohttp.ClientSession
+) -> None:
     server = await serve(drain_seconds=60)
     session, other = await opened(server), await opened(server)
     text = demo(tokens=200, gap_ms=5, seed=71)
@@ -54,17 +62,24 @@ async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: a
         health = await call(http, "GET", f"{server.http_url}/health")
         assert (health.status, health.json["status"]) == (503, "draining")
         # Nothing new is taken in.
-        await reading.send("chat.message", message_id="m2", previous_message_id="m1", payload={"text": "x"})
+        await reading.send(
+            "chat.message", message_id="m2", previous_message_id="m1", payload={"text": "x"}
+        )
         busy = await reading.next_of("system.busy")
         assert busy["message_id"] == "m2"
         assert checked_error(busy)["code"] == "draining"
         refused = await session.post("m2", "m1", "x")
-        assert (refused.status, refused.error["type"], refused.error["code"]) == (503, "overloaded_error", "draining")
+        assert (refused.status, refused.error["type"], refused.error["code"]) == (
+            503,
+            "overloaded_error",
+            "draining",
+        )
         assert int(refused.headers["Retry-After"]) >= 1
         # What was accepted is still known.
         again = await session.post("m1", None, text)
         assert (again.status, again.json["response_id"]) == (202, start["response_id"])
-        # The connection that has everything goes first; the running answer finishes, and then its connection goes.
+        # The connection that has everything goes first; the running answer finishes, and then its
+        # connection goes.
         assert await idle.closed() == 1001
         answer = await reading.whole(start["response_id"])
         assert answer.text == "".join(demo_tokens(71, 200))
@@ -77,7 +92,9 @@ async def test_running_answers_finish(opened: OpenSession, serve: Serve, http: a
         await server.ended()
 
 
-async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, serve: Serve) -> None:
+async def test_a_new_connection_is_refused_while_draining(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(drain_seconds=60)
     session = await opened(server)
     async with session.connect() as reading:
@@ -92,7 +109,9 @@ async def test_a_new_connection_is_refused_while_draining(opened: OpenSession, s
     await server.ended()
 
 
-async def test_an_answer_that_takes_too_long_ends_with_an_error(opened: OpenSession, serve: Serve) -> None:
+async def test_an_answer_that_takes_too_long_ends_with_an_error(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(drain_seconds=1, generations_per_node=1)
     session, second = await opened(server), await opened(server)
     async with session.connect() as reading, second.connect() as queued:
@@ -102,7 +121,10 @@ async def test_an_answer_that_takes_too_long_ends_with_an_error(opened: OpenSess
         polling = asyncio.create_task(session.poll(start["response_id"], 0, 30_000))
         await polling
         server.leave()
-        for connection, response_id in ((reading, start["response_id"]), (queued, waiting["response_id"])):
+        for connection, response_id in (
+            (reading, start["response_id"]),
+            (queued, waiting["response_id"]),
+        ):
             answer = await connection.whole(response_id)
             assert answer.end is not None
             assert answer.end["type"] == "chat.response.error"
@@ -125,7 +147,9 @@ async def test_a_second_signal_ends_at_once(opened: OpenSession, serve: Serve) -
         await server.ended(20)
 
 
-def test_signals_that_come_while_the_process_ends_change_nothing(serve_process: ServeProcess) -> None:
+def test_signals_that_come_while_the_process_ends_change_nothing(
+    serve_process: ServeProcess,
+) -> None:
     process = serve_process().process
     status, give_up_at = None, time.monotonic() + 20
     while status is None and time.monotonic() < give_up_at:

@@ -9,6 +9,8 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 
+import pytest
+
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
@@ -17,6 +19,8 @@ from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_fram
 from tests.integration.server_process import Server
 
 _GAP_MS = 100
+
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 async def _stalled(server: Server, session: ChatSession, text: str) -> tuple[RawWebSocket, str]:
@@ -30,7 +34,9 @@ async def _stalled(server: Server, session: ChatSession, text: str) -> tuple[Raw
 
 
 async def _read_on(raw: RawWebSocket) -> tuple[Answer, list[str]]:
-    """Read again, to the answer's end or the server's close: what came of it, and the types of all frames."""
+    """Read again, to the answer's end or the server's close: what came of it, and the types of
+    all frames.
+    """
     answer, kinds = Answer(), []
     while answer.end is None:
         frame = await raw.frame()
@@ -45,7 +51,9 @@ async def _read_on(raw: RawWebSocket) -> tuple[Answer, list[str]]:
 
 
 async def _jitter(connection: Connection, response_id: str) -> list[tuple[float, float]]:
-    """When each delta of a whole answer came, in seconds, and its |gap - interval| in milliseconds, as the client sees them."""
+    """When each delta of a whole answer came, in seconds, and its |gap - interval| in
+    milliseconds, as the client sees them.
+    """
     deviations, before = [], None
     while connection.answers[response_id].end is None:
         frame = await connection.receive()
@@ -60,14 +68,22 @@ async def _jitter(connection: Connection, response_id: str) -> list[tuple[float,
 async def one_stalls_among(
     others: int, seconds: float, server: Server, opened: OpenSession
 ) -> list[tuple[float, float]]:
-    """One stalls while the others read answers that last so long; then it reads on. Returns the others' jitter."""
+    """One stalls while the others read answers that last so long; then it reads on.
+
+    Returns the others' jitter.
+    """
     sessions = [await opened(server) for _ in range(others)]
     slow = await opened(server)
     tokens = int(seconds * 1000 / _GAP_MS)
     flood_tokens = int(seconds * 1000)
     async with AsyncExitStack() as stack:
-        connections = [await stack.enter_async_context(session.connect(compression=None)) for session in sessions]
-        raw, response_id = await _stalled(server, slow, demo(tokens=flood_tokens, gap_ms=1, seed=81))
+        connections = [
+            await stack.enter_async_context(session.connect(compression=None))
+            for session in sessions
+        ]
+        raw, response_id = await _stalled(
+            server, slow, demo(tokens=flood_tokens, gap_ms=1, seed=81)
+        )
         async with raw:
             # Begin spread over the interval, like people do.
             starts = []
@@ -96,13 +112,17 @@ async def one_stalls_among(
     return deviations
 
 
-async def test_one_that_stalls_among_others_is_not_noticed_by_them(opened: OpenSession, serve: Serve) -> None:
+async def test_one_that_stalls_among_others_is_not_noticed_by_them(
+    opened: OpenSession, serve: Serve
+) -> None:
     """How evenly the others read is measured by `make soak`."""
     server = await serve(write_buffer_bytes=4_096, lag_notice_seconds=0.5, lag_close_seconds=60)
     await one_stalls_among(10, 3.0, server, opened)
 
 
-async def test_one_that_stays_stalled_is_closed_and_resumes_without_loss(opened: OpenSession, serve: Serve) -> None:
+async def test_one_that_stays_stalled_is_closed_and_resumes_without_loss(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(
         write_buffer_bytes=4_096,
         lag_notice_seconds=0.3,
@@ -150,11 +170,18 @@ async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve:
 
 
 async def test_a_stalled_sse_client_is_let_go(opened: OpenSession, serve: Serve) -> None:
-    server = await serve(lag_notice_seconds=0.2, lag_close_seconds=0.5, grace_seconds=0.5, response_bytes=67_108_864)
+    server = await serve(
+        lag_notice_seconds=0.2, lag_close_seconds=0.5, grace_seconds=0.5, response_bytes=67_108_864
+    )
     session = await opened(server)
-    response_id = (await session.post("m1", None, demo(tokens=100_000, gap_ms=0.01))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=100_000, gap_ms=0.01))).json[
+        "response_id"
+    ]
     async with await RawWebSocket.connect(server.http_port, receive_buffer=2048) as raw:
-        head = f"GET /chat/message/{response_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n"
+        head = (
+            f"GET /chat/message/{response_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+            f"{session.token}\r\n\r\n"
+        )
         raw.write(head.encode())
         await server.until_metric("readers_too_slow_total", 1)
         await raw.ended()

@@ -1,4 +1,6 @@
-"""The cookie WSID on the wire: every answer that a client gets binds it to this task, and a task that is full lets it go."""
+"""The cookie WSID on the wire: every answer that a client gets binds it to this task, and a task
+that is full lets it go.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ async def _answers(session: ChatSession, http: aiohttp.ClientSession) -> list[Ht
     ]
 
 
-async def test_every_answer_binds_to_the_same_node(opened: OpenSession, http: aiohttp.ClientSession) -> None:
+async def test_every_answer_binds_to_the_same_node(
+    opened: OpenSession, http: aiohttp.ClientSession
+) -> None:
     session = await opened()
     answers = await _answers(session, http)
     assert {answer.status for answer in answers} >= {200, 201, 202, 400, 401, 404, 405, 409}
@@ -91,7 +95,9 @@ async def test_where_clients_come_by_https_the_cookie_is_for_https_only(
         assert _checked(response.headers["Set-Cookie"], secure=True)
 
 
-async def test_two_nodes_have_two_names(opened: OpenSession, serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_two_nodes_have_two_names(
+    opened: OpenSession, serve: Serve, http: aiohttp.ClientSession
+) -> None:
     names = set()
     for _ in range(2):
         answer = await call(http, "POST", f"{(await serve()).http_url}/session", {})

@@ -1,4 +1,6 @@
-"""Clients that people have already, as they come: curl, the library websockets as its documentation shows it, and ws."""
+"""Clients that people have already, as they come: curl, the library websockets as its
+documentation shows it, and ws.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ _SLOWLY_TEXT = "".join(demo_tokens(96, 150))
 _SLOWLY_SECONDS = 4
 
 
-# -- curl ------------------------------------------------------------------------------------------------------------
+# -- curl
+# --------------------------------------------------------------------------------------------------
 
 
 def curl(session: ChatSession, response_id: str, *options: str) -> list[str]:
@@ -34,7 +37,16 @@ def curl(session: ChatSession, response_id: str, *options: str) -> list[str]:
     found = shutil.which("curl")
     assert found, "no curl: `apt-get install curl`"
     url = f"{session.http_url}/chat/message/{response_id}/events"
-    return [found, "--silent", "--show-error", "-N", url, "-H", f"Authorization: Bearer {session.token}", *options]
+    return [
+        found,
+        "--silent",
+        "--show-error",
+        "-N",
+        url,
+        "-H",
+        f"Authorization: Bearer {session.token}",
+        *options,
+    ]
 
 
 @asynccontextmanager
@@ -70,7 +82,9 @@ async def test_curl_shows_the_text_while_it_is_written(opened: OpenSession, serv
     async with running(curl(session, response_id)) as printed:
         came = [await anext(printed) for _ in range(3)]
         server = await serve.shared()
-        assert await server.metric("generations_running") == 1, "the first events came only with the last one"
+        assert await server.metric("generations_running") == 1, (
+            "the first events came only with the last one"
+        )
         await serve.time_passes(_SLOWLY_SECONDS)
         came += [event async for event in printed]
     assert text_of(came) == _SLOWLY_TEXT
@@ -79,18 +93,26 @@ async def test_curl_shows_the_text_while_it_is_written(opened: OpenSession, serv
     assert (last_id, end["type"]) == (f"{end['last_index']}.end", "chat.response.completed")
 
 
-async def test_curl_goes_on_behind_the_last_event_that_it_has(opened: OpenSession, serve: Serve) -> None:
+async def test_curl_goes_on_behind_the_last_event_that_it_has(
+    opened: OpenSession, serve: Serve
+) -> None:
     session = await opened()
     response_id = (await session.post("m1", None, _SLOWLY)).json["response_id"]
     async with running(curl(session, response_id)) as printed:
         came = [await anext(printed) for _ in range(4)]
-    async with running(curl(session, response_id, "-H", f"Last-Event-ID: {came[-1][0]}")) as printed:
+    async with running(
+        curl(session, response_id, "-H", f"Last-Event-ID: {came[-1][0]}")
+    ) as printed:
         came.append(await anext(printed))
         await serve.time_passes(_SLOWLY_SECONDS)
         came += [event async for event in printed]
     assert text_of(came) == _SLOWLY_TEXT
-    ended = curl(session, response_id, "-H", f"Last-Event-ID: {came[-1][0]}", "-w", "%{stderr}%{http_code}")
-    told = await asyncio.to_thread(subprocess.run, ended, capture_output=True, text=True, timeout=30, check=True)
+    ended = curl(
+        session, response_id, "-H", f"Last-Event-ID: {came[-1][0]}", "-w", "%{stderr}%{http_code}"
+    )
+    told = await asyncio.to_thread(
+        subprocess.run, ended, capture_output=True, text=True, timeout=30, check=True
+    )
     assert told.stderr == "204"
 
 
@@ -98,7 +120,9 @@ async def test_curl_reads_the_documents_and_says_what_it_is_refused(opened: Open
     session = await opened()
     for name in ("openapi", "asyncapi"):
         command = ["curl", "--silent", "--fail", f"{session.http_url}/{name}.json"]
-        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=30, check=True)
+        told = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, timeout=30, check=True
+        )
         assert name in json.loads(told.stdout)
     refused = await asyncio.to_thread(
         subprocess.run, curl(session, "rsp_unknown"), capture_output=True, timeout=30, check=True
@@ -106,11 +130,14 @@ async def test_curl_reads_the_documents_and_says_what_it_is_refused(opened: Open
     assert json.loads(refused.stdout)["error"]["code"] == "response_not_found"
 
 
-# -- websockets ------------------------------------------------------------------------------------------------------
+# -- websockets
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_header", [False, True], ids=["subprotocol", "header"])
-async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, serve: Serve, in_header: bool) -> None:
+async def test_websockets_as_its_documentation_shows_it(
+    opened: OpenSession, serve: Serve, in_header: bool
+) -> None:
     session = await opened()
     how: dict[str, Any] = (
         {"additional_headers": {"Authorization": f"Bearer {session.token}"}}
@@ -119,7 +146,9 @@ async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, ser
     )
     text = ""
     async with connect(session.ws_url, **how) as websocket:
-        await websocket.send(json.dumps({"type": "chat.message", **chat_message("m1", None, _SLOWLY)}))
+        await websocket.send(
+            json.dumps({"type": "chat.message", **chat_message("m1", None, _SLOWLY)})
+        )
         await serve.time_passes(_SLOWLY_SECONDS)
         async for message in websocket:
             frame = json.loads(message)
@@ -132,7 +161,8 @@ async def test_websockets_as_its_documentation_shows_it(opened: OpenSession, ser
         await websocket.recv()
 
 
-# -- ws, for Node.js -------------------------------------------------------------------------------------------------
+# -- ws, for Node.js
+# -------------------------------------------------------------------------------------------------
 
 _CLOSES_AS_IT_LIKES = """
 const WebSocket = require("ws");
@@ -144,9 +174,15 @@ socket.on("close", (code) => console.log(JSON.stringify({code})));
 """
 
 
-@pytest.mark.parametrize(("close", "heard"), [([], 1005), (["1000"], 1000), (["4321"], 4321)], ids=str)
-async def test_ws_is_answered_with_its_own_code(opened: OpenSession, close: list[str], heard: int) -> None:
-    """An empty close frame too, which `close()` sends: an answer of 0 is an error to it, and then 1002 or 1006 is heard."""
+@pytest.mark.parametrize(
+    ("close", "heard"), [([], 1005), (["1000"], 1000), (["4321"], 4321)], ids=str
+)
+async def test_ws_is_answered_with_its_own_code(
+    opened: OpenSession, close: list[str], heard: int
+) -> None:
+    """An empty close frame too, which `close()` sends: an answer of 0 is an error to it, and
+    then 1002 or 1006 is heard.
+    """
     session = await opened()
     assert (_WEB / "node_modules" / "ws").is_dir(), "no ws: `npm ci` in web/"
     command = ["node", "-e", _CLOSES_AS_IT_LIKES, session.ws_url, session.token, *close]

@@ -1,4 +1,6 @@
-"""A task is lost, or thought lost: its answers go on at another task, and nobody reads anything but the right text."""
+"""A task is lost, or thought lost: its answers go on at another task, and nobody reads anything
+but the right text.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ async def model() -> AsyncIterator[CountingModel]:
 
 @pytest.fixture
 async def slow_line(serve_process: ServeProcess, serve: Serve) -> AsyncIterator[DynamoDBEmulator]:
-    """One task's way to the tables, on which a write can be held. It is closed before the task is stopped."""
+    """One task's way to the tables, on which a write can be held.
+
+    It is closed before the task is stopped.
+    """
     async with dynamodb_emulator() as proxy:
         yield proxy
 
@@ -77,13 +82,15 @@ async def _taken_over(deployment: AwsDeployment, tasks: Sequence[LocalServer]) -
             await asyncio.sleep(0.01)
 
 
-# -- lost ----------------------------------------------------------------------------------------------------------
+# -- lost
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_lost_owner_is_missed_by_nobody(
     aws_deployment: AwsDeployment, slow_line: DynamoDBEmulator, opened: OpenSession
 ) -> None:
-    owner = await replace(aws_deployment, environment={**aws_deployment.environment, **slow_line.environment}).handler()
+    by_the_line = {**aws_deployment.environment, **slow_line.environment}
+    owner = await replace(aws_deployment, environment=by_the_line).handler()
     others = await aws_deployment.handlers(2)
     session = await opened(owner)
     first, second = (session.at(task) for task in others)
@@ -99,9 +106,15 @@ async def test_a_lost_owner_is_missed_by_nobody(
     async def comes_back(transport: Transport) -> Answer:
         return await read_whole(transport, (session, first, second), response_id)
 
-    staying = [stays(transport, there) for transport in AT_HANDLERS.values() for there in (first, second)]
-    returning = [comes_back(transport) for transport in (*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values())]
-    reading = [asyncio.create_task(each) for each in (*staying, *returning, stays(function, session))]
+    staying = [
+        stays(transport, there) for transport in AT_HANDLERS.values() for there in (first, second)
+    ]
+    returning = [
+        comes_back(transport) for transport in (*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values())
+    ]
+    reading = [
+        asyncio.create_task(each) for each in (*staying, *returning, stays(function, session))
+    ]
     ahead = Answer()
     await over_websocket(V1, session, response_id, ahead, 10)
     last_write = slow_line.hold("BatchWriteItem", response_id)
@@ -126,14 +139,17 @@ async def test_a_lost_owner_is_missed_by_nobody(
             assert answer.text == whole
 
 
-async def test_messages_and_cancels_for_a_dead_owner(deployment: LocalDeployment, opened: OpenSession) -> None:
+async def test_messages_and_cancels_for_a_dead_owner(
+    deployment: LocalDeployment, opened: OpenSession
+) -> None:
     owner, other = await deployment.handlers(2)
     session, second = await opened(owner), await opened(owner)
     text = demo(tokens=100, gap_ms=10, seed=32)
     response_id = await _ask(session, text)
     unwanted_id = await _ask(second, demo(tokens=5_000, gap_ms=20, seed=33))
     await owner.vanish()
-    # The message again is the same response, and whoever comes back for it waits for its next owner.
+    # The message again is the same response, and whoever comes back for it waits for its next
+    # owner.
     there = session.at(other)
     again = await there.post("m1", None, text)
     assert (again.status, again.json["response_id"]) == (202, response_id)
@@ -151,14 +167,19 @@ async def test_messages_and_cancels_for_a_dead_owner(deployment: LocalDeployment
     await other.until_metric("generations_running", 0)
 
 
-# -- what the model makes of it --------------------------------------------------------------------------------------
+# -- what the model makes of it
+# --------------------------------------------------------------------------------------
 
 
 async def test_what_another_owner_makes_of_the_beginning(
     serve: Serve, model: CountingModel, opened: OpenSession
 ) -> None:
-    """It goes on where the text on record ends, which no reader sees, if its model can do that; else it begins again."""
-    beginning_again = await _reader_of_two_owners(LocalDeployment(serve), model, opened, continues=False)
+    """It goes on where the text on record ends, which no reader sees, if its model can do that;
+    else it begins again.
+    """
+    beginning_again = await _reader_of_two_owners(
+        LocalDeployment(serve), model, opened, continues=False
+    )
     continuing = await _reader_of_two_owners(LocalDeployment(serve), model, opened, continues=True)
     assert set(model.calls.values()) == {1}
     kept, restart = beginning_again.restarts
@@ -168,18 +189,28 @@ async def test_what_another_owner_makes_of_the_beginning(
     assert words_of(beginning_again.text) == [(2, 2, number) for number in range(_WORDS)]
 
     (restart,) = continuing.restarts
-    assert (restart["from_index"], restart["epoch"], restart["attempt"]) == (restart["index"] - 1, 2, 2)
+    assert (restart["from_index"], restart["epoch"], restart["attempt"]) == (
+        restart["index"] - 1,
+        2,
+        2,
+    )
     (prefix,) = filter(None, model.prefixes.values())
     first = [(1, 1, number) for number in range(len(words_of(prefix)))]
     assert len(first) >= 5
-    assert words_of(continuing.text) == first + [(2, 2, number) for number in range(len(first), _WORDS)]
+    assert words_of(continuing.text) == first + [
+        (2, 2, number) for number in range(len(first), _WORDS)
+    ]
 
 
 async def _reader_of_two_owners(
     deployment: LocalDeployment, model: CountingModel, opened: OpenSession, *, continues: bool
 ) -> Answer:
     """What one has who reads what is on record, and whose owner is killed in the middle."""
-    settings: dict[str, Any] = {"model": "openai", "model_url": model.url, "model_continues": continues}
+    settings: dict[str, Any] = {
+        "model": "openai",
+        "model_url": model.url,
+        "model_continues": continues,
+    }
     # It can't be reached, so that nobody there has more than is on record.
     owner = await deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
     other = await deployment.handler(**settings)
@@ -195,7 +226,8 @@ async def _reader_of_two_owners(
     return answer
 
 
-# -- not dead, only asleep -------------------------------------------------------------------------------------------
+# -- not dead, only asleep
+# -------------------------------------------------------------------------------------------
 
 
 async def test_what_a_stale_owner_writes_is_read_by_nobody(
@@ -211,7 +243,8 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
     owner = await behind_the_line.handler(store_interval_ms=600, **settings)
     first, second = await aws_deployment.handlers(2, **settings)
     session = await opened(owner)
-    response_id = await _ask(session, words(_WORDS, 40))
+    model.allow(5)
+    response_id = await _ask(session, words(_WORDS, 20))
     function: Transport = partial(over_function, aws_deployment.poll_function())
     at_owner = [
         asyncio.create_task(read_whole(transport, [session] * 3 + [session.at(first)], response_id))
@@ -223,8 +256,11 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
         for task in (first, second)
     ]
     elsewhere.append(asyncio.create_task(read_whole(function, [session], response_id)))
-    await over_websocket(V1, session, response_id, Answer(), 10)
+    await over_websocket(V1, session, response_id, Answer(), 0)
+    await owner.until_metric("store_backlog_bytes", 0)
     late_write = slow_line.hold("BatchWriteItem", response_id)
+    # Not all of them: by its own clock it has its lease when it wakes up, and may end what it can.
+    model.allow(_WORDS - 10)
     await late_write.reached.wait()
     with owner.suspended():
         await _taken_over(aws_deployment, (first, second))
@@ -232,8 +268,11 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
         head, _ = await _stored(aws_deployment, emulated_dynamodb, response_id)
         await over_websocket(V1, session.at(first), response_id, Answer(), head.starts[2] + 10)
         late_write.released.set()
-        await _until_on_record(aws_deployment, emulated_dynamodb, response_id, epoch=1, index=head.starts[2])
-    # It finds the rest of its answer in its sockets, and doesn't know yet what has happened.
+        await _until_on_record(
+            aws_deployment, emulated_dynamodb, response_id, epoch=1, index=head.starts[2]
+        )
+    # It finds more of its answer in its sockets, and doesn't know yet what has happened: its clock
+    # wasn't turned.
     answers = [*await asyncio.gather(*at_owner), *await asyncio.gather(*elsewhere)]
     for transport in (*AT_HANDLERS.values(), *WITHOUT_EPOCHS.values(), function):
         for task in (owner, first, second):
@@ -246,7 +285,9 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
     # The one that slept serves on, under another name.
     assert "the lease of this task was lost" in owner.log
     again = await session.post("m2", "m1", words(5, 1))
-    assert (await read_whole(over_polls, [session], again.json["response_id"])).finish_reason == "stop"
+    assert (
+        await read_whole(over_polls, [session], again.json["response_id"])
+    ).finish_reason == "stop"
 
 
 async def _stored(
@@ -266,9 +307,16 @@ async def _stored(
 
 
 async def _until_on_record(
-    deployment: AwsDeployment, dynamodb: DynamoDBEmulator, response_id: str, *, epoch: int, index: int
+    deployment: AwsDeployment,
+    dynamodb: DynamoDBEmulator,
+    response_id: str,
+    *,
+    epoch: int,
+    index: int,
 ) -> None:
-    """Wait until something that was written under this epoch stands in the table at this index or behind it."""
+    """Wait until something that was written under this epoch stands in the table at this index
+    or behind it.
+    """
     async with asyncio.timeout(30):
         while True:
             _, chunks = await _stored(deployment, dynamodb, response_id)
@@ -277,14 +325,20 @@ async def _until_on_record(
             await asyncio.sleep(0.05)
 
 
-# -- lost again and again --------------------------------------------------------------------------------------------
+# -- lost again and again
+# --------------------------------------------------------------------------------------------
 
 
 async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven(
-    aws_deployment: AwsDeployment, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator, opened: OpenSession
+    aws_deployment: AwsDeployment,
+    emulated_aws: AwsEmulator,
+    emulated_dynamodb: DynamoDBEmulator,
+    opened: OpenSession,
 ) -> None:
     sqs = emulated_aws.client("sqs")
-    queue = sqs.create_queue(QueueName=f"{aws_deployment.tables.responses}-dead-letters")["QueueUrl"]
+    queue = sqs.create_queue(QueueName=f"{aws_deployment.tables.responses}-dead-letters")[
+        "QueueUrl"
+    ]
     task = await aws_deployment.handler(dead_letters_queue=queue)
     session = await opened(task)
     text = demo(tokens=400, gap_ms=50, seed=33)
@@ -293,10 +347,15 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     polling = asyncio.create_task(read_whole(function, [session], response_id))
     for epoch in (1, 2, 3):
         await task.until_metric("generations_running", 1)
-        # Behind where its owner began, a marker from the second on: text, which is what readers are left with.
+        # Behind where its owner began, a marker from the second on: text, which is what readers are
+        # left with.
         head, _ = await _stored(aws_deployment, emulated_dynamodb, response_id)
         await _until_on_record(
-            aws_deployment, emulated_dynamodb, response_id, epoch=epoch, index=head.starts[epoch] + 1
+            aws_deployment,
+            emulated_dynamodb,
+            response_id,
+            epoch=epoch,
+            index=head.starts[epoch] + 1,
         )
         await task.vanish()
         task = await aws_deployment.handler(dead_letters_queue=queue)
@@ -314,8 +373,13 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     assert await task.metric("lease_dead_letters_total") == 1
     assert await task.metric("lease_take_overs_total") == 0
     again = await there.post("m1", None, text)
-    assert (again.status, again.json) == (202, {"response_id": response_id, "message_id": "m1", "status": "error"})
-    attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessages"])
+    assert (again.status, again.json) == (
+        202,
+        {"response_id": response_id, "message_id": "m1", "status": "error"},
+    )
+    attributes = sqs.get_queue_attributes(
+        QueueUrl=queue, AttributeNames=["ApproximateNumberOfMessages"]
+    )
     assert attributes["Attributes"]["ApproximateNumberOfMessages"] == "1"
 
     (letter,) = await _redriven(aws_deployment, queue)
@@ -335,10 +399,14 @@ async def _redriven(deployment: AwsDeployment, queue: str) -> list[Redriven]:
     """What `make redrive` does with these letters."""
     sdk, where = get_session(), deployment.environment
     async with (
-        sdk.create_client("dynamodb", endpoint_url=where["AWS_ENDPOINT_URL_DYNAMODB"], **SIGNED_BY) as dynamodb,
+        sdk.create_client(
+            "dynamodb", endpoint_url=where["AWS_ENDPOINT_URL_DYNAMODB"], **SIGNED_BY
+        ) as dynamodb,
         sdk.create_client("sqs", endpoint_url=where["AWS_ENDPOINT_URL"], **SIGNED_BY) as sqs,
     ):
         tables = deployment.tables
         names = {"ledger": tables.ledger, "responses": tables.responses}
-        redriving = Redriving(dynamodb, sqs, queue_url=queue, wall_time=deployment.serve.time.wall, **names)
+        redriving = Redriving(
+            dynamodb, sqs, queue_url=queue, wall_time=deployment.serve.time.wall, **names
+        )
         return [redriven async for redriven in redriving.redrive(100)]

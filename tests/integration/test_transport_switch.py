@@ -14,7 +14,9 @@ from tests.integration.event_stream import read_answer
 
 
 @pytest.mark.parametrize(("first", "second", "gap_ms"), [(V1, COMPACT, 10), (COMPACT, V1, 3)])
-async def test_websocket_poll_sse_websocket(opened: OpenSession, first: str, second: str, gap_ms: int) -> None:
+async def test_websocket_poll_sse_websocket(
+    opened: OpenSession, first: str, second: str, gap_ms: int
+) -> None:
     session = await opened()
     tokens = 2000 // gap_ms
     async with session.connect(first) as connection:
@@ -35,7 +37,9 @@ async def test_websocket_poll_sse_websocket(opened: OpenSession, first: str, sec
 
 async def test_all_transports_at_once(opened: OpenSession) -> None:
     session = await opened()
-    response_id = (await session.post("m1", None, demo(tokens=40, bursty="true", seed=32))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=40, bursty="true", seed=32))).json[
+        "response_id"
+    ]
 
     async def over_sse() -> str:
         answer = Answer()
@@ -52,5 +56,7 @@ async def test_all_transports_at_once(opened: OpenSession) -> None:
     async def over_polls() -> str:
         return (await session.poll_whole(response_id))[1]
 
-    texts = await asyncio.gather(over_sse(), over_websocket(V1), over_websocket(COMPACT), over_polls())
+    texts = await asyncio.gather(
+        over_sse(), over_websocket(V1), over_websocket(COMPACT), over_polls()
+    )
     assert set(texts) == {"".join(demo_tokens(32, 40))}

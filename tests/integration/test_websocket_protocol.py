@@ -18,6 +18,8 @@ _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
 _LONG = demo(tokens=2000, gap_ms=10, seed=4)
 
+pytestmark = pytest.mark.usefixtures("hurry")
+
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:
@@ -26,7 +28,9 @@ async def server(serve: Serve) -> LocalServer:
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
-async def test_an_answer_comes_in_order_and_is_what_a_poll_says(opened: OpenSession, protocol: str) -> None:
+async def test_an_answer_comes_in_order_and_is_what_a_poll_says(
+    opened: OpenSession, protocol: str
+) -> None:
     session = await opened()
     async with session.connect(protocol) as connection:
         start = await connection.message("m1", None, demo(tokens=40, gap_ms=10, seed=5))
@@ -50,7 +54,9 @@ async def test_a_delta_frame_is_exactly_the_contracts(opened: OpenSession) -> No
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=40, gap_ms=30, seed=1))
         await connection.reach(start["response_id"], 2)
-        await connection.websocket.send("{")  # its answer is an error frame; the deltas around it are not touched
+        await connection.websocket.send(
+            "{"
+        )  # its answer is an error frame; the deltas around it are not touched
         raw = [await connection.websocket.recv() for _ in range(3)]
     deltas = [frame for frame in raw if isinstance(frame, str) and '"chat.response.delta"' in frame]
     assert deltas
@@ -76,7 +82,9 @@ async def test_ready_describes_the_session(opened: OpenSession) -> None:
         assert ready["responses"] == []
         limits = {"message_bytes": 65536, "messages_in_flight": 4, "batch_window_ms": 50}
         assert limits.items() <= ready["limits"].items()
-        assert {"heartbeat_seconds": 30, "pong_timeout_seconds": 60}.items() <= ready["limits"].items()
+        assert {"heartbeat_seconds": 30, "pong_timeout_seconds": 60}.items() <= ready[
+            "limits"
+        ].items()
         first = await connection.ask("m1", None, _QUICK)
         second = await connection.message("m2", "m1", _LONG)
         async with session.connect() as other:
@@ -90,7 +98,8 @@ async def test_ready_describes_the_session(opened: OpenSession) -> None:
         await connection.whole(second["response_id"])
 
 
-# -- resuming ----------------------------------------------------------------------------------------------------
+# -- resuming
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -141,7 +150,9 @@ async def test_another_sessions_response_is_not_found(opened: OpenSession) -> No
         start = await mine.message("m1", None, demo(tokens=40, gap_ms=20, seed=7))
         for operation in ("resume", "pause", "continue", "cancel", "ack"):
             fields = {"resume": {"after": -1}, "ack": {"index": 0}}.get(operation, {})
-            await connection.send(f"response.{operation}", response_id=start["response_id"], **fields)
+            await connection.send(
+                f"response.{operation}", response_id=start["response_id"], **fields
+            )
             refused = await connection.next_of("error")
             assert checked_error(refused)["code"] == "response_not_found"
             assert refused["response_id"] == start["response_id"]
@@ -152,10 +163,14 @@ async def test_another_sessions_response_is_not_found(opened: OpenSession) -> No
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
 @pytest.mark.parametrize("tokens", [1300, 3000, 20_000])
-async def test_a_long_answer_is_resumed_at_once(opened: OpenSession, protocol: str, tokens: int) -> None:
+async def test_a_long_answer_is_resumed_at_once(
+    opened: OpenSession, protocol: str, tokens: int
+) -> None:
     """Several large frames in one turn of the event loop, and their end behind them."""
     session = await opened()
-    response_id = (await session.post("m1", None, demo(tokens=tokens, gap_ms=0.01, seed=16))).json["response_id"]
+    response_id = (await session.post("m1", None, demo(tokens=tokens, gap_ms=0.01, seed=16))).json[
+        "response_id"
+    ]
     await session.poll_whole(response_id)
     for _ in range(2):
         async with session.connect(protocol) as connection:
@@ -171,7 +186,8 @@ async def test_resuming_twice_on_one_connection_moves_the_one_cursor(opened: Ope
         response_id = start["response_id"]
         await connection.reach(response_id, 3)
         await connection.send("response.resume", response_id=response_id, after=-1)
-        # What was on its way belongs to the old cursor; from the new start on each index comes once.
+        # What was on its way belongs to the old cursor; from the new start on each index comes
+        # once.
         while (await connection.receive())["type"] != "chat.response.start":
             pass
         connection.answers[response_id] = Answer()
@@ -180,7 +196,8 @@ async def test_resuming_twice_on_one_connection_moves_the_one_cursor(opened: Ope
         assert await connection.silent_for(0.3) == []
 
 
-# -- idempotency and causality -----------------------------------------------------------------------------------
+# -- idempotency and causality
+# -----------------------------------------------------------------------------------
 
 
 async def test_a_repeated_message_is_one_response_and_one_call_of_the_model(
@@ -215,8 +232,13 @@ async def test_a_repeated_message_is_one_response_and_one_call_of_the_model(
         third = await connection.whole(response_id)
     assert first.text == second.text == third.text == "".join(demo_tokens(9, 50))
     after = await server.metrics()
-    assert after["evenflow_tokens_generated_total"] - before["evenflow_tokens_generated_total"] == 50
-    assert after["evenflow_responses_completed_total"] - before["evenflow_responses_completed_total"] == 1
+    assert (
+        after["evenflow_tokens_generated_total"] - before["evenflow_tokens_generated_total"] == 50
+    )
+    assert (
+        after["evenflow_responses_completed_total"] - before["evenflow_responses_completed_total"]
+        == 1
+    )
 
 
 async def test_a_message_posted_over_http_is_read_over_websocket(opened: OpenSession) -> None:
@@ -230,7 +252,9 @@ async def test_a_message_posted_over_http_is_read_over_websocket(opened: OpenSes
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
-async def test_each_start_of_a_compact_connection_announces_its_stream(opened: OpenSession, protocol: str) -> None:
+async def test_each_start_of_a_compact_connection_announces_its_stream(
+    opened: OpenSession, protocol: str
+) -> None:
     session = await opened()
     async with session.connect(protocol) as connection:
         text = demo(tokens=40, gap_ms=10)
@@ -242,22 +266,32 @@ async def test_each_start_of_a_compact_connection_announces_its_stream(opened: O
 
 
 @pytest.mark.parametrize("wrong", ["m0", "m2", None])
-async def test_a_causal_violation_says_what_is_expected(opened: OpenSession, wrong: str | None) -> None:
+async def test_a_causal_violation_says_what_is_expected(
+    opened: OpenSession, wrong: str | None
+) -> None:
     session = await opened()
     async with session.connect() as connection:
         await connection.ask("m1", None, _QUICK)
-        await connection.send("chat.message", message_id="m2", previous_message_id=wrong, payload={"text": "x"})
+        await connection.send(
+            "chat.message", message_id="m2", previous_message_id=wrong, payload={"text": "x"}
+        )
         refused = await connection.next_of("error")
         assert refused["message_id"] == "m2"
         error = checked_error(refused)
-        assert (error["type"], error["code"], error["expected"]) == ("conflict_error", "causal_violation", "m1")
+        assert (error["type"], error["code"], error["expected"]) == (
+            "conflict_error",
+            "causal_violation",
+            "m1",
+        )
         assert (await connection.ask("m2", "m1", _QUICK)).text == _QUICK_TEXT
 
 
 async def test_the_first_message_follows_null(opened: OpenSession) -> None:
     session = await opened()
     async with session.connect() as connection:
-        await connection.send("chat.message", message_id="m1", previous_message_id="m0", payload={"text": "x"})
+        await connection.send(
+            "chat.message", message_id="m1", previous_message_id="m0", payload={"text": "x"}
+        )
         error = checked_error(await connection.next_of("error"))
         assert error["code"] == "causal_violation"
         assert "expected" in error
@@ -276,23 +310,30 @@ async def test_several_messages_in_flight_and_one_too_many(opened: OpenSession) 
             text = demo(tokens=60, gap_ms=10, seed=number)
             starts.append(await connection.message(f"m{number}", previous, text))
             previous = f"m{number}"
-        await connection.send("chat.message", message_id="m4", previous_message_id="m3", payload={"text": _QUICK})
+        await connection.send(
+            "chat.message", message_id="m4", previous_message_id="m3", payload={"text": _QUICK}
+        )
         refused = await connection.next_of("throttle")
         assert refused["message_id"] == "m4"
         assert refused["retry_after_ms"] > 0
         error = checked_error(refused)
         assert (error["type"], error["code"]) == ("rate_limit_error", "session_in_flight")
         answers = [await connection.whole(start["response_id"]) for start in starts]
-        assert [answer.text for answer in answers] == ["".join(demo_tokens(number, 60)) for number in range(4)]
+        assert [answer.text for answer in answers] == [
+            "".join(demo_tokens(number, 60)) for number in range(4)
+        ]
         # The refused message was not accepted: it may come again.
         assert (await connection.ask("m4", "m3", _QUICK)).text == _QUICK_TEXT
 
 
-# -- pause and continue ------------------------------------------------------------------------------------------
+# -- pause and continue
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
-async def test_a_paused_reader_gets_nothing_and_then_everything_once(opened: OpenSession, protocol: str) -> None:
+async def test_a_paused_reader_gets_nothing_and_then_everything_once(
+    opened: OpenSession, protocol: str
+) -> None:
     session = await opened()
     async with session.connect(protocol) as connection:
         start = await connection.message("m1", None, demo(tokens=120, gap_ms=10, seed=10))
@@ -320,12 +361,16 @@ async def test_a_pause_holds_only_its_own_connection(opened: OpenSession) -> Non
         assert (await reading.whole(response_id)).text == "".join(demo_tokens(11, 300))
         before = paused.answers[response_id].last
         await paused.silent_for(0.2)
-        assert paused.answers[response_id].last <= before + 15  # of about sixty: what was sent until it was heard
+        assert (
+            paused.answers[response_id].last <= before + 15
+        )  # of about sixty: what was sent until it was heard
         await paused.send("response.continue", response_id=response_id)
         assert (await paused.whole(response_id)).text == "".join(demo_tokens(11, 300))
 
 
-async def test_a_pause_holds_the_model_past_its_window(opened: OpenSession, server: LocalServer) -> None:
+async def test_a_pause_holds_the_model_past_its_window(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=1200, gap_ms=0.5, seed=12))
@@ -356,10 +401,14 @@ async def test_continue_without_a_pause_changes_nothing(opened: OpenSession) -> 
         assert (await connection.whole(start["response_id"])).text == "".join(demo_tokens(13, 40))
 
 
-# -- cancel ------------------------------------------------------------------------------------------------------
+# -- cancel
+# --------------------------------------------------------------------------------------------------
 
 
-async def test_cancel_stops_the_model_within_200_ms(opened: OpenSession, server: LocalServer) -> None:
+async def test_cancel_stops_the_model_within_200_ms(
+    opened: OpenSession, server: LocalServer, hurry: asyncio.Task[None]
+) -> None:
+    hurry.cancel()
     session = await opened(server)
     told, stopped = [], []
     async with session.connect() as connection:
@@ -406,10 +455,13 @@ async def test_cancelling_an_ended_response_changes_nothing(opened: OpenSession)
         assert (await session.poll(response_id)).json["status"] == "completed"
 
 
-# -- several readers, ack ----------------------------------------------------------------------------------------
+# -- several readers, ack
+# ----------------------------------------------------------------------------------------
 
 
-async def test_acknowledged_deltas_are_counted_once(opened: OpenSession, server: LocalServer) -> None:
+async def test_acknowledged_deltas_are_counted_once(
+    opened: OpenSession, server: LocalServer
+) -> None:
     session = await opened(server)
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, _QUICK)
@@ -437,7 +489,11 @@ async def test_two_connections_read_the_same_response(opened: OpenSession) -> No
 
 async def test_replace_closes_the_sessions_other_connections(opened: OpenSession) -> None:
     session, bystander = await opened(), await opened()
-    async with session.connect() as first, session.connect() as second, bystander.connect() as other:
+    async with (
+        session.connect() as first,
+        session.connect() as second,
+        bystander.connect() as other,
+    ):
         start = await first.message("m1", None, demo(tokens=60, gap_ms=10, seed=15))
         held = await first.reach(start["response_id"], 2)
         async with session.connect(query="?replace=1") as newest:

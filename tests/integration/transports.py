@@ -17,11 +17,14 @@ from tests.integration.event_stream import event_id, read_answer
 from tests.integration.lambda_function import LambdaFunction
 
 Transport = Callable[[ChatSession, str, Answer, int | None], Awaitable[None]]
-"""Reads on behind what the answer holds, at this session's task: to the end, or until an index is there."""
+"""Reads on behind what the answer holds, at this session's task: to the end, or until an index
+is there.
+"""
 
 # As many polls at once: a thread waits for each, as an execution environment of Lambda would.
 _ENVIRONMENTS = ThreadPoolExecutor(32)
-# Short, so that one who changes its transport needn't wait for the linger; one who reads to the end waits longer.
+# Short, so that one who changes its transport needn't wait for the linger; one who reads to the end
+# waits longer.
 _POLL_MS = 300
 _LAST_POLLS_MS = 5_000
 
@@ -41,17 +44,23 @@ async def over_websocket(
     await _resume(protocol, session, response_id, answer, until, {"epoch": answer.epoch})
 
 
-async def over_plain_websocket(session: ChatSession, response_id: str, answer: Answer, until: int | None) -> None:
+async def over_plain_websocket(
+    session: ChatSession, response_id: str, answer: Answer, until: int | None
+) -> None:
     """`response.resume` of a client that knows no epochs."""
     answer.epoch = 1
     await _resume(V1, session, response_id, answer, until, {})
 
 
-async def over_events(session: ChatSession, response_id: str, answer: Answer, until: int | None) -> None:
+async def over_events(
+    session: ChatSession, response_id: str, answer: Answer, until: int | None
+) -> None:
     """As an EventSource does: with the id of the last event."""
     last = event_id(answer)
     with _cut_off():
-        async with session.events(response_id, **({"Last_Event_ID": last} if last else {})) as stream:
+        async with session.events(
+            response_id, **({"Last_Event_ID": last} if last else {})
+        ) as stream:
             if stream.status != 200:
                 _check(HttpAnswer(stream.status, stream.headers, await stream.read()))
             await read_answer(stream, answer, until)
@@ -59,19 +68,29 @@ async def over_events(session: ChatSession, response_id: str, answer: Answer, un
         raise CutOff("the stream ended before the response")
 
 
-async def over_polls(session: ChatSession, response_id: str, answer: Answer, until: int | None) -> None:
+async def over_polls(
+    session: ChatSession, response_id: str, answer: Answer, until: int | None
+) -> None:
     """At the handler, with the epoch that is known."""
     await _poll(lambda path: session.call("GET", path), response_id, answer, until)
 
 
-async def over_plain_polls(session: ChatSession, response_id: str, answer: Answer, until: int | None) -> None:
+async def over_plain_polls(
+    session: ChatSession, response_id: str, answer: Answer, until: int | None
+) -> None:
     """At the handler, by a client that knows no epochs."""
     answer.epoch = 1
-    await _poll(lambda path: session.call("GET", path.partition("&epoch")[0]), response_id, answer, until)
+    await _poll(
+        lambda path: session.call("GET", path.partition("&epoch")[0]), response_id, answer, until
+    )
 
 
 async def over_function(
-    function: LambdaFunction, session: ChatSession, response_id: str, answer: Answer, until: int | None
+    function: LambdaFunction,
+    session: ChatSession,
+    response_id: str,
+    answer: Answer,
+    until: int | None,
 ) -> None:
     """At the poll function, which is one execution environment and takes one poll at a time."""
 
@@ -91,12 +110,18 @@ AT_HANDLERS: dict[str, Transport] = {
 }
 """Every transport of the handler, as a client that knows epochs uses it."""
 
-WITHOUT_EPOCHS: dict[str, Transport] = {"plain websocket": over_plain_websocket, "plain polls": over_plain_polls}
+WITHOUT_EPOCHS: dict[str, Transport] = {
+    "plain websocket": over_plain_websocket,
+    "plain polls": over_plain_polls,
+}
 """Likewise, as a client does that knows none. Of server-sent events it needn't know anything."""
 
 
 async def read_whole(
-    transport: Transport, sessions: Iterable[ChatSession], response_id: str, answer: Answer | None = None
+    transport: Transport,
+    sessions: Iterable[ChatSession],
+    response_id: str,
+    answer: Answer | None = None,
 ) -> Answer:
     """Read to the end as a client does: cut off at one task, it goes on at the next."""
     answer = answer or Answer()
@@ -110,17 +135,27 @@ async def read_whole(
     raise AssertionError(f"cut off everywhere, with {answer.last + 1} entries of the response")
 
 
-# -- inside ------------------------------------------------------------------------------------------------------
+# -- inside
+# --------------------------------------------------------------------------------------------------
 
 
 async def _resume(
-    protocol: str, session: ChatSession, response_id: str, answer: Answer, until: int | None, known: dict[str, int]
+    protocol: str,
+    session: ChatSession,
+    response_id: str,
+    answer: Answer,
+    until: int | None,
+    known: dict[str, int],
 ) -> None:
     with _cut_off():
         async with session.connect(protocol) as connection:
             connection.answers[response_id] = answer
-            await connection.send("response.resume", response_id=response_id, after=answer.last, **known)
-            said = await connection.next_of("chat.response.start", "error", "throttle", "system.busy", seconds=40)
+            await connection.send(
+                "response.resume", response_id=response_id, after=answer.last, **known
+            )
+            said = await connection.next_of(
+                "chat.response.start", "error", "throttle", "system.busy", seconds=40
+            )
             if said["type"] != "chat.response.start":
                 raise Refused(checked_error(said)["code"])
             while answer.end is None and (until is None or answer.last < until):
@@ -128,11 +163,17 @@ async def _resume(
 
 
 async def _poll(
-    call: Callable[[str], Awaitable[HttpAnswer]], response_id: str, answer: Answer, until: int | None
+    call: Callable[[str], Awaitable[HttpAnswer]],
+    response_id: str,
+    answer: Answer,
+    until: int | None,
 ) -> None:
     timeout_ms = _LAST_POLLS_MS if until is None else _POLL_MS
     while answer.end is None and (until is None or answer.last < until):
-        path = f"/chat/message/{response_id}?from_index={answer.last + 1}&timeout_ms={timeout_ms}&epoch={answer.epoch}"
+        path = (
+            f"/chat/message/{response_id}?from_index={answer.last + 1}"
+            f"&timeout_ms={timeout_ms}&epoch={answer.epoch}"
+        )
         with _cut_off():
             polled = await call(path)
         if polled.status == 503 and polled.error["code"] == "response_elsewhere":

@@ -1,4 +1,6 @@
-"""`python -m tests.mutations`: makes one fault after the other, and sees whether the tests find it."""
+"""`python -m tests.mutations`: makes one fault after the other, and sees whether the tests find
+it.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,12 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
-    parser.add_argument("names", nargs="*", help="patches, or parts of their names; all of them if none is named")
-    parser.add_argument("--tests", nargs="+", default=SUITE, metavar="PATH", help="default: %(default)s")
+    parser.add_argument(
+        "names", nargs="*", help="patches, or parts of their names; all of them if none is named"
+    )
+    parser.add_argument(
+        "--tests", nargs="+", default=SUITE, metavar="PATH", help="default: %(default)s"
+    )
     return parser.parse_args()
 
 
@@ -43,7 +49,9 @@ def _chosen(names: Sequence[str]) -> list[Mutation]:
     for name in names:
         if not any(name in mutation.name for mutation in known):
             raise LookupError(f"there is no patch with {name!r} in its name")
-    return [mutation for mutation in known if not names or any(name in mutation.name for name in names)]
+    return [
+        mutation for mutation in known if not names or any(name in mutation.name for name in names)
+    ]
 
 
 def _tried(trials: Trials, mutation: Mutation) -> Trial:
@@ -58,7 +66,8 @@ def _report(done: Sequence[Trial], liar: str | None) -> int:
     print(f"\n{'fault':{width}}  seconds  found by")
     for trial in done:
         print(
-            f"{trial.mutation.name:{width}}  {trial.seconds:7.0f}  {trial.found_by or 'LOST: ' + trial.mutation.breaks}"
+            f"{trial.mutation.name:{width}}  {trial.seconds:7.0f}  "
+            f"{trial.found_by or 'LOST: ' + trial.mutation.breaks}"
         )
     lost = sum(trial.found_by is None for trial in done)
     print(f"\n{len(done)} faults, {lost} lost, {sum(trial.seconds for trial in done):.0f} s")

@@ -21,20 +21,30 @@ class ImportingTests:
         self._imports = {path.relative_to(root): _imported(path) for path in files}
 
     def nearest(self, touched: Sequence[str]) -> Iterator[list[str]]:
-        """The test files of the modules in these files: those that have their names, then the rest, nearest first."""
+        """The test files of the modules in these files: those that have their names, then the
+        rest, nearest first.
+        """
         names = {f"test_{Path(path).stem}.py" for path in touched}
         named = [path for path in self._imports if path.name in names]
         yield [str(path) for path in named]
         packages = {Path(path).parts[0] for path in touched}
-        rest = [path for path in self._importing({_module(Path(path)) for path in touched}) if path not in named]
+        rest = [
+            path
+            for path in self._importing({_module(Path(path)) for path in touched})
+            if path not in named
+        ]
         yield [str(path) for path in sorted(rest, key=lambda path: packages.isdisjoint(path.parts))]
 
     def _importing(self, modules: set[str]) -> list[Path]:
         """The tests that import the modules; where none does, the tests of what does, and so on."""
         found: dict[Path, None] = {}
-        while new := [path for path, names in self._imports.items() if path not in found and names & modules]:
+        while new := [
+            path for path, names in self._imports.items() if path not in found and names & modules
+        ]:
             found |= dict.fromkeys(new)
-            if tests := [path for path in self._imports if _is_test(path) and _has_to_do_with(path, found)]:
+            if tests := [
+                path for path in self._imports if _is_test(path) and _has_to_do_with(path, found)
+            ]:
                 return tests
             modules = {_module(path) for path in new}
         return []

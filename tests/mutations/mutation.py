@@ -1,4 +1,6 @@
-"""A fault as a patch: one sentence that says what it breaks for a user, and the diff that makes it."""
+"""A fault as a patch: one sentence that says what it breaks for a user, and the diff that makes
+it.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,16 @@ class Mutation:
             DoesNotApply: it can't.
         """
         command = ["git", "apply", *(["--check"] if only_check else []), str(self.path)]
-        # A copy of the tree is no repository, and must not be taken for a part of one that it lies in.
+        # A copy of the tree is no repository, and must not be taken for a part of one that it lies
+        # in.
         environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)}
-        applied = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+        applied = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, check=False
+        )
         if applied.returncode:
-            raise DoesNotApply(f"{self.name} does not apply; make the patch anew:\n{applied.stderr.strip()}")
+            raise DoesNotApply(
+                f"{self.name} does not apply; make the patch anew:\n{applied.stderr.strip()}"
+            )
 
 
 def all_mutations() -> list[Mutation]:

@@ -34,7 +34,9 @@ class TestsDidNotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a fault: the test that found it (None: it was lost), and how many seconds that took."""
+    """What became of a fault: the test that found it (None: it was lost), and how many seconds
+    that took.
+    """
 
     mutation: Mutation
     found_by: str | None
@@ -86,16 +88,28 @@ class Trials:
         """The test that fails, None if all pass."""
         failed = self._pytest(arguments)
         if failed is not None and failed[1] == "ERROR":
-            # What a test stands on did not come up: that may be the fault's doing, or a busy machine's.
+            # What a test stands on did not come up: that may be the fault's doing, or a busy
+            # machine's.
             failed = self._pytest([failed[2]])
         return failed[2] if failed is not None else None
 
     def _pytest(self, arguments: Sequence[str]) -> re.Match[str] | None:
-        options = ["-x", "-q", "--no-header", "-rfE", "--tb=no", "-p", "no:cacheprovider", f"--ignore={_NOT_OF_USE}"]
+        options = [
+            "-x",
+            "-q",
+            "--no-header",
+            "-rfE",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            f"--ignore={_NOT_OF_USE}",
+        ]
         # Each copy is at the same place, so what doesn't change is compiled once.
         environment = os.environ | {"PYTHONPYCACHEPREFIX": str(self._bytecode)}
         command = [sys.executable, "-m", "pytest", *options, *arguments]
-        ran = subprocess.run(command, cwd=self._tree, env=environment, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            command, cwd=self._tree, env=environment, capture_output=True, text=True, check=False
+        )
         failed = _FAILED.search(ran.stdout)
         if failed is None and ran.returncode not in (0, _NO_TESTS):
             said = ran.stdout[-2000:] + ran.stderr[-2000:]

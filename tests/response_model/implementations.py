@@ -1,4 +1,6 @@
-"""Implementations of the stores, side by side: each call is made to all of them, and all must answer alike."""
+"""Implementations of the stores, side by side: each call is made to all of them, and all must
+answer alike.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def _alike(outcomes: list[T | Exception]) -> T:
 
 
 def _comparable(answer: object) -> object:
-    """An answer without what implementations may choose: the order of lists, the wording of errors, fractions of expiry."""
+    """An answer without what implementations may choose: the order of lists, the wording of
+    errors, fractions of expiry.
+    """
     match answer:
         case Exception():
             return type(answer)

@@ -24,7 +24,10 @@ _ANY = st.integers(0, 5)
 
 
 class Fate(Enum):
-    """What becomes of a write. Unless its answer comes, its owner begins there again, perhaps with more."""
+    """What becomes of a write.
+
+    Unless its answer comes, its owner begins there again, perhaps with more.
+    """
 
     TAKEN = auto()
     UNANSWERED = auto()
@@ -32,7 +35,9 @@ class Fate(Enum):
 
 
 class ResponseMachine(RuleBasedStateMachine):
-    """Some answers, the tasks that own or follow them, and two clients for each: one tells which epoch it knows."""
+    """Some answers, the tasks that own or follow them, and two clients for each: one tells which
+    epoch it knows.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +54,8 @@ class ResponseMachine(RuleBasedStateMachine):
             self.system.start_task(skew)
         self.accept(0)
 
-    # -- what owners do ------------------------------------------------------------------------------------------
+    # -- what owners do
+    # ------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.system.answers) < _ANSWERS)
     @rule(who=_ANY)
@@ -109,11 +115,15 @@ class ResponseMachine(RuleBasedStateMachine):
         if (copy := self.system.owned(which)) is not None and copy.log.closed:
             self.system.finish(copy)
 
-    # -- what becomes of tasks -----------------------------------------------------------------------------------
+    # -- what becomes of tasks
+    # -----------------------------------------------------------------------------------
 
     @rule(who=_ANY, late=st.sampled_from([0.0, 2.0]))
     def renew(self, who: int, late: float) -> None:
-        """A task keeps its lease, or learns that it has lost it, and everything with it. The call may be an old one."""
+        """A task keeps its lease, or learns that it has lost it, and everything with it.
+
+        The call may be an old one.
+        """
         self.system.renew(self.system.awake(who), late)
 
     @rule(who=_ANY, skew=_SKEWS)
@@ -144,17 +154,22 @@ class ResponseMachine(RuleBasedStateMachine):
         if renewing:
             self.system.renew_all()
 
-    # -- taking over ---------------------------------------------------------------------------------------------
+    # -- taking over
+    # ---------------------------------------------------------------------------------------------
 
     @rule(who=_ANY, which=_ANY, continues=st.booleans())
     def take_over(self, who: int, which: int, continues: bool) -> None:
         """A reader came to a task, which looks whether the response has an owner."""
-        self.system.take_over(self.system.awake(who), one_of(list(self.system.answers), which), continues=continues)
+        self.system.take_over(
+            self.system.awake(who), one_of(list(self.system.answers), which), continues=continues
+        )
 
     @precondition(lambda self: sum(task.awake for task in self.system.tasks) > 1)
     @rule(which=_ANY, who=_ANY, asleep=st.booleans(), continues=st.booleans())
     def stall(self, which: int, who: int, asleep: bool, continues: bool) -> None:
-        """A task doesn't come to renew its lease in time, or to nothing at all, and another takes over an answer of it."""
+        """A task doesn't come to renew its lease in time, or to nothing at all, and another
+        takes over an answer of it.
+        """
         if (copy := self.system.owned(which)) is None:
             return
         stalled = self.system.owner_of(copy)
@@ -170,7 +185,8 @@ class ResponseMachine(RuleBasedStateMachine):
         """A task looks for lapsed leases."""
         self.system.sweep(self.system.awake(who), continues=continues)
 
-    # -- what followers and clients do ---------------------------------------------------------------------------
+    # -- what followers and clients do
+    # ---------------------------------------------------------------------------
 
     @rule(who=_ANY, which=_ANY, from_owner=st.booleans())
     def follow(self, who: int, which: int, from_owner: bool) -> None:
@@ -191,7 +207,9 @@ class ResponseMachine(RuleBasedStateMachine):
     def look(self, who: int, which: int) -> None:
         """Somebody reads what is on record, from anywhere on."""
         task, response_id = self.system.awake(who), one_of(list(self.system.answers), which)
-        self.system.read(task, response_id, which % (len(self.system.answers[response_id].record) + 2))
+        self.system.read(
+            task, response_id, which % (len(self.system.answers[response_id].record) + 2)
+        )
 
     @rule(
         client=_ANY,
@@ -199,7 +217,9 @@ class ResponseMachine(RuleBasedStateMachine):
         visits=st.lists(st.tuples(_ANY, st.integers(0, 8)), min_size=1, max_size=3),
     )
     def come_back(self, client: int, most: int, visits: list[tuple[int, int]]) -> None:
-        """A client resumes at tasks that have a copy of its response, one after the other, and is given some frames."""
+        """A client resumes at tasks that have a copy of its response, one after the other, and
+        is given some frames.
+        """
         reader = one_of(self.system.clients, client)
         copies = [task.copies.get(reader.response_id) for task in self.system.tasks if task.awake]
         there = [copy for copy in copies if copy is not None]
@@ -212,10 +232,13 @@ class ResponseMachine(RuleBasedStateMachine):
         """A client is given some frames."""
         one_of(self.system.clients, which).read(frames)
 
-    # -- in the end ----------------------------------------------------------------------------------------------
+    # -- in the end
+    # ----------------------------------------------------------------------------------------------
 
     def teardown(self) -> None:
-        """A last task ends what is left, and every late write arrives: then all clients have the text on record."""
+        """A last task ends what is left, and every late write arrives: then all clients have the
+        text on record.
+        """
         if not self.system.answers:
             return
         self.wake_up()
@@ -232,7 +255,9 @@ class ResponseMachine(RuleBasedStateMachine):
             copy = Copy(response_id)
             assert copy.follow_store(record)
             assert copy.log.closed
-            for client in (client for client in self.system.clients if client.response_id == response_id):
+            for client in (
+                client for client in self.system.clients if client.response_id == response_id
+            ):
                 client.connect(copy, 12)
                 client.read(10_000)
                 assert client.held.text == copy.log.text

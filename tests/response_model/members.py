@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_core.log.response_log import EVERYTHING, Cursor, LogEntry, ResponseLog, Restart, resume_point
+from stream_core.log.response_log import (
+    EVERYTHING,
+    Cursor,
+    LogEntry,
+    ResponseLog,
+    Restart,
+    resume_point,
+)
 from stream_core.ports.response_store import Lease, StoredEntries
 from tests.response_model.implementations import Stores
 from tests.unit.recording_reader import AssembledText, standing_text
@@ -27,14 +34,20 @@ class Copy:
         self.written = self.log.next_index
         if lease.epoch > 1:
             attempts = [entry.attempt for entry in stored.entries if isinstance(entry, Restart)]
-            self.log.restart(self.written - 1 if continues else -1, 1 + max(attempts, default=1), lease.epoch)
+            self.log.restart(
+                self.written - 1 if continues else -1, 1 + max(attempts, default=1), lease.epoch
+            )
 
     def follow_store(self, stored: StoredEntries) -> bool:
-        """Add what is on record; False where this copy has what isn't part of the response any more."""
+        """Add what is on record; False where this copy has what isn't part of the response any
+        more.
+        """
         assert stored.head is not None
         if self.log.closed:
             return True
-        later_owner_begins_at = stored.head.first_index_after(self.log.epoch_at(self.log.next_index))
+        later_owner_begins_at = stored.head.first_index_after(
+            self.log.epoch_at(self.log.next_index)
+        )
         if later_owner_begins_at is not None and later_owner_begins_at < self.log.next_index:
             return False
         self.log.extend(stored.entries)
@@ -59,7 +72,9 @@ class Copy:
 
 @dataclass(eq=False)
 class Task:
-    """A handler task. Its clock is wrong by `skew` seconds; while it isn't `awake`, it does nothing."""
+    """A handler task. Its clock is wrong by `skew` seconds; while it isn't `awake`, it does
+    nothing.
+    """
 
     name: str
     skew: float
@@ -100,7 +115,9 @@ class Client:
         """Resume at this copy, if it can tell from where on."""
         self.disconnect()
         log = copy.log
-        point = resume_point(log, self.held.next_index - 1, self._epoch if self._tells_epoch else None)
+        point = resume_point(
+            log, self.held.next_index - 1, self._epoch if self._tells_epoch else None
+        )
         if point is None:
             return
         if point.restarted is not None:
@@ -136,7 +153,8 @@ class Client:
             if isinstance(taken, Restart):
                 self._hear_of(self._copy.log.epoch_at(self._cursor.last))
         if self._tells_epoch:
-            # One that doesn't can be taken in by a task that was lost and hasn't noticed, until it resumes elsewhere.
+            # One that doesn't can be taken in by a task that was lost and hasn't noticed, until it
+            # resumes elsewhere.
             assert self._entries == self._copy.log.entries[: len(self._entries)]
             assert self.held.text == standing_text(self._copy.log, self.held.next_index).text
 

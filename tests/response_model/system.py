@@ -1,4 +1,6 @@
-"""The tasks, what they share and who reads: one thing that happens at a time, and what must come of it."""
+"""The tasks, what they share and who reads: one thing that happens at a time, and what must come
+of it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import pytest
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import Chunk, Ending, Lease, LeaseLost, ResponseStore, StoredEntries, TaskLease
+from stream_core.ports.response_store import (
+    Chunk,
+    Ending,
+    Lease,
+    LeaseLost,
+    ResponseStore,
+    StoredEntries,
+    TaskLease,
+)
 from stream_core.ports.session_store import LedgerEntry
 from tests.response_model.implementations import Implementation, Stores
 from tests.response_model.members import Client, Copy, Task
@@ -39,7 +49,8 @@ class System:
         self._stores = Stores(implementations)
         self._names = 0
 
-    # -- tasks -----------------------------------------------------------------------------------------------------
+    # -- tasks
+    # ----------------------------------------------------------------------------------------------
 
     def start_task(self, skew: float) -> Task:
         """A task is there, with its lease."""
@@ -55,7 +66,9 @@ class System:
         self.start_task(skew)
 
     def renew(self, task: Task, late: float = 0.0) -> None:
-        """A task keeps its lease, or learns that it has lost it: then it takes another name, and drops everything."""
+        """A task keeps its lease, or learns that it has lost it: then it takes another name, and
+        drops everything.
+        """
         until, address = self.now - late + task.skew + LEASE_SECONDS, f"http://{task.name}"
         if self.leases.is_lost(task.owner):
             with pytest.raises(LeaseLost):
@@ -93,7 +106,8 @@ class System:
             if client.is_at(copy):
                 client.disconnect()
 
-    # -- owners ----------------------------------------------------------------------------------------------------
+    # -- owners
+    # ----------------------------------------------------------------------------------------------
 
     def accept(self, task: Task) -> None:
         """A message comes, and with its answer two clients."""
@@ -132,14 +146,20 @@ class System:
         task, lease, answer = self.owner_of(copy), copy.lease, self.answers[copy.response_id]
         assert lease is not None
         rest = tuple(copy.log.entries[copy.written :])
-        self.append([Chunk(copy.response_id, lease.epoch, copy.written, rest, BEGAN_AT)] if rest else [])
+        self.append(
+            [Chunk(copy.response_id, lease.epoch, copy.written, rest, BEGAN_AT)] if rest else []
+        )
         ending = Ending(ResponseState.COMPLETED, copy.log.next_index, BEGAN_AT, "stop")
         if lease != answer.lease:
             with pytest.raises(LeaseLost):
-                task.stores.responses(lambda store: store.finish(lease, ending, BEGAN_AT + _LIFETIME_SECONDS))
+                task.stores.responses(
+                    lambda store: store.finish(lease, ending, BEGAN_AT + _LIFETIME_SECONDS)
+                )
             self.drop(task, copy)
             return
-        task.stores.responses(lambda store: store.finish(lease, ending, BEGAN_AT + _LIFETIME_SECONDS))
+        task.stores.responses(
+            lambda store: store.finish(lease, ending, BEGAN_AT + _LIFETIME_SECONDS)
+        )
         answer.ended = True
 
     def hand_over(self, task: Task, copy: Copy) -> None:
@@ -166,7 +186,8 @@ class System:
         """The task that has this copy."""
         return next(task for task in self.tasks if copy in task.owned)
 
-    # -- taking over -----------------------------------------------------------------------------------------------
+    # -- taking over
+    # ----------------------------------------------------------------------------------------------
 
     def sweep(self, task: Task, *, continues: bool) -> None:
         """Look for lapsed leases, and take over what they covered, as `Succession` does."""
@@ -189,12 +210,16 @@ class System:
                 self.leases.forget(owner)
 
     def take_over(self, task: Task, response_id: str, *, continues: bool) -> None:
-        """What a task asks for is given if, and only if, nobody has it; then all of what is on record is still there."""
+        """What a task asks for is given if, and only if, nobody has it; then all of what is on
+        record is still there.
+        """
         answer, now = self.answers[response_id], self.now + task.skew
         before = self.read(task, response_id, 0)
         stored = task.stores.responses(lambda store: store.take_over(response_id, task.owner, now))
         earlier = answer.lease
-        if answer.ended or (earlier.owner != task.owner and self.leases.in_force(earlier.owner, now)):
+        if answer.ended or (
+            earlier.owner != task.owner and self.leases.in_force(earlier.owner, now)
+        ):
             assert stored is None
             return
         assert stored is not None
@@ -216,7 +241,9 @@ class System:
 
     def read(self, task: Task, response_id: str, from_index: int) -> StoredEntries:
         """What is on record, as it must be."""
-        stored = task.stores.responses(lambda store: store.entries(response_id, from_index, self.now))
+        stored = task.stores.responses(
+            lambda store: store.entries(response_id, from_index, self.now)
+        )
         self.answers[response_id].check_entries(stored)
         return stored
 

@@ -32,7 +32,9 @@ class Answer:
         return head
 
     def check_entries(self, read: StoredEntries) -> None:
-        """Each entry is the one that the owner wrote whose turn it was, and what was read once never changes."""
+        """Each entry is the one that the owner wrote whose turn it was, and what was read once
+        never changes.
+        """
         head = self.check_head(read.head)
         for index, entry in enumerate(read.entries, read.first_index):
             (epoch,) = (epoch for epoch in head.starts if head.counts(epoch, index))
@@ -74,7 +76,10 @@ class Leases:
             self._forgotten.add(owner)
 
     def remembered(self, leases: Iterable[TaskLease]) -> list[TaskLease]:
-        """Those that were not forgotten. Another may be listed again, when it is found once more to be lost."""
+        """Those that were not forgotten.
+
+        Another may be listed again, when it is found once more to be lost.
+        """
         return [lease for lease in leases if lease.owner not in self._forgotten]
 
     def all(self) -> list[TaskLease]:

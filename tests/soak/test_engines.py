@@ -1,7 +1,8 @@
-"""Two real engines behind Evenflow, with a tiny model that is made here: text, counts and errors are those of the engine.
+"""Two real engines behind Evenflow, with a tiny model that is made here: text, counts and errors
+are those of the engine.
 
-What is compared with is the engine's stream, since that is what Evenflow reads for a whole answer too: llama.cpp's Python server
-streams no counts, and drops characters of several tokens there.
+What is compared with is the engine's stream, since that is what Evenflow reads for a whole answer
+too: llama.cpp's Python server streams no counts, and drops characters of several tokens there.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with random weights, in both engines' forms."""
     folder = tmp_path_factory.mktemp("models")
     script = Path(__file__).parent / "engines" / "make_models.py"
-    subprocess.run([os.fspath(_PYTHON), os.fspath(script), os.fspath(folder)], check=True, timeout=100)
+    subprocess.run(
+        [os.fspath(_PYTHON), os.fspath(script), os.fspath(folder)], check=True, timeout=100
+    )
     return folder
 
 
@@ -81,7 +84,12 @@ class Side:
     def ask(self, question: str, **options: Any) -> tuple[Any, ...]:
         """Text, reason of the end and the counts; or the error's status and code."""
         messages: Any = [{"role": "user", "content": question}]
-        asked = {"model": self._model, "messages": messages, "max_tokens": 60, "temperature": 0} | options
+        asked = {
+            "model": self._model,
+            "messages": messages,
+            "max_tokens": 60,
+            "temperature": 0,
+        } | options
         try:
             told = self.client.chat.completions.create(**asked)
             return self._streamed(told) if asked.get("stream") else self._whole(told)
@@ -114,8 +122,14 @@ def both(
 ) -> Iterator[dict[str, Side]]:
     """The engine asked directly, and through Evenflow."""
     with _engine(request.param, models) as (url, model):
-        variables = {"EVENFLOW_MODEL": "openai", "EVENFLOW_MODEL_URL": url, "EVENFLOW_MODEL_NAME": model}
-        server = ServerProcess(tmp_path_factory.mktemp("server") / "server.log", variables).wait_until_serving()
+        variables = {
+            "EVENFLOW_MODEL": "openai",
+            "EVENFLOW_MODEL_URL": url,
+            "EVENFLOW_MODEL_NAME": model,
+        }
+        server = ServerProcess(
+            tmp_path_factory.mktemp("server") / "server.log", variables
+        ).wait_until_serving()
         sides = {"direct": Side(url, model), "through": Side(f"{server.http_url}/v1", model)}
         try:
             yield sides
@@ -143,5 +157,7 @@ def test_an_answer(both: dict[str, Side], question: str, options: dict[str, Any]
 def test_an_error(both: dict[str, Side], stream: bool) -> None:
     status, code = both["direct"].ask("x", stream=stream, **_REFUSED)
     told_status, told_code = both["through"].ask("x", stream=stream, **_REFUSED)
-    assert told_status == (502 if status >= 500 else status)  # a failure behind a gateway is the gateway's 502
+    assert told_status == (
+        502 if status >= 500 else status
+    )  # a failure behind a gateway is the gateway's 502
     assert code in (None, told_code)

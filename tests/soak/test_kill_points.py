@@ -17,7 +17,14 @@ from tests.integration.conftest import (
 from tests.integration.deployment import Deployment
 from tests.integration.test_kill_points import kill_points
 
-__all__ = ["emulated_aws", "emulated_dynamodb", "http", "process_deployment", "serve", "serve_process"]  # fixtures
+__all__ = [
+    "emulated_aws",
+    "emulated_dynamodb",
+    "http",
+    "process_deployment",
+    "serve",
+    "serve_process",
+]  # fixtures
 
 
 @pytest.mark.timeout(180)

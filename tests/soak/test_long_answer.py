@@ -74,11 +74,17 @@ async def _whole(http: aiohttp.ClientSession, server: ServerProcess, name: str) 
     return str(answer.json["choices"][0]["message"]["content"])
 
 
-@pytest.mark.parametrize("what", ["an answer of 90 seconds", "40 seconds of thinking, then the answer"])
+@pytest.mark.parametrize(
+    "what", ["an answer of 90 seconds", "40 seconds of thinking, then the answer"]
+)
 async def test_a_long_answer_is_whole_over_every_transport(
     server: ServerProcess, model: ScriptedModel, what: str
 ) -> None:
-    pieces = [chunk(word) for word in _WORDS] if what.startswith("an answer") else [*_THINKING, chunk(_WHOLE)]
+    pieces = (
+        [chunk(word) for word in _WORDS]
+        if what.startswith("an answer")
+        else [*_THINKING, chunk(_WHOLE)]
+    )
     model.will(Reply([*pieces, END], gap=1.0))
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=150)) as patient:
         sessions = [await open_session(patient, server.http_url) for _ in range(3)]

@@ -48,5 +48,7 @@ async def test_what_they_hold_is_bounded(
     at: At, serve_process: ServeProcess, tmp_path: Path, parameters: dict[str, Any], store: str
 ) -> None:
     path = tmp_path / "evenflow.db"
-    server = serve_process(store=store, store_path=path, requests_held_bytes=_BOUND, grace_seconds=60)
+    server = serve_process(
+        store=store, store_path=path, requests_held_bytes=_BOUND, grace_seconds=60
+    )
     await what_they_hold_is_bounded(server, _BOUND, parameters, at)

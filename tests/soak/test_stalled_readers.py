@@ -1,4 +1,6 @@
-"""Readers that don't read, as many and as long as it takes to measure: two thousand, and one among two hundred."""
+"""Readers that don't read, as many and as long as it takes to measure: two thousand, and one
+among two hundred.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def _percentile(values: list[float], p: float) -> float:
 
 
 def _usual_p95(deviations: list[tuple[float, float]]) -> float:
-    """The median of the 95th percentiles of the seconds: what a busy machine holds up for a moment spoils a few of them, and one
-    reader that holds up the others would spoil each.
+    """The median of the 95th percentiles of the seconds: what a busy machine holds up for a moment
+    spoils a few of them, and one reader that holds up the others would spoil each.
     """
     seconds = defaultdict[int, list[float]](list)
     for at, deviation in deviations:
@@ -47,7 +49,8 @@ def _usual_p95(deviations: list[tuple[float, float]]) -> float:
 async def test_one_stalls_for_twenty_seconds_among_two_hundred(
     opened: OpenSession, serve_process: ServeProcess
 ) -> None:
-    # The interval is not stretched, which a busy machine would have it be, and which is no lateness.
+    # The interval is not stretched, which a busy machine would have it be, and which is no
+    # lateness.
     server = serve_process(
         write_buffer_bytes=16_384,
         lag_notice_seconds=5,
@@ -59,10 +62,14 @@ async def test_one_stalls_for_twenty_seconds_among_two_hundred(
 
 
 @pytest.mark.parametrize("ask", [websocket, events])
-async def test_many_readers_of_growing_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_many_readers_of_growing_answers(
+    ask: Ask, opened: OpenSession, serve_process: ServeProcess
+) -> None:
     await growing_answers(ask, *_MANY, _LAG_SECONDS, opened, serve_process)
 
 
 @pytest.mark.parametrize("ask", [websocket, asking_websocket, events])
-async def test_many_readers_of_large_answers(ask: Ask, opened: OpenSession, serve_process: ServeProcess) -> None:
+async def test_many_readers_of_large_answers(
+    ask: Ask, opened: OpenSession, serve_process: ServeProcess
+) -> None:
     await large_answers([ask], *_MANY, _LAG_SECONDS, opened, serve_process)

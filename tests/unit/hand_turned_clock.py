@@ -31,7 +31,9 @@ class HandTurnedClock:
         self.now = max(self.now, until)
 
     def drive_timers(self) -> None:
-        """From now on the running loop's timers, of `asyncio.sleep` and of timeouts, go by this clock."""
+        """From now on the running loop's timers, of `asyncio.sleep` and of timeouts, go by this
+        clock.
+        """
         asyncio.get_running_loop().time = self.monotonic  # type: ignore[method-assign]
 
     async def pass_time(self, seconds: float, step: float = 0.01) -> None:

@@ -1,4 +1,6 @@
-"""A reader that writes down what it is given, and puts it together as the protocol tells a client to."""
+"""A reader that writes down what it is given, and puts it together as the protocol tells a
+client to.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,13 @@ class Delivery:
 class RecordingReader:
     """A reader whose socket always has room; `paused` is set by `pause` and `resume`."""
 
-    def __init__(self, stream: ResponseStream, clock: HandTurnedClock, held: AssembledText, most: int = 16_384) -> None:
+    def __init__(
+        self,
+        stream: ResponseStream,
+        clock: HandTurnedClock,
+        held: AssembledText,
+        most: int = 16_384,
+    ) -> None:
         self.held = held
         self.deliveries: list[Delivery] = []
         self.paused = False
@@ -81,7 +89,9 @@ class RecordingReader:
             self.held.take(taken, self._cursor.first, self._cursor.last)
             taken_now.append(taken)
         if taken_now:
-            self.deliveries.append(Delivery(self._clock.delivery.position, tuple(taken_now), jitter))
+            self.deliveries.append(
+                Delivery(self._clock.delivery.position, tuple(taken_now), jitter)
+            )
         if self._cursor.at_end:
             self.leave()
 

@@ -1,4 +1,6 @@
-"""Who may import whom: the last column of the design's table, and what a pure core must not touch."""
+"""Who may import whom: the last column of the design's table, and what a pure core must not
+touch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = (
-    "stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "functions", "infra", "tests", "bench", "docs",
+    "stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "functions", "infra", "tests",
+    "bench", "docs",
 )  # fmt: skip
 MAY_IMPORT = {
     "stream_core": ("stream_core",),
@@ -34,14 +37,17 @@ MAY_IMPORT = {
 }
 # No sockets, no clock of its own, no AWS: time is always an argument.
 NOT_IN_THE_CORE = (
-    "aiobotocore", "aiohttp", "asyncio", "boto3", "botocore", "concurrent", "grpc", "http", "multiprocessing", "os",
-    "picows", "prometheus_client", "pydantic_settings", "queue", "random", "requests", "select", "selectors", "signal",
-    "socket", "ssl", "subprocess", "threading", "time", "urllib", "uvloop", "websockets",
+    "aiobotocore", "aiohttp", "asyncio", "boto3", "botocore", "concurrent", "grpc", "http",
+    "multiprocessing", "os", "picows", "prometheus_client", "pydantic_settings", "queue", "random",
+    "requests", "select", "selectors", "signal", "socket", "ssl", "subprocess", "threading", "time",
+    "urllib", "uvloop", "websockets",
 )  # fmt: skip
 
 
 def imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """The modules that a file imports, `from x import y` as `x.y` and relative ones made absolute."""
+    """The modules that a file imports, `from x import y` as `x.y` and relative ones made
+    absolute.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -56,14 +62,17 @@ def imported(tree: ast.AST, package: str) -> Iterator[str]:
 @cache
 def files_of(place: str) -> dict[str, ast.AST]:
     """By path, each parsed once."""
-    paths = sorted(path for path in (ROOT / place).rglob("*.py") if "node_modules" not in path.parts)
+    paths = sorted(
+        path for path in (ROOT / place).rglob("*.py") if "node_modules" not in path.parts
+    )
     return {str(path.relative_to(ROOT)): ast.parse(path.read_bytes()) for path in paths}
 
 
 def imports_of(place: str) -> dict[str, list[str]]:
     """The modules that each file below `place` imports, by its path."""
     return {
-        path: list(imported(tree, str(Path(path).parent).replace("/", "."))) for path, tree in files_of(place).items()
+        path: list(imported(tree, str(Path(path).parent).replace("/", ".")))
+        for path, tree in files_of(place).items()
     }
 
 
@@ -77,7 +86,8 @@ def test_a_file_imports_of_ours_only_what_its_place_may(place: str) -> None:
         (path, module)
         for path, modules in imports_of(place).items()
         for module in modules
-        if module.split(".")[0] in OURS and not any(is_within(module, allowed) for allowed in MAY_IMPORT[place])
+        if module.split(".")[0] in OURS
+        and not any(is_within(module, allowed) for allowed in MAY_IMPORT[place])
     ]
     assert wrong == []
 
@@ -97,7 +107,8 @@ def test_the_core_never_asks_what_time_it_is() -> None:
         (path, node.attr)
         for path, tree in files_of("stream_core").items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today", "perf_counter")
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("now", "utcnow", "today", "perf_counter")
     ]
     assert asked == []
 
@@ -105,7 +116,10 @@ def test_the_core_never_asks_what_time_it_is() -> None:
 @pytest.mark.parametrize("place", ["stream_core", "fargate_handler/gateway"])
 def test_no_file_leads_back_to_itself(place: str) -> None:
     """Imports for types alone count too: who needs the other's name can't be changed without it."""
-    imports = {path.removesuffix(".py").replace("/", "."): modules for path, modules in imports_of(place).items()}
+    imports = {
+        path.removesuffix(".py").replace("/", "."): modules
+        for path, modules in imports_of(place).items()
+    }
     leads_to = {
         name: {other for module in modules for other in imports if is_within(module, other)}
         for name, modules in imports.items()

@@ -26,7 +26,9 @@ ALONE = {"clients.txt", "litellm.txt", "engines.txt"}
 
 def lock_files() -> list[Path]:
     package_locks = [
-        path for path in ROOT.rglob("package-lock.json") if not NOT_OURS & set(path.relative_to(ROOT).parts)
+        path
+        for path in ROOT.rglob("package-lock.json")
+        if not NOT_OURS & set(path.relative_to(ROOT).parts)
     ]
     return [*sorted((ROOT / "requirements").glob("*.txt")), *sorted(package_locks)]
 
@@ -37,7 +39,9 @@ def test_a_lock_file_names_no_registry(path: Path) -> None:
     assert [host for host in REGISTRIES if host in text] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: str(path.name))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: str(path.name)
+)
 def test_a_requirements_file_pins_and_hashes_and_sets_no_index(path: Path) -> None:
     lines = path.read_text("utf-8").replace("\\\n", " ").splitlines()
     wanted = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
@@ -48,13 +52,20 @@ def test_a_requirements_file_pins_and_hashes_and_sets_no_index(path: Path) -> No
 
 
 def test_what_is_installed_together_agrees() -> None:
-    """`make check` installs several of them into one environment: the last one must not undo the first."""
+    """`make check` installs several of them into one environment: the last one must not undo the
+    first.
+    """
     versions: dict[str, dict[str, set[str]]] = {}
-    together = (path for path in sorted((ROOT / "requirements").glob("*.txt")) if path.name not in ALONE)
+    together = (
+        path for path in sorted((ROOT / "requirements").glob("*.txt")) if path.name not in ALONE
+    )
     for path in together:
-        for name, version in re.findall(r"^([A-Za-z0-9_.-]+)==([^ \\;]+)", path.read_text("utf-8"), re.MULTILINE):
+        for name, version in re.findall(
+            r"^([A-Za-z0-9_.-]+)==([^ \\;]+)", path.read_text("utf-8"), re.MULTILINE
+        ):
             versions.setdefault(name, {}).setdefault(path.name, set()).add(version)
-    # Where the version depends on Python's, a lock that is made for a newer Python has only the newer one.
+    # Where the version depends on Python's, a lock that is made for a newer Python has only the
+    # newer one.
     assert {
         name: found
         for name, found in versions.items()

@@ -1,4 +1,6 @@
-"""The patches of tests/mutations keep up with the code; whether the tests find them is for `make mutations`."""
+"""The patches of tests/mutations keep up with the code; whether the tests find them is for
+`make mutations`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_a_fault_can_still_be_made_and_says_what_it_breaks(mutation: Mutation) -
     mutation.apply(ROOT, only_check=True)
 
 
-def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that_import_it(tmp_path: Path) -> None:
+def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that_import_it(
+    tmp_path: Path,
+) -> None:
     places = {
         "tests/test_log.py": "from core import log",
         "tests/test_reader.py": "import core.log",
@@ -41,7 +45,10 @@ def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that
 
     assert list(tests.nearest(["core/log.py"])) == [["tests/test_log.py"], ["tests/test_reader.py"]]
     assert list(tests.nearest(["core/store.py"])) == [[], ["tests/stores/test_contract.py"]]
-    assert list(tests.nearest(["core/ports/entries.py"])) == [[], ["tests/test_reading.py", "tests/test_writing.py"]]
+    assert list(tests.nearest(["core/ports/entries.py"])) == [
+        [],
+        ["tests/test_reading.py", "tests/test_writing.py"],
+    ]
     assert list(tests.nearest(["core/node.py"])) == [[], ["tests/test_serving.py"]]
     assert list(tests.nearest(["core/unknown.py"])) == [[], []]
 
@@ -57,6 +64,8 @@ def test_the_table_names_each_fault_and_a_test_that_is_there() -> None:
 
 def test_the_whole_suite_is_what_make_test_runs() -> None:
     recipe = (ROOT / "Makefile").read_text().partition("\ntest:")[2].splitlines()[1]
-    paths = recipe.replace("$(STOCK_CLIENTS)", "tests/integration/stock_clients").partition(")) ")[2]
+    paths = recipe.replace("$(STOCK_CLIENTS)", "tests/integration/stock_clients").partition(")) ")[
+        2
+    ]
 
     assert paths == " ".join([*SUITE, *PARALLEL[-1].split("=")])

@@ -31,7 +31,7 @@ TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
 # OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
 # lasting errors.
-_NOT_AGAIN = {"x-should-retry": "false"}
+_NO_RETRY = {"x-should-retry": "false"}
 
 
 class ChatCompletionsEndpoint:
@@ -60,14 +60,19 @@ class ChatCompletionsEndpoint:
             if is_worth_repeating(error) and not isinstance(error, TimedOut):
                 raise
             answer = error_answer(error)
-            answer.headers.update(_NOT_AGAIN)
+            answer.headers.update(_NO_RETRY)
             return answer
         finally:
             if key is None:
                 leave_response(context, stream)
 
     async def _answer(
-        self, request: web.Request, call: CompletionCall, stream: ResponseStream, last: EventId, deadline: Deadline
+        self,
+        request: web.Request,
+        call: CompletionCall,
+        stream: ResponseStream,
+        last: EventId,
+        deadline: Deadline,
     ) -> web.StreamResponse:
         context = self._context
         created = int(context.wall_time() - (context.monotonic() - stream.created_at))
@@ -85,7 +90,9 @@ class ChatCompletionsEndpoint:
             if point.restarted is not None:
                 raise _replaced()
             encoder = ChunkEncoder(objects, stream, point, context.limits.frame_characters)
-            return await EventStream(context, request, encoder, headers, deadline=deadline).write(stream)
+            return await EventStream(context, request, encoder, headers, deadline=deadline).write(
+                stream
+            )
         return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
 
 
@@ -100,7 +107,8 @@ def _last_event(header: str | None, *, has_key: bool) -> EventId:
     last = EventId.parse(header, ends=False)
     if not has_key:
         raise InvalidRequest(
-            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing was generated",
+            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing "
+            "was generated",
             code="invalid_field",
             param=LAST_EVENT_ID,
         )
@@ -109,8 +117,8 @@ def _last_event(header: str | None, *, has_key: bool) -> EventId:
 
 def _replaced() -> Gone:
     return Gone(
-        "what you have of this response is not on record, since its task was lost; drop it, and ask with the "
-        f"same Idempotency-Key and without {LAST_EVENT_ID}",
+        "what you have of this response is not on record, since its task was lost; drop it, and "
+        f"ask with the same Idempotency-Key and without {LAST_EVENT_ID}",
         code="response_restarted",
         param=LAST_EVENT_ID,
     )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fargate_handler.gateway.openai.request_messages import check_calls_answered, check_json, tool_options, turn_of
+from fargate_handler.gateway.openai.request_messages import (
+    check_calls_answered,
+    check_json,
+    tool_options,
+    turn_of,
+)
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.policy.agents import MessageTerms
@@ -39,11 +44,15 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
         InvalidRequest: it is not JSON, or a field is wrong.
     """
     request = parse(COMPLETION_REQUEST, body)
-    turns = tuple(turn_of(message, f"messages.{place}.") for place, message in enumerate(request.messages))
+    turns = tuple(
+        turn_of(message, f"messages.{place}.") for place, message in enumerate(request.messages)
+    )
     check_calls_answered(request.messages)
     return CompletionCall(
         model=request.model,
-        terms=MessageTerms(model=request.model, user=request.user or "", metadata=request.metadata or {}),
+        terms=MessageTerms(
+            model=request.model, user=request.user or "", metadata=request.metadata or {}
+        ),
         asked=WholeRequest(turns, _options(request)),
         stream=bool(request.stream),
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
@@ -53,7 +62,9 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
 
 def _options(request: CompletionRequest) -> ModelOptions:
     if request.max_tokens is not None and request.max_completion_tokens is not None:
-        raise _unsupported("max_tokens and max_completion_tokens mean the same: give one of them", "max_tokens")
+        raise _unsupported(
+            "max_tokens and max_completion_tokens mean the same: give one of them", "max_tokens"
+        )
     stop = request.stop or ()
     return ModelOptions(
         max_tokens=request.max_tokens,
@@ -69,7 +80,9 @@ def _options(request: CompletionRequest) -> ModelOptions:
 
 def _passed(request: CompletionRequest) -> dict[str, Any]:
     """The parameters that only the model reads."""
-    passed = {name: value for name, value in (request.model_extra or {}).items() if value is not None}
+    passed = {
+        name: value for name, value in (request.model_extra or {}).items() if value is not None
+    }
     own = {"n": request.n, "user": request.user, "metadata": request.metadata}
     passed |= {name: value for name, value in own.items() if value is not None}
     if request.stream_options is not None:

@@ -24,7 +24,9 @@ class ModelsEndpoint:
     async def list(self, request: web.Request) -> web.Response:
         """All names."""
         sender_of(request.headers.get("Authorization"), self._context)
-        return json_answer({"object": "list", "data": [self._object(name) for name in self._context.models]})
+        return json_answer(
+            {"object": "list", "data": [self._object(name) for name in self._context.models]}
+        )
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""

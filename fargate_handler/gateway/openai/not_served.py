@@ -11,24 +11,32 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.http_answers import error_answer, json_answer
 from stream_core.protocol.errors import NotFound
-from stream_core.protocol.openai_realtime import CLOSE_CODE, CLOSE_REASON, SUBPROTOCOL, realtime_not_served
+from stream_core.protocol.openai_realtime import (
+    CLOSE_CODE,
+    CLOSE_REASON,
+    SUBPROTOCOL,
+    realtime_not_served,
+)
 
 _ADVICE = {
     "responses": (
-        "the Responses API is not served here; use POST /v1/chat/completions: `client.chat.completions.create(…)` with "
-        'OpenAI\'s SDKs, `set_default_openai_api("chat_completions")` with the Agents SDK, `openai.chat(…)` with the AI SDK'
+        "the Responses API is not served here; use POST /v1/chat/completions: "
+        "`client.chat.completions.create(…)` with "
+        'OpenAI\'s SDKs, `set_default_openai_api("chat_completions")` with the Agents SDK, '
+        "`openai.chat(…)` with the AI SDK"
     ),
     "messages": (
-        "Anthropic's API is not served here; use POST /v1/chat/completions with a client of OpenAI's API, whose base URL "
-        "ends with /v1"
+        "Anthropic's API is not served here; use POST /v1/chat/completions with a client of "
+        "OpenAI's API, whose base URL ends with /v1"
     ),
     "completions": (
-        "the legacy completions are not served here; use POST /v1/chat/completions, with the prompt as a message: "
+        "the legacy completions are not served here; use POST /v1/chat/completions, "
+        "with the prompt as a message: "
         '`messages=[{"role": "user", "content": prompt}]`'
     ),
     "embeddings": (
-        "embeddings are not served here, and nothing that takes their place: this answers conversations, by "
-        "POST /v1/chat/completions; ask a server of embeddings"
+        "embeddings are not served here, and nothing that takes their place: this answers "
+        "conversations, by POST /v1/chat/completions; ask a server of embeddings"
     ),
 }
 

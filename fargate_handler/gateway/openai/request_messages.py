@@ -11,7 +11,13 @@ from typing import Any
 import orjson
 
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.protocol.completion_bodies import ROLES, CompletionRequest, ContentPart, OfferedTool, RequestMessage
+from stream_core.protocol.completion_bodies import (
+    ROLES,
+    CompletionRequest,
+    ContentPart,
+    OfferedTool,
+    RequestMessage,
+)
 from stream_core.protocol.errors import InvalidRequest
 
 # Fields of answers, which a model is not given. Clients send an answer's message back as it was.
@@ -61,10 +67,14 @@ def _content(message: RequestMessage, where: str) -> tuple[str, tuple[dict[str, 
         # An assistant's message may be only calls, a refusal or audio.
         if message.role == "assistant" and (message.tool_calls or message.model_extra):
             return "", ()
-        raise InvalidRequest(f"{where} must be text; nothing was generated", code="invalid_field", param=where)
+        raise InvalidRequest(
+            f"{where} must be text; nothing was generated", code="invalid_field", param=where
+        )
     parts = tuple(_part(part, f"{where}.{place}") for place, part in enumerate(content))
     text = text_of_parts(parts)
-    return text, () if all(part["type"] == "text" and part.keys() == _PLAIN for part in parts) else parts
+    return text, () if all(
+        part["type"] == "text" and part.keys() == _PLAIN for part in parts
+    ) else parts
 
 
 def _part(part: ContentPart, where: str) -> dict[str, Any]:
@@ -93,7 +103,11 @@ def tool_options(request: CompletionRequest) -> dict[str, Any]:
         return {}
     names = {tool["function"]["name"] for tool in tools if tool["type"] == "function"}
     _check_choice(choice, names)
-    return {"tools": tuple(tools), "tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
+    return {
+        "tools": tuple(tools),
+        "tool_choice": choice,
+        "parallel_tool_calls": request.parallel_tool_calls,
+    }
 
 
 def check_call_fields(message: RequestMessage, where: str) -> None:
@@ -106,10 +120,13 @@ def check_call_fields(message: RequestMessage, where: str) -> None:
         InvalidRequest: a field is missing, or in a wrong message.
     """
     if message.tool_calls and message.role != "assistant":
-        raise _wrong(f"{where}tool_calls is only for messages of the role assistant", f"{where}tool_calls")
+        raise _wrong(
+            f"{where}tool_calls is only for messages of the role assistant", f"{where}tool_calls"
+        )
     if (message.tool_call_id is None) is (message.role == "tool"):
         raise _wrong(
-            f"{where}tool_call_id is for messages of the role tool, each of which needs it", f"{where}tool_call_id"
+            f"{where}tool_call_id is for messages of the role tool, each of which needs it",
+            f"{where}tool_call_id",
         )
     for place, call in enumerate(message.tool_calls or []):
         if call.type == "function" and call.function is None:
@@ -126,7 +143,9 @@ def made_calls(message: RequestMessage) -> tuple[ToolCall, ...]:
     if any(call.type != "function" for call in calls):
         return ()
     return tuple(
-        ToolCall(call.id, call.function.name, call.function.arguments) for call in calls if call.function is not None
+        ToolCall(call.id, call.function.name, call.function.arguments)
+        for call in calls
+        if call.function is not None
     )
 
 
@@ -141,7 +160,8 @@ def check_calls_answered(messages: list[RequestMessage]) -> None:
         if message.role == "tool":
             if message.tool_call_id not in unanswered:
                 raise _wrong(
-                    f"messages.{place}.tool_call_id must be an unanswered call of the assistant's message before",
+                    f"messages.{place}.tool_call_id must be an unanswered call of the assistant's "
+                    "message before",
                     f"messages.{place}.tool_call_id",
                 )
             unanswered.remove(message.tool_call_id)
@@ -159,14 +179,17 @@ def _check_none_left(unanswered: set[str], called: str) -> None:
     if unanswered:
         missing = ", ".join(sorted(unanswered))[:100]
         raise _wrong(
-            f"{called} must be followed by messages of the role tool that answer each of them; missing: {missing}",
+            f"{called} must be followed by messages of the role tool that answer each of them; "
+            f"missing: {missing}",
             called,
         )
 
 
 def _tool(tool: OfferedTool, where: str) -> dict[str, Any]:
     if tool.type == "function" and tool.function is None:
-        raise _wrong(f"{where}function must be there in a tool of type function", f"{where}function")
+        raise _wrong(
+            f"{where}function must be there in a tool of type function", f"{where}function"
+        )
     given = tool.model_dump(exclude_unset=True)
     check_json(given, where.removesuffix("."))
     return given
@@ -178,11 +201,16 @@ def _check_choice(choice: object, names: set[str]) -> None:
             pass
         case {"type": "function", "function": {"name": str(name)}}:
             if name not in names:
-                raise _wrong(f"tool_choice names {name[:64]!r}, which is none of the tools", "tool_choice")
+                raise _wrong(
+                    f"tool_choice names {name[:64]!r}, which is none of the tools", "tool_choice"
+                )
         case {"type": str(kind)} if kind != "function":
             check_json(choice, "tool_choice")
         case _:
-            raise _wrong('tool_choice must be a text, or {"type": "function", "function": {"name": …}}', "tool_choice")
+            raise _wrong(
+                'tool_choice must be a text, or {"type": "function", "function": {"name": …}}',
+                "tool_choice",
+            )
 
 
 def _wrong(what: str, param: str) -> InvalidRequest:
@@ -206,7 +234,8 @@ def check_json(value: object, where: str) -> None:
         writable = _is_finite(value)
     if not writable:
         raise InvalidRequest(
-            f"{where[:100]} has a number that JSON can't have, or is nested too deep; nothing was generated",
+            f"{where[:100]} has a number that JSON can't have, or is nested too deep; nothing was "
+            "generated",
             code="invalid_field",
             param=where[:100],
         )

@@ -15,7 +15,12 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, repeatable_channel, single_channel
+from fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    repeatable_channel,
+    single_channel,
+)
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
@@ -58,7 +63,8 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
     if context.tenant_keys.open_to_all:
         return Sender(OPEN_TENANT)
     raise AuthenticationFailed(
-        "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; nothing was generated",
+        "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "
+        "nothing was generated",
         code="invalid_api_key",
     )
 
@@ -90,7 +96,11 @@ async def read_body(request: web.Request, limits: Limits, reading: Reading) -> b
 
 
 async def submit_request(
-    context: GatewayContext, sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms
+    context: GatewayContext,
+    sender: Sender,
+    key: str | None,
+    asked: WholeRequest,
+    terms: MessageTerms,
 ) -> ResponseStream:
     """Submit a request, and return its response. A key that was used before gives the same one.
 
@@ -100,7 +110,9 @@ async def submit_request(
         RateLimited: messages come too fast, or a quota or the queue is full.
         Overloaded: this node is leaving, or the ledger can't be written.
     """
-    accepting = context.background.run(context.orchestrator.submit(_event_of(sender, key, asked, terms)))
+    accepting = context.background.run(
+        context.orchestrator.submit(_event_of(sender, key, asked, terms))
+    )
     try:
         return (await asyncio.shield(accepting)).stream
     except asyncio.CancelledError:
@@ -109,13 +121,15 @@ async def submit_request(
         raise
     except Conflict:
         raise InvalidRequest(
-            "this Idempotency-Key was used for a different request; nothing was generated, use another one",
+            "this Idempotency-Key was used for a different request; nothing was generated, use "
+            "another one",
             code="idempotency_key_reused",
             param=IDEMPOTENCY_KEY,
         ) from None
     except Gone as gone:
         raise Gone(
-            "the answer of this Idempotency-Key is no longer kept; nothing was generated, ask again with another one",
+            "the answer of this Idempotency-Key is no longer kept; nothing was generated, ask "
+            "again with another one",
             code=gone.code,
             param=IDEMPOTENCY_KEY,
         ) from gone
@@ -151,18 +165,30 @@ async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
         context.orchestrator.responses.drop(held)
 
 
-async def _leave_when_accepted(context: GatewayContext, accepting: asyncio.Task[Submission]) -> None:
+async def _leave_when_accepted(
+    context: GatewayContext, accepting: asyncio.Task[Submission]
+) -> None:
     leave_response(context, (await accepting).stream)
 
 
-def _event_of(sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms) -> IngestEvent:
+def _event_of(
+    sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms
+) -> IngestEvent:
     if key is None:
-        channel, kind = single_channel(sender.tenant, secrets.token_hex(16), sender.session), COMPLETION
+        channel, kind = (
+            single_channel(sender.tenant, secrets.token_hex(16), sender.session),
+            COMPLETION,
+        )
     else:
-        channel, kind = repeatable_channel(sender.tenant, _digest(key), sender.session), KEYED_COMPLETION
+        channel, kind = (
+            repeatable_channel(sender.tenant, _digest(key), sender.session),
+            KEYED_COMPLETION,
+        )
     text = asked.to_text()
     message_id = _digest(f"{terms.model}\n{text}")
-    return IngestEvent(channel, message_id, None, text, kind=kind.sent_with(sender.session), terms=terms)
+    return IngestEvent(
+        channel, message_id, None, text, kind=kind.sent_with(sender.session), terms=terms
+    )
 
 
 def _digest(text: str) -> str:

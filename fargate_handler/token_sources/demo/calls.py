@@ -24,7 +24,10 @@ def called_tools(count: int, options: ModelOptions) -> list[str]:
     if count and not options.tools:
         raise _refused("this message asks for calls, and the request has no tools")
     if not count and options.tool_choice not in (None, "auto", "none"):
-        raise _refused("the request requires a call, and the demo model calls only for a message `#demo calls=1`")
+        raise _refused(
+            "the request requires a call, and the demo model calls only for a message `#demo "
+            "calls=1`"
+        )
     if options.tool_choice == "none":
         return []
     names = [tool["function"]["name"] for tool in options.tools]
@@ -41,7 +44,11 @@ def calling(script: Script, names: Sequence[str], turn: int) -> Script:
     Args:
         turn: the length of the conversation. The calls' ids depend on it and on the place.
     """
-    return replace(script, tokens=script.tokens + list(_calls(names, turn)), reason="tool_calls") if names else script
+    return (
+        replace(script, tokens=script.tokens + list(_calls(names, turn)), reason="tool_calls")
+        if names
+        else script
+    )
 
 
 def demo_arguments(index: int) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 _WORD = re.compile(r"[a-z0-9]+")
 # A block: code with its blank lines, a comment, a line of HTML, or lines without a blank one.
 _BLOCK = re.compile(
-    r"^ *```.*?^ *```[^\n]*$|^<!--.*?-->|^<[^\n]*$|(?:^(?! *```|<)[^\n]*\S[^\n]*(?:\n|\Z))+", re.MULTILINE | re.DOTALL
+    r"^ *```.*?^ *```[^\n]*$|^<!--.*?-->|^<[^\n]*$|(?:^(?! *```|<)[^\n]*\S[^\n]*(?:\n|\Z))+",
+    re.MULTILINE | re.DOTALL,
 )
 _NEVER_SHOWN = ("<", "!")  # comments, anchors and images
 # Links to other pages, which don't exist where the answer is shown.
@@ -22,15 +23,17 @@ _LINE_BREAK = re.compile(r"\n *(?![-*|]|\d+\. )(?=\S)")
 _NO_PROSE = ("|", "```")
 _COMMON = frozenset(
     _WORD.findall(
-        "a an and are as at be by can do does for from has have how i if in is it its me my of on or that the there "
-        "they this to was we what when where which who why will with you your tell about"
+        "a an and are as at be by can do does for from has have how i if in is it its me my of on "
+        "or that the there they this to was we what when where which who why will with you your "
+        "tell about"
     )
 )
 _LONGEST_PROSE_CHARACTERS = 420
 _LONGEST_ANSWER_CHARACTERS = 900
 NO_PASSAGE = (
-    "I am the demo model of Evenflow, and I answer from its documentation. I found nothing there about that. Ask me what "
-    "Evenflow is, how it treats slow readers, or what happens when a tab is closed."
+    "I am the demo model of Evenflow, and I answer from its documentation. I found nothing there "
+    "about that. Ask me what Evenflow is, how it treats slow readers, or what happens when a tab "
+    "is closed."
 )
 
 
@@ -58,7 +61,13 @@ class Passages:
     @cache
     def read(cls, folder: Path) -> Passages:
         """The paragraphs of the pages `*.md` in `folder`, without sub-folders. Read once."""
-        return cls([p for page in sorted(folder.glob("*.md")) for p in split(page.stem, page.read_text("utf-8"))])
+        return cls(
+            [
+                p
+                for page in sorted(folder.glob("*.md"))
+                for p in split(page.stem, page.read_text("utf-8"))
+            ]
+        )
 
     def answer(self, question: str) -> str:
         """The best passage in Markdown, with its source, or a sentence that there is none."""
@@ -73,7 +82,9 @@ class Passages:
     def _score(self, asked: frozenset[str], number: int) -> float:
         terms, heading = self._terms[number], self._headings[number]
         # A frequent word means little more than one that comes twice.
-        found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in asked if term in terms)
+        found = sum(
+            self._rarity[term] * terms[term] / (terms[term] + 1) for term in asked if term in terms
+        )
         same = len(asked & heading) / len(asked | heading) if asked else 0.0
         return found * (1 + 2 * same)
 
@@ -87,7 +98,9 @@ def split(page: str, markdown: str) -> list[Passage]:
             heading, _, text = text.partition("\n")
             sections.append((heading.lstrip("#").strip(), []))
         if text and not text.lstrip().startswith(_NEVER_SHOWN):
-            sections[-1][1].append(text if _is_code(text) else _LINE_BREAK.sub(" ", _LOCAL_LINK.sub(r"\1", text)))
+            sections[-1][1].append(
+                text if _is_code(text) else _LINE_BREAK.sub(" ", _LOCAL_LINK.sub(r"\1", text))
+            )
     return [
         Passage(page, heading, text, tuple(blocks[place + 1 :]))
         for heading, blocks in sections

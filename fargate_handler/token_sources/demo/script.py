@@ -17,8 +17,9 @@ from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
 _VOCABULARY = (
-    " evenly", " the", " tokens", " of", " a", " model", " reach", " every", " reader", ",", " one", " after", " another", ".",
-    " Größe", " 流れ", " cursor", " log", " index", " and", " nothing", " is", " lost", "\n", ' "quoted"', " back\\slash",
+    " evenly", " the", " tokens", " of", " a", " model", " reach", " every", " reader", ",", " one",
+    " after", " another", ".", " Größe", " 流れ", " cursor", " log", " index", " and", " nothing",
+    " is", " lost", "\n", ' "quoted"', " back\\slash",
 )  # fmt: skip
 
 # The timing of a real model: 20–80 ms between tokens, at times a burst, seldom a stall.
@@ -85,14 +86,18 @@ class Script:
         """
         text = "".join(self.tokens)
         if not text.startswith(prefix):
-            raise UpstreamFailed("the demo model's answer is another one now", code="upstream_failed")
+            raise UpstreamFailed(
+                "the demo model's answer is another one now", code="upstream_failed"
+            )
         skipped, length = 0, 0
         while length < len(prefix):
             length += len(self.tokens[skipped])
             skipped += 1
         # A delta may end inside a token.
         rest = [text[len(prefix) : length]] if length > len(prefix) else []
-        stops_after = None if self.stops_after is None else max(0, self.stops_after - skipped + len(rest))
+        stops_after = (
+            None if self.stops_after is None else max(0, self.stops_after - skipped + len(rest))
+        )
         return replace(self, tokens=rest + self.tokens[skipped:], stops_after=stops_after)
 
 
@@ -128,13 +133,15 @@ def directed_script(text: str, attempt: int) -> Script:
         asked = Directives.model_validate(dict(word.split("=", 1) for word in words))
     except (ValidationError, ValueError) as error:
         raise ModelRefused(
-            f"the demo model takes `#demo name=value …` with {', '.join(Directives.model_fields)}; {text[:100]!r} has a "
-            "name or a value that it does not know",
+            "the demo model takes `#demo name=value …` with "
+            f"{', '.join(Directives.model_fields)}; {text[:100]!r} has a name or a value that it "
+            "does not know",
             code="model_refused",
         ) from error
     if asked.refuse:
         raise ModelRefused(
-            "the demo model was told to refuse this message; nothing was generated", code="model_refused"
+            "the demo model was told to refuse this message; nothing was generated",
+            code="model_refused",
         )
     random = Random(asked.seed)
     return Script(

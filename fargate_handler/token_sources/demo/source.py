@@ -8,7 +8,12 @@ from zlib import crc32
 
 from fargate_handler.token_sources.demo.calls import called_tools, calling
 from fargate_handler.token_sources.demo.passages import Passages
-from fargate_handler.token_sources.demo.script import Script, answer_script, directed_script, is_directive
+from fargate_handler.token_sources.demo.script import (
+    Script,
+    answer_script,
+    directed_script,
+    is_directive,
+)
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
 from stream_core.protocol.messages import Usage
@@ -54,7 +59,9 @@ class DemoModel:
         finally:
             playback.stop()
         prompt = sum(len(turn.text.split()) for turn in request.turns)
-        return ModelFinish(script.reason, Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens)))
+        return ModelFinish(
+            script.reason, Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens))
+        )
 
     async def close(self) -> None:
         """Does nothing: there is nothing to close."""
@@ -63,9 +70,21 @@ class DemoModel:
 class _Playback:
     """Plays one script by the clock."""
 
-    __slots__ = ("_at", "_clock", "_gaps", "_left", "_script", "_sink", "_stopped", "_tokens", "ended")
+    __slots__ = (
+        "_at",
+        "_clock",
+        "_gaps",
+        "_left",
+        "_script",
+        "_sink",
+        "_stopped",
+        "_tokens",
+        "ended",
+    )
 
-    def __init__(self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]) -> None:
+    def __init__(
+        self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]
+    ) -> None:
         self._script = script
         tokens = script.tokens[: script.stops_after]
         self._tokens = iter(tokens)

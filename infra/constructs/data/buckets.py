@@ -15,7 +15,9 @@ from infra.constructs.retention import removal_policy
 from infra.settings import EnvironmentSettings
 
 
-def access_log_bucket(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> s3.Bucket:
+def access_log_bucket(
+    scope: Construct, construct_id: str, settings: EnvironmentSettings
+) -> s3.Bucket:
     """A bucket for AWS's access logs. They are kept as long as log groups are."""
     return s3.Bucket(
         scope,
@@ -37,7 +39,12 @@ _KEPT = Duration.days(1)
 
 
 def request_bucket(
-    scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None, access_logs: s3.IBucket
+    scope: Construct,
+    construct_id: str,
+    *,
+    settings: EnvironmentSettings,
+    key: kms.IKey | None,
+    access_logs: s3.IBucket,
 ) -> s3.Bucket:
     """A private bucket that deletes everything after a day."""
     return s3.Bucket(
@@ -69,7 +76,11 @@ class RequestsArn(NamedTuple):
 def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
     """Allow writing and reading below the prefix, not listing or deleting: S3 deletes by itself."""
     below = f"/{REQUEST_PREFIX}*"
-    role.add_to_policy(iam.PolicyStatement(actions=["s3:GetObject", "s3:PutObject"], resources=[bucket.arn + below]))
+    role.add_to_policy(
+        iam.PolicyStatement(
+            actions=["s3:GetObject", "s3:PutObject"], resources=[bucket.arn + below]
+        )
+    )
     acknowledge(
         role,
         f"IAM5[Resource::{bucket.export}{below}]",

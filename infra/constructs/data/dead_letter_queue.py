@@ -26,7 +26,11 @@ def dead_letter_queue(
         retention_period=Duration.days(14),
         removal_policy=removal_policy(settings),
     )
-    acknowledge(queue, "SQS3", "it is the queue of dead letters itself; what cannot be read from it waits there")
+    acknowledge(
+        queue,
+        "SQS3",
+        "it is the queue of dead letters itself; what cannot be read from it waits there",
+    )
     return queue
 
 

@@ -54,23 +54,40 @@ class KeySecrets(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
         self._key = key
         self.signing_keys = self._secret(
-            "SigningKeys", "signing-keys", "Keys that sign session tokens; the first one signs", "k1"
+            "SigningKeys",
+            "signing-keys",
+            "Keys that sign session tokens; the first one signs",
+            "k1",
         )
         self.tenant_keys = self._secret(
-            "TenantKeys", "tenant-keys", "Keys with which tenants open sessions", _first_tenant(settings)
+            "TenantKeys",
+            "tenant-keys",
+            "Keys with which tenants open sessions",
+            _first_tenant(settings),
         )
         # The rotation is defined beside its function: otherwise the two stacks would need each
         # other.
-        acknowledge(self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions")
-        acknowledge(self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told")
+        acknowledge(
+            self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions"
+        )
+        acknowledge(
+            self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told"
+        )
 
-    def _secret(self, construct_id: str, name: str, description: str, first: str) -> secretsmanager.Secret:
+    def _secret(
+        self, construct_id: str, name: str, description: str, first: str
+    ) -> secretsmanager.Secret:
         return secretsmanager.Secret(
             self,
             construct_id,
@@ -78,7 +95,8 @@ class KeySecrets(Construct):
             description=description,
             encryption_key=self._key,
             generate_secret_string=secretsmanager.SecretStringGenerator(
-                secret_string_template="{}",  # noqa: S106 - Secrets Manager puts the generated key into it
+                # Secrets Manager puts the generated key into it.
+                secret_string_template="{}",  # noqa: S106
                 generate_string_key=first,
                 password_length=64,
                 exclude_punctuation=True,

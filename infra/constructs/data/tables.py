@@ -20,7 +20,12 @@ class Tables(Construct):
     """The tables. They are paid by use, so a quiet environment costs nothing, and items expire."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, key: kms.IKey | None
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
@@ -44,7 +49,9 @@ class Tables(Construct):
             sort_key=_string(sort) if sort else None,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             time_to_live_attribute=TTL_ATTRIBUTE,
-            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if self._key else dynamodb.TableEncryption.AWS_MANAGED,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED
+            if self._key
+            else dynamodb.TableEncryption.AWS_MANAGED,
             encryption_key=self._key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=data.point_in_time_recovery
@@ -54,7 +61,9 @@ class Tables(Construct):
         )
         if not data.point_in_time_recovery:
             acknowledge(
-                table, "DDB3", "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost"
+                table,
+                "DDB3",
+                "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost",
             )
         return table
 

@@ -57,15 +57,21 @@ class Edge(Construct):
             default_behavior=self._file(page, security_headers(self, "SecurityHeaders", settings)),
             additional_behaviors={
                 **dict.fromkeys(
-                    edge_patterns(Origin.MODULES), self._file(page, module_headers(self, "ModuleHeaders", settings))
+                    edge_patterns(Origin.MODULES),
+                    self._file(page, module_headers(self, "ModuleHeaders", settings)),
                 ),
                 **self._behaviors(load_balancer, http_api),
             },
-            error_responses=[cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0)) for code in _ERRORS],
+            error_responses=[
+                cloudfront.ErrorResponse(http_status=code, ttl=Duration.seconds(0))
+                for code in _ERRORS
+            ],
             domain_names=[edge.domain_name] if edge.domain_name else None,
             certificate=self._certificate(),
             # With CloudFront's own certificate this can't be chosen.
-            minimum_protocol_version=cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021 if edge.certificate_arn else None,
+            minimum_protocol_version=cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021
+            if edge.certificate_arn
+            else None,
             price_class=cloudfront.PriceClass[edge.price_class],
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
             web_acl_id=edge.web_acl_arn,
@@ -77,7 +83,9 @@ class Edge(Construct):
         web_client.deploy(self.distribution)
         self._acknowledge()
 
-    def _file(self, page: cloudfront.IOrigin, headers: cloudfront.ResponseHeadersPolicy) -> cloudfront.BehaviorOptions:
+    def _file(
+        self, page: cloudfront.IOrigin, headers: cloudfront.ResponseHeadersPolicy
+    ) -> cloudfront.BehaviorOptions:
         return cloudfront.BehaviorOptions(
             origin=page,
             viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.REDIRECT_TO_HTTPS,
@@ -90,7 +98,9 @@ class Edge(Construct):
     def _behaviors(
         self, load_balancer: elbv2.IApplicationLoadBalancer, http_api: apigateway.HttpApi
     ) -> dict[str, cloudfront.BehaviorOptions]:
-        balancer = self._live(self._balancer_origin(load_balancer), cloudfront.OriginRequestPolicy.ALL_VIEWER)
+        balancer = self._live(
+            self._balancer_origin(load_balancer), cloudfront.OriginRequestPolicy.ALL_VIEWER
+        )
         # An HTTP API needs its own name as Host. The viewer's is sent in a header of our own.
         api_origin = self._api_origin(http_api)
         without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
@@ -144,7 +154,9 @@ class Edge(Construct):
             runtime=cloudfront.FunctionRuntime.JS_2_0,
             code=cloudfront.FunctionCode.from_inline(_VIEWER_HOST.read_text("utf-8")),
         )
-        return cloudfront.FunctionAssociation(function=function, event_type=cloudfront.FunctionEventType.VIEWER_REQUEST)
+        return cloudfront.FunctionAssociation(
+            function=function, event_type=cloudfront.FunctionEventType.VIEWER_REQUEST
+        )
 
     def _certificate(self) -> acm.ICertificate | None:
         arn = self._settings.edge.certificate_arn
@@ -155,10 +167,17 @@ class Edge(Construct):
         acknowledge_warning(
             self.distribution,
             "aws-cloudfront-origins:listBucketSecurityRisk",
-            "the root has an object of its own and no query reaches the bucket: nobody is given the list",
+            "the root has an object of its own and no query reaches the bucket: nobody is given "
+            "the list",
         )
         acknowledge(self.distribution, "CFR1", "readers may be anywhere")
         if edge.web_acl_arn is None:
-            acknowledge(self.distribution, "CFR2", "a web ACL is a setting: an organisation brings its own")
+            acknowledge(
+                self.distribution, "CFR2", "a web ACL is a setting: an organisation brings its own"
+            )
         if edge.certificate_arn is None:
-            acknowledge(self.distribution, "CFR4", "without a domain of one's own CloudFront's certificate decides")
+            acknowledge(
+                self.distribution,
+                "CFR4",
+                "without a domain of one's own CloudFront's certificate decides",
+            )

@@ -28,7 +28,12 @@ class WebClient(Construct):
     """The page's bucket. The page can be built again, so the bucket is deleted with its stack."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, access_logs: s3.IBucket
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        access_logs: s3.IBucket,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
@@ -51,8 +56,12 @@ class WebClient(Construct):
             PageNotBuiltError: web/dist has no page.
         """
         if not (_PAGE / "index.html").is_file():
-            raise PageNotBuiltError("web/dist/index.html is missing: `make web/dist/index.html` builds it")
-        logs = log_group(self, "CopierLogs", f"/evenflow/{self._settings.name}/page-copier", self._settings)
+            raise PageNotBuiltError(
+                "web/dist/index.html is missing: `make web/dist/index.html` builds it"
+            )
+        logs = log_group(
+            self, "CopierLogs", f"/evenflow/{self._settings.name}/page-copier", self._settings
+        )
         role = iam.Role(self, "CopierRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         logs.grant_write(role)
         deployment.BucketDeployment(
@@ -75,7 +84,10 @@ class WebClient(Construct):
         bucket = stack.get_logical_id(typing.cast("s3.CfnBucket", self.bucket.node.default_child))
         staging = f"cdk-hnb659fds-assets-<AWS::AccountId>-{stack.region}"
         for finding in (
-            *(f"Action::s3:{action}*" for action in ("GetObject", "GetBucket", "List", "DeleteObject", "Abort")),
+            *(
+                f"Action::s3:{action}*"
+                for action in ("GetObject", "GetBucket", "List", "DeleteObject", "Abort")
+            ),
             f"Resource::<{bucket}.Arn>/*",
             f"Resource::arn:<AWS::Partition>:s3:::{staging}/*",
             "Resource::*",
@@ -87,4 +99,8 @@ class WebClient(Construct):
             )
         for child in stack.node.children:
             if child.node.id.startswith("Custom::CDKBucketDeployment"):
-                acknowledge(child, "L1", "the function that copies the page is CDK's, and so is its run time")
+                acknowledge(
+                    child,
+                    "L1",
+                    "the function that copies the page is CDK's, and so is its run time",
+                )

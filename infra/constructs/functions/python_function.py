@@ -49,7 +49,9 @@ class PythonFunction(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=f"functions.{name}.handler.handler",
             code=lambda_.Code.from_asset(
-                str(package.folder), asset_hash=package.input_hash, asset_hash_type=AssetHashType.CUSTOM
+                str(package.folder),
+                asset_hash=package.input_hash,
+                asset_hash_type=AssetHashType.CUSTOM,
             ),
             role=self.role,
             log_group=logs,
@@ -66,9 +68,14 @@ class PythonFunction(Construct):
                 **environment,
             },
         )
-        acknowledge(self.role, "IAM5[Resource::*]", "xray:PutTraceSegments and PutTelemetryRecords have no resources")
+        acknowledge(
+            self.role,
+            "IAM5[Resource::*]",
+            "xray:PutTraceSegments and PutTelemetryRecords have no resources",
+        )
         acknowledge(
             self.function,
             "L1",
-            "3.12 is what requirements/functions.txt is locked for; it has support until October 2028",
+            "3.12 is what requirements/functions.txt is locked for; it has support until October "
+            "2028",
         )

@@ -69,7 +69,9 @@ class SessionApi(Construct):
             )
         ]
         acknowledge(
-            self.http_api, "APIG4", "the functions check tenant keys and session tokens themselves, as the handler does"
+            self.http_api,
+            "APIG4",
+            "the functions check tenant keys and session tokens themselves, as the handler does",
         )
         stage = apigateway.HttpStage(
             self,
@@ -78,7 +80,8 @@ class SessionApi(Construct):
             stage_name="$default",
             auto_deploy=True,
             throttle=apigateway.ThrottleSettings(
-                rate_limit=settings.functions.throttle_rate, burst_limit=settings.functions.throttle_burst
+                rate_limit=settings.functions.throttle_rate,
+                burst_limit=settings.functions.throttle_burst,
             ),
         )
         # A throttle can only be set for a route that exists.
@@ -98,7 +101,9 @@ class SessionApi(Construct):
     def _log_access(self, stage: apigateway.CfnStage, settings: EnvironmentSettings) -> None:
         # With this prefix it is not part of the resource policy that an account's other log
         # deliveries share.
-        destination = log_group(self, "AccessLog", f"/aws/vendedlogs/evenflow/{settings.name}/http-api", settings)
+        destination = log_group(
+            self, "AccessLog", f"/aws/vendedlogs/evenflow/{settings.name}/http-api", settings
+        )
         # The L2 takes log settings from TypeScript only.
         stage.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=destination.log_group_arn, format=json.dumps(_ACCESS_LOG)

@@ -80,11 +80,15 @@ class PollResponse(PythonFunction):
         )
         # Without the index: a poll knows which response it wants.
         self.role.add_to_policy(
-            allow_on_table(tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
+            allow_on_table(
+                tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"
+            )
         )
         _may_read(self.role, secrets.signing_keys.secret_arn)
         allow_use_of(key, self.role)
 
 
 def _may_read(role: iam.Role, *secret_arns: str) -> None:
-    role.add_to_policy(iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=list(secret_arns)))
+    role.add_to_policy(
+        iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=list(secret_arns))
+    )

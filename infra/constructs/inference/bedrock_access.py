@@ -20,7 +20,9 @@ class BedrockAccess(Construct):
     A person must open the account's access to the model. Some models need a form to be filled in.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+    ) -> None:
         super().__init__(scope, construct_id)
         model, stack = settings.inference.bedrock, Stack.of(self)
         profile = bedrock.CfnApplicationInferenceProfile(
@@ -29,7 +31,9 @@ class BedrockAccess(Construct):
             inference_profile_name=settings.prefix,
             model_source=bedrock.CfnApplicationInferenceProfile.InferenceProfileModelSourceProperty(
                 copy_from=stack.format_arn(
-                    service="bedrock", resource="inference-profile", resource_name=model.inference_profile
+                    service="bedrock",
+                    resource="inference-profile",
+                    resource_name=model.inference_profile,
                 )
             ),
         )
@@ -38,11 +42,16 @@ class BedrockAccess(Construct):
             kind="bedrock",
             name=profile_arn,
             statements=[
-                iam.PolicyStatement(sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]),
+                iam.PolicyStatement(
+                    sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]
+                ),
                 iam.PolicyStatement(
                     sid="ModelThroughProfile",
                     actions=[_ACTION],
-                    resources=[_model_arn(stack, region, model.foundation_model) for region in model.regions],
+                    resources=[
+                        _model_arn(stack, region, model.foundation_model)
+                        for region in model.regions
+                    ],
                     conditions={"StringEquals": {"bedrock:InferenceProfileArn": profile_arn}},
                 ),
             ],

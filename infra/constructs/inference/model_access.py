@@ -19,7 +19,11 @@ class ModelAccess:
     @property
     def variables(self) -> dict[str, str]:
         """The container's variables."""
-        given = {"EVENFLOW_MODEL": self.kind, "EVENFLOW_MODEL_NAME": self.name, "EVENFLOW_WORKERS": self.workers}
+        given = {
+            "EVENFLOW_MODEL": self.kind,
+            "EVENFLOW_MODEL_NAME": self.name,
+            "EVENFLOW_WORKERS": self.workers,
+        }
         return {variable: value for variable, value in given.items() if value is not None}
 
     def behind(self, workers: str) -> ModelAccess:

@@ -34,25 +34,34 @@ class SageMakerEndpoint(Construct):
     reference.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc
+    ) -> None:
         super().__init__(scope, construct_id)
         model = settings.inference.sagemaker
         config = sagemaker.CfnEndpointConfig(
-            self, "Config", production_variants=[_variant(model, self._model(settings, vpc).attr_model_name)]
+            self,
+            "Config",
+            production_variants=[_variant(model, self._model(settings, vpc).attr_model_name)],
         )
         endpoint = sagemaker.CfnEndpoint(
             self,
             "Endpoint",
             endpoint_name=endpoint_name(settings),
             endpoint_config_name=config.attr_endpoint_config_name,
-            retain_all_variant_properties=True,  # a new configuration keeps the instances that the autoscaling added
+            # A new configuration keeps the instances that the autoscaling added.
+            retain_all_variant_properties=True,
         )
         self._scale(model, endpoint)
-        arn = Stack.of(self).format_arn(service="sagemaker", resource="endpoint", resource_name=endpoint_name(settings))
+        arn = Stack.of(self).format_arn(
+            service="sagemaker", resource="endpoint", resource_name=endpoint_name(settings)
+        )
         self.model_access = ModelAccess(
             kind="sagemaker",
             name=endpoint_name(settings),
-            statements=[iam.PolicyStatement(sid="Endpoint", actions=list(_ACTIONS), resources=[arn])],
+            statements=[
+                iam.PolicyStatement(sid="Endpoint", actions=list(_ACTIONS), resources=[arn])
+            ],
         )
 
     def _model(self, settings: EnvironmentSettings, vpc: ec2.IVpc) -> sagemaker.CfnModel:
@@ -69,13 +78,20 @@ class SageMakerEndpoint(Construct):
             vpc_config=self._vpc_config(vpc, settings.region) if from_bucket else None,
         )
 
-    def _vpc_config(self, vpc: ec2.IVpc, region: RegionSettings) -> sagemaker.CfnModel.VpcConfigProperty:
+    def _vpc_config(
+        self, vpc: ec2.IVpc, region: RegionSettings
+    ) -> sagemaker.CfnModel.VpcConfigProperty:
         group = ec2.SecurityGroup(
-            self, "SecurityGroup", vpc=vpc, description="Model instances: reach S3 alone", allow_all_outbound=False
+            self,
+            "SecurityGroup",
+            vpc=vpc,
+            description="Model instances: reach S3 alone",
+            allow_all_outbound=False,
         )
         group.add_egress_rule(ec2.Peer.prefix_list(region.s3), ec2.Port.tcp(443), "Weights")
         return sagemaker.CfnModel.VpcConfigProperty(
-            security_group_ids=[group.security_group_id], subnets=[subnet.subnet_id for subnet in vpc.isolated_subnets]
+            security_group_ids=[group.security_group_id],
+            subnets=[subnet.subnet_id for subnet in vpc.isolated_subnets],
         )
 
     def _scale(self, model: SageMakerSettings, endpoint: sagemaker.CfnEndpoint) -> None:
@@ -101,7 +117,9 @@ class SageMakerEndpoint(Construct):
                 # It counts a stream until its last token, every ten seconds. Invocations per
                 # minute miss its length.
                 predefined_metric_specification=scaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
-                    predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution"
+                    predefined_metric_type=(
+                        "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+                    )
                 ),
                 scale_out_cooldown=_SCALE_OUT_SECONDS,
                 scale_in_cooldown=_SCALE_IN_SECONDS,
@@ -109,7 +127,9 @@ class SageMakerEndpoint(Construct):
         )
 
 
-def _variant(model: SageMakerSettings, model_name: str) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+def _variant(
+    model: SageMakerSettings, model_name: str
+) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
     return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
         variant_name=VARIANT,
         model_name=model_name,
@@ -125,10 +145,13 @@ def _variant(model: SageMakerSettings, model_name: str) -> sagemaker.CfnEndpoint
 
 def _routing(model: SageMakerSettings) -> sagemaker.CfnEndpointConfig.RoutingConfigProperty:
     if not model.prefix_routing_bytes:
-        return sagemaker.CfnEndpointConfig.RoutingConfigProperty(routing_strategy="LEAST_OUTSTANDING_REQUESTS")
+        return sagemaker.CfnEndpointConfig.RoutingConfigProperty(
+            routing_strategy="LEAST_OUTSTANDING_REQUESTS"
+        )
     return sagemaker.CfnEndpointConfig.RoutingConfigProperty(
         routing_strategy="PREFIX_AWARE",
         prefix_aware_routing_config=sagemaker.CfnEndpointConfig.PrefixAwareRoutingConfigProperty(
-            prefix_length=model.prefix_routing_bytes, concurrency_threshold=model.requests_per_instance
+            prefix_length=model.prefix_routing_bytes,
+            concurrency_threshold=model.requests_per_instance,
         ),
     )

@@ -17,7 +17,9 @@ DLC_ACCOUNT = "763104351884"  # AWS's account with its deep learning containers,
 _WEIGHTS = "/opt/ml/model"  # where SageMaker downloads to
 
 
-def model_container(stack: Stack, model: SageMakerSettings) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+def model_container(
+    stack: Stack, model: SageMakerSettings
+) -> sagemaker.CfnModel.ContainerDefinitionProperty:
     """The container, with weights from S3 or from Hugging Face."""
     from_bucket = model.model_bucket_and_prefix is not None
     source = sagemaker.CfnModel.ModelDataSourceProperty(
@@ -26,7 +28,9 @@ def model_container(stack: Stack, model: SageMakerSettings) -> sagemaker.CfnMode
         )
     )
     return sagemaker.CfnModel.ContainerDefinitionProperty(
-        image=f"{DLC_ACCOUNT}.dkr.ecr.{stack.region}.{stack.url_suffix}/djl-inference:{model.image}",
+        image=(
+            f"{DLC_ACCOUNT}.dkr.ecr.{stack.region}.{stack.url_suffix}/djl-inference:{model.image}"
+        ),
         environment=model_variables(model),
         model_data_source=source if from_bucket else None,
     )
@@ -42,13 +46,19 @@ def model_variables(model: SageMakerSettings) -> dict[str, str]:
         "OPTION_ENTRYPOINT": "djl_python.lmi_vllm.vllm_async_service",
         "OPTION_TENSOR_PARALLEL_DEGREE": str(model.tensor_parallel),
         "OPTION_MAX_MODEL_LEN": str(model.context_tokens),
-        "OPTION_MAX_ROLLING_BATCH_SIZE": str(model.concurrent_sequences),  # becomes vLLM's max_num_seqs
+        "OPTION_MAX_ROLLING_BATCH_SIZE": str(
+            model.concurrent_sequences
+        ),  # becomes vLLM's max_num_seqs
         "OPTION_ENABLE_PREFIX_CACHING": str(model.prefix_caching).lower(),
         "SERVING_FAIL_FAST": "true",  # if the model does not load, the deployment fails
     }
     if model.speculative_tokens:
         # N-grams need no second model, which a container without a network can't download.
-        speculation = {"method": "ngram", "num_speculative_tokens": model.speculative_tokens, "prompt_lookup_max": 4}
+        speculation = {
+            "method": "ngram",
+            "num_speculative_tokens": model.speculative_tokens,
+            "prompt_lookup_max": 4,
+        }
         variables["OPTION_SPECULATIVE_CONFIG"] = json.dumps(speculation)
     return variables
 
@@ -66,14 +76,18 @@ _NETWORK_INTERFACES = (
 )
 
 
-def model_role(scope: Construct, construct_id: str, *, settings: EnvironmentSettings, endpoint_name: str) -> iam.Role:
+def model_role(
+    scope: Construct, construct_id: str, *, settings: EnvironmentSettings, endpoint_name: str
+) -> iam.Role:
     """The model's execution role. Its policy is inline, so that it exists before the model."""
     stack = Stack.of(scope)
     log_group = f"log-group:/aws/sagemaker/Endpoints/{endpoint_name}:*"
     weights = settings.inference.sagemaker.model_bucket_and_prefix
     statements = [
         *_image(stack),
-        *_logs_and_metrics(f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:{log_group}"),
+        *_logs_and_metrics(
+            f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:{log_group}"
+        ),
         *(_weights(stack, *weights) if weights else ()),
     ]
     role = iam.Role(
@@ -85,10 +99,13 @@ def model_role(scope: Construct, construct_id: str, *, settings: EnvironmentSett
     acknowledge(
         role,
         "IAM5[Resource::*]",
-        "ecr:GetAuthorizationToken, cloudwatch:PutMetricData (held to one namespace) and the network interfaces of a model in a "
-        "VPC have no resources that could be named before",
+        "ecr:GetAuthorizationToken, cloudwatch:PutMetricData (held to one namespace) and the "
+        "network interfaces of a model in a VPC have no resources that could be named before",
     )
-    logs = f"IAM5[Resource::arn:<AWS::Partition>:logs:{settings.region.name}:<AWS::AccountId>:{log_group}]"
+    logs = (
+        f"IAM5[Resource::arn:<AWS::Partition>:logs:{settings.region.name}"
+        f":<AWS::AccountId>:{log_group}]"
+    )
     acknowledge(role, logs, "SageMaker names the log streams of its instances itself")
     if weights:
         objects = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{'/'.join(weights)}*]"
@@ -100,7 +117,12 @@ def _image(stack: Stack) -> tuple[iam.PolicyStatement, ...]:
     # The repository belongs to AWS's account.
     repository = f"arn:{stack.partition}:ecr:{stack.region}:{DLC_ACCOUNT}:repository/djl-inference"
     return (
-        _allow(repository, "ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
+        _allow(
+            repository,
+            "ecr:BatchCheckLayerAvailability",
+            "ecr:BatchGetImage",
+            "ecr:GetDownloadUrlForLayer",
+        ),
         _allow("*", "ecr:GetAuthorizationToken"),
     )
 
@@ -108,7 +130,11 @@ def _image(stack: Stack) -> tuple[iam.PolicyStatement, ...]:
 def _logs_and_metrics(log_group: str) -> tuple[iam.PolicyStatement, ...]:
     return (
         _allow(
-            log_group, "logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"
+            log_group,
+            "logs:CreateLogGroup",
+            "logs:CreateLogStream",
+            "logs:DescribeLogStreams",
+            "logs:PutLogEvents",
         ),
         iam.PolicyStatement(
             actions=["cloudwatch:PutMetricData"],

@@ -29,7 +29,9 @@ _MODELS = {
 
 
 class VpcEndpoints(Construct):
-    """Gateway endpoints (free) for DynamoDB and S3, interface endpoints (paid by the hour and zone) for the rest."""
+    """Gateway endpoints (free) for DynamoDB and S3, interface endpoints (paid by the hour and
+    zone) for the rest.
+    """
 
     def __init__(
         self,
@@ -56,15 +58,21 @@ class VpcEndpoints(Construct):
             )
 
 
-def interface_services(settings: EnvironmentSettings) -> dict[str, ec2.InterfaceVpcEndpointAwsService]:
-    """The services that an environment's tasks call through an interface endpoint, by construct id."""
+def interface_services(
+    settings: EnvironmentSettings,
+) -> dict[str, ec2.InterfaceVpcEndpointAwsService]:
+    """The services that an environment's tasks call through an interface endpoint, by construct
+    id.
+    """
     return {**_ALWAYS, **_MODELS[settings.inference.kind]}
 
 
 class Network(Construct):
     """The VPC with its endpoints and security groups."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+    ) -> None:
         super().__init__(scope, construct_id)
         network = settings.network
         zones = settings.region.zone_ids[: network.zones]
@@ -76,17 +84,27 @@ class Network(Construct):
             availability_zones=list(zones),
             nat_gateways=0,
             subnet_configuration=[
-                ec2.SubnetConfiguration(name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20)
+                ec2.SubnetConfiguration(
+                    name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
+                )
             ],
         )
         self._name_zones_by_id()
         self._attach_internet_gateway()
-        self.security_groups = SecurityGroups(self, "SecurityGroups", vpc=self.vpc, region=settings.region)
-        VpcEndpoints(self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups)
+        self.security_groups = SecurityGroups(
+            self, "SecurityGroups", vpc=self.vpc, region=settings.region
+        )
+        VpcEndpoints(
+            self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups
+        )
         if network.flow_logs:
             self._log_flows(settings)
         else:
-            acknowledge(self.vpc, "VPC7", "flow logs are a setting: on in prod, where they are worth their price")
+            acknowledge(
+                self.vpc,
+                "VPC7",
+                "flow logs are a setting: on in prod, where they are worth their price",
+            )
 
     def _name_zones_by_id(self) -> None:
         # The L2 puts these ids where the zones' letters belong, which mean other zones in each
@@ -98,12 +116,20 @@ class Network(Construct):
             resource.availability_zone = None
 
     def _attach_internet_gateway(self) -> None:
-        # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to it.
+        # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to
+        # it.
         gateway = ec2.CfnInternetGateway(self, "InternetGateway")
         ec2.CfnVPCGatewayAttachment(
-            self, "InternetGatewayAttachment", vpc_id=self.vpc.vpc_id, internet_gateway_id=gateway.ref
+            self,
+            "InternetGatewayAttachment",
+            vpc_id=self.vpc.vpc_id,
+            internet_gateway_id=gateway.ref,
         )
 
     def _log_flows(self, settings: EnvironmentSettings) -> None:
-        destination: logs.ILogGroup = log_group(self, "FlowLogs", f"/evenflow/{settings.name}/vpc-flows", settings)
-        self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(destination))
+        destination: logs.ILogGroup = log_group(
+            self, "FlowLogs", f"/evenflow/{settings.name}/vpc-flows", settings
+        )
+        self.vpc.add_flow_log(
+            "FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(destination)
+        )

@@ -14,7 +14,9 @@ _HTTPS = ec2.Port.tcp(443)
 class SecurityGroups(Construct):
     """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, region: RegionSettings) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, region: RegionSettings
+    ) -> None:
         super().__init__(scope, construct_id)
         self._vpc = vpc
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
@@ -26,21 +28,37 @@ class SecurityGroups(Construct):
         )  # and by workers, likewise
 
         self.balancer.add_ingress_rule(
-            ec2.Peer.prefix_list(region.cloudfront), ec2.Port.tcp(LISTENER_PORT), "CloudFront's VPC origin"
+            ec2.Peer.prefix_list(region.cloudfront),
+            ec2.Port.tcp(LISTENER_PORT),
+            "CloudFront's VPC origin",
         )
         for port in (HTTP_PORT, WEBSOCKET_PORT):
-            self.balancer.connections.allow_to(self.handler, ec2.Port.tcp(port), "Requests and health checks")
-        self.handler.connections.allow_internally(ec2.Port.tcp(HTTP_PORT), "Following a response of another task")
+            self.balancer.connections.allow_to(
+                self.handler, ec2.Port.tcp(port), "Requests and health checks"
+            )
+        self.handler.connections.allow_internally(
+            ec2.Port.tcp(HTTP_PORT), "Following a response of another task"
+        )
         self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
-        for name, prefix_list in (("DynamoDB", region.dynamodb), ("S3 (layers of images)", region.s3)):
+        for name, prefix_list in (
+            ("DynamoDB", region.dynamodb),
+            ("S3 (layers of images)", region.s3),
+        ):
             self.handler.add_egress_rule(ec2.Peer.prefix_list(prefix_list), _HTTPS, name)
 
     def _group(self, name: str, description: str) -> ec2.SecurityGroup:
-        return ec2.SecurityGroup(self, name, vpc=self._vpc, description=description, allow_all_outbound=False)
+        return ec2.SecurityGroup(
+            self, name, vpc=self._vpc, description=description, allow_all_outbound=False
+        )
 
 
 def worker_security_group(
-    scope: Construct, construct_id: str, *, vpc: ec2.IVpc, security_groups: SecurityGroups, region: RegionSettings
+    scope: Construct,
+    construct_id: str,
+    *,
+    vpc: ec2.IVpc,
+    security_groups: SecurityGroups,
+    region: RegionSettings,
 ) -> ec2.SecurityGroup:
     """The workers' group. Its rules are in the workers' stack: the VPC's is the same without it."""
     group = ec2.SecurityGroup(

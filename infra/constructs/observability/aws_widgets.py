@@ -25,15 +25,23 @@ def aws_rows(
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
     """The rows of graphs, each with its title."""
     rows = [
-        ("Load balancer and tasks", _balancer(load_balancer, target_groups) + _tasks(settings) + _workers(settings)),
+        (
+            "Load balancer and tasks",
+            _balancer(load_balancer, target_groups) + _tasks(settings) + _workers(settings),
+        ),
         ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
         ("Tables and dead letters", _tables(settings) + _dead_letters(settings)),
     ]
-    return [*rows, ("Model endpoint", _endpoint(settings))] if settings.inference.kind == "sagemaker" else rows
+    return (
+        [*rows, ("Model endpoint", _endpoint(settings))]
+        if settings.inference.kind == "sagemaker"
+        else rows
+    )
 
 
 def _balancer(
-    load_balancer: elbv2.IApplicationLoadBalancer, target_groups: list[elbv2.IApplicationTargetGroup]
+    load_balancer: elbv2.IApplicationLoadBalancer,
+    target_groups: list[elbv2.IApplicationTargetGroup],
 ) -> list[cloudwatch.IWidget]:
     metrics = load_balancer.metrics
     errors = [
@@ -43,14 +51,18 @@ def _balancer(
     healthy = [group.metrics.healthy_host_count(statistic="Minimum") for group in target_groups]
     unhealthy = [group.metrics.unhealthy_host_count(statistic="Maximum") for group in target_groups]
     return [
-        _graph("Requests and connections", [metrics.request_count(), metrics.new_connection_count()]),
+        _graph(
+            "Requests and connections", [metrics.request_count(), metrics.new_connection_count()]
+        ),
         _graph("Answers 5xx", errors),
         _graph("Tasks as the load balancer sees them", healthy + unhealthy),
     ]
 
 
 def _tasks(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
-    return [_graph("CPU and memory of the handlers, %", _used(settings, f"{settings.prefix}-handler"))]
+    return [
+        _graph("CPU and memory of the handlers, %", _used(settings, f"{settings.prefix}-handler"))
+    ]
 
 
 def _workers(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
@@ -58,8 +70,13 @@ def _workers(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
         return []
     service = worker_service_name(settings)
     dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
-    running = _metric("AWS/ECS", "CPUUtilization", dimensions, cloudwatch.Stats.SAMPLE_COUNT, "running")
-    return [_graph("CPU and memory of the workers, %", _used(settings, service)), _graph("Workers", [running])]
+    running = _metric(
+        "AWS/ECS", "CPUUtilization", dimensions, cloudwatch.Stats.SAMPLE_COUNT, "running"
+    )
+    return [
+        _graph("CPU and memory of the workers, %", _used(settings, service)),
+        _graph("Workers", [running]),
+    ]
 
 
 def _used(settings: EnvironmentSettings, service: str) -> list[cloudwatch.Metric]:
@@ -76,7 +93,13 @@ def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
         _graph(
             title,
             [
-                _metric("AWS/Lambda", name, {"FunctionName": f"{settings.prefix}-{function}"}, statistic, function)
+                _metric(
+                    "AWS/Lambda",
+                    name,
+                    {"FunctionName": f"{settings.prefix}-{function}"},
+                    statistic,
+                    function,
+                )
                 for function in _FUNCTIONS
             ],
         )
@@ -91,7 +114,9 @@ def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
 
 def _api(http_api_id: str) -> list[cloudwatch.IWidget]:
     dimensions = {"ApiId": http_api_id}
-    answers = [_metric("AWS/ApiGateway", name, dimensions, "Sum", name) for name in ("Count", "4xx", "5xx")]
+    answers = [
+        _metric("AWS/ApiGateway", name, dimensions, "Sum", name) for name in ("Count", "4xx", "5xx")
+    ]
     return [_graph("HTTP API", answers)]
 
 
@@ -100,7 +125,9 @@ def _tables(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
         _graph(
             title,
             [
-                _metric("AWS/DynamoDB", name, {"TableName": f"{settings.prefix}-{table}"}, "Sum", table)
+                _metric(
+                    "AWS/DynamoDB", name, {"TableName": f"{settings.prefix}-{table}"}, "Sum", table
+                )
                 for table in _TABLES
             ],
         )
@@ -127,15 +154,27 @@ def _endpoint(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
     return [
         _graph(title, [_metric(namespace, name, dimensions, statistic, statistic)])
         for title, namespace, name, statistic in (
-            ("Requests at once per instance", "AWS/SageMaker", "ConcurrentRequestsPerModel", "Maximum"),
+            (
+                "Requests at once per instance",
+                "AWS/SageMaker",
+                "ConcurrentRequestsPerModel",
+                "Maximum",
+            ),
             ("Endpoint answers 5xx", "AWS/SageMaker", "Invocation5XXErrors", "Sum"),
             ("GPU, % of each added up", "/aws/sagemaker/Endpoints", "GPUUtilization", "Average"),
-            ("GPU memory, % of each added up", "/aws/sagemaker/Endpoints", "GPUMemoryUtilization", "Average"),
+            (
+                "GPU memory, % of each added up",
+                "/aws/sagemaker/Endpoints",
+                "GPUMemoryUtilization",
+                "Average",
+            ),
         )
     ]
 
 
-def _metric(namespace: str, name: str, dimensions: dict[str, str], statistic: str, label: str) -> cloudwatch.Metric:
+def _metric(
+    namespace: str, name: str, dimensions: dict[str, str], statistic: str, label: str
+) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace=namespace,
         metric_name=name,
@@ -147,4 +186,6 @@ def _metric(namespace: str, name: str, dimensions: dict[str, str], statistic: st
 
 
 def _graph(title: str, metrics: list[cloudwatch.Metric]) -> cloudwatch.IWidget:
-    return cloudwatch.GraphWidget(title=title, width=GRAPH_WIDTH, height=GRAPH_HEIGHT, left=metrics, period=MINUTE)
+    return cloudwatch.GraphWidget(
+        title=title, width=GRAPH_WIDTH, height=GRAPH_HEIGHT, left=metrics, period=MINUTE
+    )

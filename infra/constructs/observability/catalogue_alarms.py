@@ -12,7 +12,8 @@ from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAla
 from infra.settings import EnvironmentSettings
 from stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric
 
-# A drop that takes several minutes never halves a minute: it is looked for a second time at this distance.
+# A drop that takes several minutes never halves a minute: it is looked for a second time at this
+# distance.
 _SLOWER = Duration.minutes(5)
 
 
@@ -20,15 +21,27 @@ class CatalogueAlarms(Construct):
     """An alarm for each metric that has one, and a five-minute copy of those on a sudden drop."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, topics: AlarmTopics
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        topics: AlarmTopics,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings, self._topics = settings, topics
-        self.alarms = [alarm for metric in CATALOGUE if metric.alarm for alarm in self._of(metric, metric.alarm)]
+        self.alarms = [
+            alarm
+            for metric in CATALOGUE
+            if metric.alarm
+            for alarm in self._of(metric, metric.alarm)
+        ]
 
     def _of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
         if not alarm.sudden_drop:
-            return [self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))]
+            return [
+                self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))
+            ]
         return [
             # Tasks publish at different moments. An evaluation in between misses some of them,
             # which looks like a drop. So this alarm is only recorded, and its copy wakes somebody.
@@ -84,7 +97,11 @@ USERS_ARE_HURTING = "users-are-hurting"
 
 
 def users_hurting_alarm(
-    scope: Construct, *, settings: EnvironmentSettings, topics: AlarmTopics, alarms: list[RunbookAlarm]
+    scope: Construct,
+    *,
+    settings: EnvironmentSettings,
+    topics: AlarmTopics,
+    alarms: list[RunbookAlarm],
 ) -> cloudwatch.CompositeAlarm:
     """Raised while any alarm is that readers feel, so that an incident pages once.
 
@@ -96,8 +113,10 @@ def users_hurting_alarm(
         scope,
         "UsersAreHurting",
         composite_alarm_name=f"{settings.prefix}-{USERS_ARE_HURTING}",
-        alarm_description="Readers of answers feel that something is wrong: at least one of the alarms below is raised. "
-        f"What to do: {settings.alarms.runbook_base_url}{USERS_ARE_HURTING}.md",
+        alarm_description=(
+            "Readers of answers feel that something is wrong: at least one of the alarms below is "
+            f"raised. What to do: {settings.alarms.runbook_base_url}{USERS_ARE_HURTING}.md"
+        ),
         alarm_rule=cloudwatch.AlarmRule.any_of(
             *(cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in felt)
         ),

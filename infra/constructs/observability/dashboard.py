@@ -14,7 +14,10 @@ from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
 # A metric belongs to the first row with a prefix of its name. The last row takes all others.
 _ROWS = (
-    ("Delivery", ("ws.delivery", "ws.messages", "ws.backpressure", "deltas.", "readers.", "clock.")),
+    (
+        "Delivery",
+        ("ws.delivery", "ws.messages", "ws.backpressure", "deltas.", "readers.", "clock."),
+    ),
     ("Connections", ("ws.",)),
     ("Fallback", ("fallback.",)),
     ("Model", ("model.", "generations.", "responses.", "tokens.")),
@@ -27,11 +30,18 @@ GRAPH_WIDTH, GRAPH_HEIGHT = 6, 6
 
 
 def catalogue_rows(settings: EnvironmentSettings) -> list[tuple[str, list[cloudwatch.IWidget]]]:
-    """The rows of graphs with their titles. Every metric is there once, first those with an alarm."""
+    """The rows of graphs with their titles.
+
+    Every metric is there once, first those with an alarm.
+    """
     rows: dict[str, list[Metric]] = {title: [] for title, _ in _ROWS}
     for metric in sorted(CATALOGUE, key=lambda metric: metric.alarm is None):
         rows[_row_of(metric)].append(metric)
-    return [(title, [_graph(metric, settings) for metric in metrics]) for title, metrics in rows.items() if metrics]
+    return [
+        (title, [_graph(metric, settings) for metric in metrics])
+        for title, metrics in rows.items()
+        if metrics
+    ]
 
 
 def _row_of(metric: Metric) -> str:
@@ -54,12 +64,19 @@ def _graph(metric: Metric, settings: EnvironmentSettings) -> cloudwatch.GraphWid
     alarm = metric.alarm
     statistics = dict.fromkeys((*_statistics(metric), *((alarm.statistic.value,) if alarm else ())))
     drop = alarm is not None and alarm.sudden_drop
-    threshold = [cloudwatch.HorizontalAnnotation(value=alarm.above, label=f"alarm: {alarm.text}")] if alarm else []
+    threshold = (
+        [cloudwatch.HorizontalAnnotation(value=alarm.above, label=f"alarm: {alarm.text}")]
+        if alarm
+        else []
+    )
     return cloudwatch.GraphWidget(
         title=f"{metric.name} ({metric.target})" if metric.target else metric.name,
         width=GRAPH_WIDTH,
         height=GRAPH_HEIGHT,
-        left=[evenflow_metric(metric, settings, statistic, label=statistic) for statistic in statistics],
+        left=[
+            evenflow_metric(metric, settings, statistic, label=statistic)
+            for statistic in statistics
+        ],
         left_y_axis=cloudwatch.YAxisProps(label=metric.unit, show_units=False, min=0),
         left_annotations=[] if drop else threshold,
         # A drop is in percent, so it has an axis of its own on the right.
@@ -80,8 +97,12 @@ def dashboard(
     rows: list[Row],
 ) -> cloudwatch.Dashboard:
     """The dashboard `evenflow-<env>`: the states of all alarms, then the titled rows."""
-    board = cloudwatch.Dashboard(scope, "Dashboard", dashboard_name=settings.prefix, default_interval=Duration.hours(3))
-    board.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=_WIDTH, height=6))
+    board = cloudwatch.Dashboard(
+        scope, "Dashboard", dashboard_name=settings.prefix, default_interval=Duration.hours(3)
+    )
+    board.add_widgets(
+        cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=_WIDTH, height=6)
+    )
     for title, widgets in rows:
         board.add_widgets(cloudwatch.TextWidget(markdown=f"## {title}", width=_WIDTH, height=1))
         board.add_widgets(*widgets)

@@ -23,7 +23,9 @@ class AlarmTopics(Construct):
     can't use SNS's.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+    ) -> None:
         super().__init__(scope, construct_id)
         self._prefix = settings.prefix
         self._key = kms.Key(
@@ -33,13 +35,19 @@ class AlarmTopics(Construct):
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,  # messages stay in a topic for seconds only
         )
-        self._key.add_to_resource_policy(self._for_alarms(["kms:Decrypt", "kms:GenerateDataKey*"], "*"))
+        self._key.add_to_resource_policy(
+            self._for_alarms(["kms:Decrypt", "kms:GenerateDataKey*"], "*")
+        )
         self.pages = self._topic("Pages", "pages", settings.alarms.page_email)
         self.notices = self._topic("Notices", "notices", settings.alarms.notice_email)
 
     def _topic(self, construct_id: str, name: str, email: str | None) -> sns.Topic:
         topic = sns.Topic(
-            self, construct_id, topic_name=f"{self._prefix}-{name}", master_key=self._key, enforce_ssl=True
+            self,
+            construct_id,
+            topic_name=f"{self._prefix}-{name}",
+            master_key=self._key,
+            enforce_ssl=True,
         )
         topic.add_to_resource_policy(self._for_alarms(["sns:Publish"], topic.topic_arn))
         if email is not None:
@@ -59,11 +67,17 @@ class AlarmTopics(Construct):
             principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
             actions=actions,
             resources=[resource],
-            conditions={"StringEquals": {"aws:SourceAccount": stack.account}, "ArnLike": {"aws:SourceArn": alarms}},
+            conditions={
+                "StringEquals": {"aws:SourceAccount": stack.account},
+                "ArnLike": {"aws:SourceArn": alarms},
+            },
         )
 
 
-_MISSING = {True: cloudwatch.TreatMissingData.BREACHING, False: cloudwatch.TreatMissingData.NOT_BREACHING}
+_MISSING = {
+    True: cloudwatch.TreatMissingData.BREACHING,
+    False: cloudwatch.TreatMissingData.NOT_BREACHING,
+}
 
 
 class Urgency(Enum):
@@ -124,6 +138,8 @@ class RunbookAlarm(cloudwatch.Alarm):
         # while there are fewer than 200 values (for a p95): in a small environment it would never
         # be raised.
         self.urgency = urgency
-        for topic in (topics.notices, topics.pages) if urgency is Urgency.PAGE else (topics.notices,):
+        for topic in (
+            (topics.notices, topics.pages) if urgency is Urgency.PAGE else (topics.notices,)
+        ):
             self.add_alarm_action(actions.SnsAction(topic))
             self.add_ok_action(actions.SnsAction(topic))

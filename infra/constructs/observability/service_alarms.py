@@ -52,7 +52,10 @@ class ServiceAlarms(Construct):
         return self._alarm(
             "queue.depth",
             metric=evenflow_metric(QUEUE_DEPTH, self._settings, "Maximum"),
-            meaning=f"Messages whose generation has not begun, at the fullest task. At {limit} it refuses further ones",
+            meaning=(
+                f"Messages whose generation has not begun, at the fullest task. At {limit} it "
+                "refuses further ones"
+            ),
             threshold=_SHARE_OF_LIMIT * limit,
             silence="no task is running, or none can publish: ws.active_connections says so",
             urgency=Urgency.PAGE,
@@ -62,8 +65,11 @@ class ServiceAlarms(Construct):
         return self._alarm(
             "store.retries",
             metric=evenflow_metric(STORE_RETRIES, self._settings, "Sum"),
-            meaning="Writes to DynamoDB repeated because it throttled or failed. None is lost, and readers feel it only when "
-            f"store.write_delay_ms says so. Alarm: > {_RETRIES_PER_MINUTE} a minute",
+            meaning=(
+                "Writes to DynamoDB repeated because it throttled or failed. None is lost, and "
+                "readers feel it only when store.write_delay_ms says so. Alarm: > "
+                f"{_RETRIES_PER_MINUTE} a minute"
+            ),
             threshold=_RETRIES_PER_MINUTE,
             datapoints=5,
             silence="no task is running, or none can publish: ws.active_connections says so",
@@ -80,7 +86,10 @@ class ServiceAlarms(Construct):
                 statistic="Maximum",
                 period=MINUTE,
             ),
-            meaning="Messages that no task could answer, and that wait for somebody to look at them. Alarm: any",
+            meaning=(
+                "Messages that no task could answer, and that wait for somebody to look at them. "
+                "Alarm: any"
+            ),
             threshold=0,
             datapoints=1,
             periods=1,
@@ -88,7 +97,9 @@ class ServiceAlarms(Construct):
             urgency=Urgency.WORKING_HOURS,
         )
 
-    def _load_balancer_errors(self, load_balancer: elbv2.IApplicationLoadBalancer) -> list[RunbookAlarm]:
+    def _load_balancer_errors(
+        self, load_balancer: elbv2.IApplicationLoadBalancer
+    ) -> list[RunbookAlarm]:
         # Two alarms, since a sum has no value in a minute without one of its terms.
         metrics, limit = load_balancer.metrics, self._settings.handler.server_errors_per_minute
         by_handlers = metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=MINUTE)
@@ -104,7 +115,11 @@ class ServiceAlarms(Construct):
                 runbook="load_balancer.errors",
             )
             for name, metric, meaning in (
-                ("handler_errors", by_handlers, "Answers 5xx by handlers, refused handshakes included"),
+                (
+                    "handler_errors",
+                    by_handlers,
+                    "Answers 5xx by handlers, refused handshakes included",
+                ),
                 (
                     "own_errors",
                     by_itself,
@@ -119,7 +134,10 @@ class ServiceAlarms(Construct):
         return self._alarm(
             "service.healthy_tasks",
             metric=target_group.metrics.healthy_host_count(statistic="Minimum", period=MINUTE),
-            meaning=f"Tasks that the load balancer finds healthy. Alarm: < {tasks}, the fewest there should ever be",
+            meaning=(
+                f"Tasks that the load balancer finds healthy. Alarm: < {tasks}, the fewest there "
+                "should ever be"
+            ),
             threshold=tasks,
             below=True,
             silence="no task is registered",
@@ -146,7 +164,10 @@ class ServiceAlarms(Construct):
                     statistic=cloudwatch.Stats.SAMPLE_COUNT,
                     period=MINUTE,
                 ),
-                meaning=f"Workers that run. Alarm: < {workers.tasks_min}, the fewest there should ever be",
+                meaning=(
+                    f"Workers that run. Alarm: < {workers.tasks_min}, the fewest there should ever "
+                    "be"
+                ),
                 threshold=workers.tasks_min,
                 below=True,
                 silence="no worker is running, and no answer can be generated",
@@ -166,8 +187,10 @@ class ServiceAlarms(Construct):
                 statistic="Sum",
                 period=MINUTE,
             ),
-            meaning="Sessions or polls answered 5xx: a function failed, timed out or was throttled. "
-            f"Alarm: > {limit} a minute",
+            meaning=(
+                "Sessions or polls answered 5xx: a function failed, timed out or was throttled. "
+                f"Alarm: > {limit} a minute"
+            ),
             threshold=limit,
             silence="no request",
             urgency=Urgency.FELT,
@@ -179,7 +202,10 @@ class ServiceAlarms(Construct):
             self._alarm(
                 f"{function}.throttles",
                 metric=self._of_function(function, "Throttles"),
-                meaning=f"Calls of {function} refused because its concurrency is used up, or the account's. Alarm: any",
+                meaning=(
+                    f"Calls of {function} refused because its concurrency is used up, or the "
+                    "account's. Alarm: any"
+                ),
                 threshold=0,
                 silence="no call",
                 urgency=Urgency.PAGE,
@@ -192,10 +218,13 @@ class ServiceAlarms(Construct):
             # Polls wait on purpose. fallback.poll_latency_ms says how late they are.
             self._alarm(
                 "session_init.duration_ms",
-                # Not a percentile: a p99 of fewer than a hundred calls a minute is the longest one anyway.
+                # Not a percentile: a p99 of fewer than a hundred calls a minute is the longest one
+                # anyway.
                 metric=self._of_function("session_init", "Duration", "Maximum"),
-                meaning=f"Run time of session_init, which is stopped at {timeout} ms. Alarm: the longest > {_SHARE_OF_LIMIT:.0%} "
-                "of that",
+                meaning=(
+                    f"Run time of session_init, which is stopped at {timeout} ms. Alarm: the "
+                    f"longest > {_SHARE_OF_LIMIT:.0%} of that"
+                ),
                 threshold=_SHARE_OF_LIMIT * timeout,
                 silence="no call",
                 urgency=Urgency.WORKING_HOURS,
@@ -203,7 +232,10 @@ class ServiceAlarms(Construct):
             self._alarm(
                 "rotate_signing_keys.errors",
                 metric=self._of_function("rotate_signing_keys", "Errors"),
-                meaning="Failed steps of the rotation of the signing keys. The keys in force stay in force. Alarm: any",
+                meaning=(
+                    "Failed steps of the rotation of the signing keys. The keys in force stay in "
+                    "force. Alarm: any"
+                ),
                 threshold=0,
                 datapoints=1,
                 periods=1,
@@ -212,11 +244,15 @@ class ServiceAlarms(Construct):
             ),
         ]
 
-    def _of_function(self, function: str, metric_name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+    def _of_function(
+        self, function: str, metric_name: str, statistic: str = "Sum"
+    ) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name=metric_name,
-            dimensions_map={"FunctionName": f"{self._settings.prefix}-{function.replace('_', '-')}"},
+            dimensions_map={
+                "FunctionName": f"{self._settings.prefix}-{function.replace('_', '-')}"
+            },
             statistic=statistic,
             period=MINUTE,
         )

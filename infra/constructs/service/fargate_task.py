@@ -48,12 +48,16 @@ def fargate_task(
         cpu=size.cpu,
         memory_limit_mib=size.memory_mib,
         runtime_platform=ecs.RuntimePlatform(
-            cpu_architecture=ecs.CpuArchitecture.ARM64, operating_system_family=ecs.OperatingSystemFamily.LINUX
+            cpu_architecture=ecs.CpuArchitecture.ARM64,
+            operating_system_family=ecs.OperatingSystemFamily.LINUX,
         ),
         task_role=task_role,
     )
     acknowledge(
-        task, "ECS2", "the variables hold names and sizes; secrets are named by ARN and read by the handler itself"
+        task,
+        "ECS2",
+        "the variables hold names and sizes; secrets are named by ARN and read by the handler "
+        "itself",
     )
     acknowledge(
         task.obtain_execution_role(),
@@ -96,7 +100,9 @@ def add_container(
         health_check=_health_check(alive),
         readonly_root_filesystem=True,
         stop_timeout=Duration.seconds(size.stop_timeout_seconds),
-        system_controls=[ecs.SystemControl(namespace=n, value=v) for n, v in system_controls.items()]
+        system_controls=[
+            ecs.SystemControl(namespace=n, value=v) for n, v in system_controls.items()
+        ]
         if system_controls
         else None,
         user="10001:10001",

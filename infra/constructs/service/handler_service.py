@@ -22,7 +22,9 @@ from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
 class HandlerCluster(Construct):
     """The cluster. Its name and its service's are fixed in advance, for the task's role."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc
+    ) -> None:
         super().__init__(scope, construct_id)
         insights = settings.handler.container_insights
         self.name = settings.prefix
@@ -32,11 +34,15 @@ class HandlerCluster(Construct):
             "Cluster",
             cluster_name=self.name,
             vpc=vpc,
-            container_insights_v2=ecs.ContainerInsights.ENABLED if insights else ecs.ContainerInsights.DISABLED,
+            container_insights_v2=ecs.ContainerInsights.ENABLED
+            if insights
+            else ecs.ContainerInsights.DISABLED,
         )
         if not insights:
             acknowledge(
-                self.cluster, "ECS4", "container insights are a setting: on in prod; our own metrics are everywhere"
+                self.cluster,
+                "ECS4",
+                "container insights are a setting: on in prod; our own metrics are everywhere",
             )
 
 
@@ -73,7 +79,8 @@ class HandlerService(Construct):
             max_healthy_percent=settings.handler.deployment_percent,
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
             deployment_alarms=ecs.DeploymentAlarmConfig(
-                alarm_names=[self.rollback_alarm.alarm_name], behavior=ecs.AlarmBehavior.ROLLBACK_ON_ALARM
+                alarm_names=[self.rollback_alarm.alarm_name],
+                behavior=ecs.AlarmBehavior.ROLLBACK_ON_ALARM,
             ),
             health_check_grace_period=Duration.seconds(60),
             # Moving a task to another zone would cut off everyone it serves.
@@ -86,20 +93,28 @@ class HandlerService(Construct):
             (load_balancer.http_target_group, HTTP_PORT),
             (load_balancer.websocket_target_group, WEBSOCKET_PORT),
         ):
-            group.add_target(self.service.load_balancer_target(container_name=CONTAINER_NAME, container_port=port))
+            group.add_target(
+                self.service.load_balancer_target(
+                    container_name=CONTAINER_NAME, container_port=port
+                )
+            )
 
     def _rollback_alarm(
         self, settings: EnvironmentSettings, load_balancer: elbv2.ApplicationLoadBalancer
     ) -> cloudwatch.Alarm:
         # It is here and not with the other alarms, because the service refers to it.
         errors = load_balancer.metrics.http_code_target(
-            elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=Duration.minutes(1), statistic=cloudwatch.Stats.SUM
+            elbv2.HttpCodeTarget.TARGET_5XX_COUNT,
+            period=Duration.minutes(1),
+            statistic=cloudwatch.Stats.SUM,
         )
         return errors.create_alarm(
             self,
             "RollbackAlarm",
             alarm_name=f"{settings.prefix}-rollback",
-            alarm_description="Handlers answer 5xx: a deployment under way goes back to the one before.",
+            alarm_description=(
+                "Handlers answer 5xx: a deployment under way goes back to the one before."
+            ),
             threshold=settings.handler.server_errors_per_minute,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=3,
@@ -112,7 +127,12 @@ class HandlerScaling(Construct):
     """Scales by connections and CPU per task, and adds several tasks at once in a surge."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, service: ecs.FargateService
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        service: ecs.FargateService,
     ) -> None:
         super().__init__(scope, construct_id)
         handler = settings.handler
@@ -122,7 +142,9 @@ class HandlerScaling(Construct):
         # A new task counts only after it has started (up to 60 s) and published a minute. Any
         # sooner, the same surge would add tasks twice.
         surge = Duration.minutes(3)
-        count = service.auto_scale_task_count(min_capacity=handler.tasks_min, max_capacity=handler.tasks_max)
+        count = service.auto_scale_task_count(
+            min_capacity=handler.tasks_min, max_capacity=handler.tasks_max
+        )
         count.scale_to_track_custom_metric(
             "Connections",
             metric=connections,

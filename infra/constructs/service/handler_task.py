@@ -48,9 +48,14 @@ def handler_task_role(
     allow_use_of(key, role, "sqs", "s3")
     stack = Stack.of(scope)
     tasks = stack.format_arn(service="ecs", resource="task", resource_name=f"{cluster_name}/*")
-    service = stack.format_arn(service="ecs", resource="service", resource_name=f"{cluster_name}/{service_name}")
+    service = stack.format_arn(
+        service="ecs", resource="service", resource_name=f"{cluster_name}/{service_name}"
+    )
     for statement in (
-        *(allow_on_table(table, *_TABLE_ACTIONS) for table in (tables.sessions, tables.ledger, tables.responses)),
+        *(
+            allow_on_table(table, *_TABLE_ACTIONS)
+            for table in (tables.sessions, tables.ledger, tables.responses)
+        ),
         allow_on_table(tables.responses, *_RESPONSES_TOO),
         allow_query_of_unfinished(tables),
         iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[dead_letters.queue_arn]),
@@ -70,12 +75,16 @@ def handler_task_role(
     ):
         role.add_to_policy(statement)
     acknowledge(
-        role, "IAM5[Resource::*]", "cloudwatch:PutMetricData has no resources; a condition holds it to our namespace"
+        role,
+        "IAM5[Resource::*]",
+        "cloudwatch:PutMetricData has no resources; a condition holds it to our namespace",
     )
     acknowledge(
         role,
-        f"IAM5[Resource::arn:<AWS::Partition>:ecs:{stack.region}:<AWS::AccountId>:task/{cluster_name}/*]",
-        "a task asks for its own status and protects itself; its id is made when it starts, so the cluster is the bound",
+        f"IAM5[Resource::arn:<AWS::Partition>:ecs:{stack.region}"
+        f":<AWS::AccountId>:task/{cluster_name}/*]",
+        "a task asks for its own status and protects itself; its id is made when it starts, so "
+        "the cluster is the bound",
     )
     allow_on_requests(role, requests)
     return role
@@ -111,7 +120,9 @@ def handler_task(
 ) -> ecs.FargateTaskDefinition:
     """The task definition."""
     handler = settings.handler
-    task = fargate_task(scope, construct_id, settings=settings, role="handler", size=handler, task_role=task_role)
+    task = fargate_task(
+        scope, construct_id, settings=settings, role="handler", size=handler, task_role=task_role
+    )
     variables = {
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
@@ -141,7 +152,9 @@ def handler_task(
         ecs.PortMapping(name="websocket", container_port=WEBSOCKET_PORT),
     )
     files = handler.open_files
-    container.add_ulimits(ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=files, hard_limit=files))
+    container.add_ulimits(
+        ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=files, hard_limit=files)
+    )
     return task
 
 

@@ -16,7 +16,10 @@ STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 
 
 class LoadBalancer(Construct):
-    """The load balancer, which only CloudFront reaches. Other paths, such as /metrics, get a 404."""
+    """The load balancer, which only CloudFront reaches.
+
+    Other paths, such as /metrics, get a 404.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,10 @@ class LoadBalancer(Construct):
             default_action=elbv2.ListenerAction.fixed_response(
                 404,
                 content_type="application/json",
-                message_body='{"error":{"type":"not_found_error","code":"path_not_found","message":"there is nothing here"}}',
+                message_body=(
+                    '{"error":{"type":"not_found_error","code":"path_not_found","message":"there '
+                    'is nothing here"}}'
+                ),
             ),
         )
         # The first rule is tried first: a pattern of the second, /v1/*, matches one of its paths,

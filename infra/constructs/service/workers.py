@@ -10,7 +10,11 @@ from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.network.security_groups import WORKER_PORT, SecurityGroups, worker_security_group
+from infra.constructs.network.security_groups import (
+    WORKER_PORT,
+    SecurityGroups,
+    worker_security_group,
+)
 from infra.constructs.retention import log_group
 from infra.constructs.service.fargate_task import add_container, fargate_task
 from infra.constructs.variables import limit_variables
@@ -27,7 +31,9 @@ class ServiceConnect(Construct):
     address = f"{_ALIAS}:{WORKER_PORT}"
     """The address of the workers for handlers."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+    ) -> None:
         super().__init__(scope, construct_id)
         # Without DNS: ECS tells the proxies.
         self._namespace = servicediscovery.HttpNamespace(
@@ -38,7 +44,9 @@ class ServiceConnect(Construct):
     @property
     def of_handlers(self) -> ecs.ServiceConnectProps:
         """The settings of the handlers' service, which calls."""
-        return ecs.ServiceConnectProps(namespace=self._namespace.namespace_arn, log_driver=self._log_driver("handler"))
+        return ecs.ServiceConnectProps(
+            namespace=self._namespace.namespace_arn, log_driver=self._log_driver("handler")
+        )
 
     def of_workers(self, workers: WorkerServiceSettings) -> ecs.ServiceConnectProps:
         """The settings of the workers' service, which is called."""
@@ -59,7 +67,9 @@ class ServiceConnect(Construct):
         )
 
     def _log_driver(self, role: str) -> ecs.LogDriver:
-        return ecs.LogDrivers.aws_logs(stream_prefix=role, log_group=self._logs, mode=ecs.AwsLogDriverMode.NON_BLOCKING)
+        return ecs.LogDrivers.aws_logs(
+            stream_prefix=role, log_group=self._logs, mode=ecs.AwsLogDriverMode.NON_BLOCKING
+        )
 
 
 def worker_task(
@@ -71,10 +81,14 @@ def worker_task(
     model_access: ModelAccess,
 ) -> ecs.FargateTaskDefinition:
     """The workers' task. Its role may call the model, and nothing else."""
-    task_role = iam.Role(scope, "TaskRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    task_role = iam.Role(
+        scope, "TaskRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")
+    )
     for statement in model_access.statements:
         task_role.add_to_policy(statement)
-    task = fargate_task(scope, construct_id, settings=settings, role="worker", size=workers, task_role=task_role)
+    task = fargate_task(
+        scope, construct_id, settings=settings, role="worker", size=workers, task_role=task_role
+    )
     container = add_container(
         scope,
         task,
@@ -92,7 +106,9 @@ def worker_task(
         command=["--role", "worker"],
     )
     container.add_port_mappings(
-        ecs.PortMapping(name=PORT_NAME, container_port=WORKER_PORT, app_protocol=ecs.AppProtocol("grpc"))
+        ecs.PortMapping(
+            name=PORT_NAME, container_port=WORKER_PORT, app_protocol=ecs.AppProtocol("grpc")
+        )
     )
     return task
 
@@ -121,14 +137,20 @@ class Workers(Construct):
         self.model_access = model_access.behind(self.service_connect.address)
         """The handlers' access to the model: through the workers."""
         security_group = worker_security_group(
-            self, "SecurityGroup", vpc=cluster.vpc, security_groups=security_groups, region=settings.region
+            self,
+            "SecurityGroup",
+            vpc=cluster.vpc,
+            security_groups=security_groups,
+            region=settings.region,
         )
         self.service = ecs.FargateService(
             self,
             "Service",
             service_name=worker_service_name(settings),
             cluster=cluster,
-            task_definition=worker_task(self, "Task", settings=settings, workers=workers, model_access=model_access),
+            task_definition=worker_task(
+                self, "Task", settings=settings, workers=workers, model_access=model_access
+            ),
             # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=False,
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
@@ -149,7 +171,9 @@ class Workers(Construct):
         self._scale(workers)
 
     def _scale(self, workers: WorkerServiceSettings) -> None:
-        count = self.service.auto_scale_task_count(min_capacity=workers.tasks_min, max_capacity=workers.tasks_max)
+        count = self.service.auto_scale_task_count(
+            min_capacity=workers.tasks_min, max_capacity=workers.tasks_max
+        )
         # A worker needs minutes to leave, and handlers begin anew what it can't finish: scale out
         # soon and in late.
         count.scale_on_cpu_utilization(

@@ -1,1 +1,3 @@
-"""Bedrock and SageMaker as the SDK sees them: their wire format over real sockets, paced by a script."""
+"""Bedrock and SageMaker as the SDK sees them: their wire format over real sockets, paced by a
+script.
+"""

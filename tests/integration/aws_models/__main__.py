@@ -1,4 +1,6 @@
-"""`python -m tests.integration.aws_models --port 4580`: serve both services until SIGTERM or Ctrl-C."""
+"""`python -m tests.integration.aws_models --port 4580`: serve both services until SIGTERM or
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,23 @@ from tests.integration.aws_models.signature import Credentials
 
 def main() -> None:
     """Run."""
-    parser = argparse.ArgumentParser(description="Bedrock and SageMaker streaming, their wire format on one port.")
+    parser = argparse.ArgumentParser(
+        description="Bedrock and SageMaker streaming, their wire format on one port."
+    )
     parser.add_argument("--port", type=int, default=4580)
-    parser.add_argument("--access-key", default=Credentials.access_key, help="the one that may call")
+    parser.add_argument(
+        "--access-key", default=Credentials.access_key, help="the one that may call"
+    )
     parser.add_argument("--secret-key", default=Credentials.secret_key)
+    parser.add_argument(
+        "--together",
+        type=int,
+        default=0,
+        help="no answer begins before so many have been asked for",
+    )
     arguments = parser.parse_args()
     credentials = Credentials(arguments.access_key, arguments.secret_key)
-    uvloop.run(_serve(ModelServer(credentials), arguments.port))
+    uvloop.run(_serve(ModelServer(credentials, arguments.together), arguments.port))
 
 
 async def _serve(server: ModelServer, port: int) -> None:

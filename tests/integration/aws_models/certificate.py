@@ -13,7 +13,10 @@ from cryptography.x509.oid import NameOID
 
 
 def tls_of_localhost(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's context, and the file that clients must trust (AWS_CA_BUNDLE). Both live in `folder`."""
+    """A server's context, and the file that clients must trust (AWS_CA_BUNDLE).
+
+    Both live in `folder`.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -31,7 +34,11 @@ def tls_of_localhost(folder: Path) -> tuple[ssl.SSLContext, Path]:
     pem, private = folder / "localhost.pem", folder / "localhost.key"
     pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     private.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem, private)

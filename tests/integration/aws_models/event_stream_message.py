@@ -1,4 +1,6 @@
-"""One message of `application/vnd.amazon.eventstream`: prelude, headers, payload, each under its checksum."""
+"""One message of `application/vnd.amazon.eventstream`: prelude, headers, payload, each under its
+checksum.
+"""
 
 from __future__ import annotations
 

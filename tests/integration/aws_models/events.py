@@ -19,21 +19,38 @@ def json_event(kind: str, body: object) -> bytes:
 
 def exception(kind: str, message: str, **members: object) -> bytes:
     """The event that ends a stream with a failure, of either service."""
-    headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
+    headers = {
+        ":exception-type": kind,
+        ":content-type": "application/json",
+        ":message-type": "exception",
+    }
     return event_stream_message(headers, json.dumps({"message": message, **members}).encode())
 
 
 def text_delta(text: str) -> bytes:
-    """A piece of Bedrock's text. The padding `p` hides its length, and is part of what Bedrock sends."""
+    """A piece of Bedrock's text.
+
+    The padding `p` hides its length, and is part of what Bedrock sends.
+    """
     padding = _ALPHABET[: len(text) * 7 % 40]
-    return json_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}, "p": padding})
+    return json_event(
+        "contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}, "p": padding}
+    )
 
 
 def tool_use(block: int, call_id: str, name: str, *arguments: str) -> bytes:
-    """A whole content block of Bedrock in which the model calls a tool. The first piece of its arguments is empty."""
-    begins = {"contentBlockIndex": block, "start": {"toolUse": {"toolUseId": call_id, "name": name}}, "p": "abcdefgh"}
+    """A whole content block of Bedrock in which the model calls a tool.
+
+    The first piece of its arguments is empty.
+    """
+    begins = {
+        "contentBlockIndex": block,
+        "start": {"toolUse": {"toolUseId": call_id, "name": name}},
+        "p": "abcdefgh",
+    }
     pieces = [
-        {"contentBlockIndex": block, "delta": {"toolUse": {"input": piece}}, "p": "abc"} for piece in ("", *arguments)
+        {"contentBlockIndex": block, "delta": {"toolUse": {"input": piece}}, "p": "abc"}
+        for piece in ("", *arguments)
     ]
     return b"".join(
         [
@@ -44,7 +61,9 @@ def tool_use(block: int, call_id: str, name: str, *arguments: str) -> bytes:
     )
 
 
-def bedrock_end(reason: str = "end_turn", prompt_tokens: int = 11, completion_tokens: int = 42) -> bytes:
+def bedrock_end(
+    reason: str = "end_turn", prompt_tokens: int = 11, completion_tokens: int = 42
+) -> bytes:
     """What follows Bedrock's last text."""
     usage = {
         "inputTokens": prompt_tokens,

@@ -1,4 +1,6 @@
-"""The model server as a process of its own, so that it shares no event loop with whoever calls it."""
+"""The model server as a process of its own, so that it shares no event loop with whoever calls
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,20 @@ class ModelProcess:
 
 
 @contextmanager
-def model_process(log: Path) -> Iterator[ModelProcess]:
-    """Run one; what it prints goes to `log`."""
+def model_process(log: Path, together: int = 0) -> Iterator[ModelProcess]:
+    """Run one whose first answers begin when `together` calls are open; what it prints goes to
+    `log`.
+    """
     port = free_port()
-    command = [sys.executable, "-m", "tests.integration.aws_models", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.aws_models",
+        "--port",
+        str(port),
+        "--together",
+        str(together),
+    ]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
     try:

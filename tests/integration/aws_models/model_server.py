@@ -1,4 +1,6 @@
-"""The HTTP side: both services' calls, their signatures, and what the server sees of each connection's end."""
+"""The HTTP side: both services' calls, their signatures, and what the server sees of each
+connection's end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _REMEMBERED = 10_000
 
 @dataclass
 class ModelServer:
-    """Answers with the next of `replies`, and with the last one again; without any as `demo_reply` says."""
+    """Answers with the next of `replies`, and with the last one again; without any as
+    `demo_reply` says.
+    """
 
     credentials: Credentials = field(default_factory=Credentials)
     together: int = 0
@@ -73,7 +77,9 @@ class ModelServer:
                 web.post("/endpoints/{name}/invocations-response-stream", self._sagemaker),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", port, ssl_context=tls, backlog=1024).start()
         # Certificates are made out to the name.
@@ -85,7 +91,8 @@ class ModelServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    # -- what is called ------------------------------------------------------------------------------------------
+    # -- what is called
+    # ------------------------------------------------------------------------------------------
 
     async def _bedrock(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -93,12 +100,16 @@ class ModelServer:
 
     async def _sagemaker(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        return await self._answer(request, "sagemaker", body, lambda: _asked_sagemaker(request, body))
+        return await self._answer(
+            request, "sagemaker", body, lambda: _asked_sagemaker(request, body)
+        )
 
     async def _answer(
         self, request: web.Request, service: str, body: bytes, demo: Callable[[], Reply]
     ) -> web.StreamResponse:
-        refusal = refusal_of(self.credentials, service, request.method, request.raw_path, request.headers, body)
+        refusal = refusal_of(
+            self.credentials, service, request.method, request.raw_path, request.headers, body
+        )
         if refusal is not None:
             return await self._send(refuses(403, *refusal), request)
         self.requests.append({"name": unquote(request.match_info["name"]), **json.loads(body)})
@@ -150,7 +161,9 @@ def _asked_sagemaker(request: web.Request, body: bytes) -> Reply:
 
 
 @asynccontextmanager
-async def model_server(tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[ModelServer]:
+async def model_server(
+    tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[ModelServer]:
     """Serve one; port 0 is a free one."""
     server = ModelServer()
     await server.start(port, tls)

@@ -24,13 +24,22 @@ class Reply:
     then: Ending = "end"
 
 
-def sends(*pieces: bytes, gap: float = 0.0, then: Ending = "end", headers: Mapping[str, str] | None = None) -> Reply:
+def sends(
+    *pieces: bytes, gap: float = 0.0, then: Ending = "end", headers: Mapping[str, str] | None = None
+) -> Reply:
     """An event stream in these pieces, `gap` seconds apart."""
-    return Reply([(gap, piece) for piece in pieces], 200, {"Content-Type": EVENT_STREAM, **(headers or {})}, then)
+    return Reply(
+        [(gap, piece) for piece in pieces],
+        200,
+        {"Content-Type": EVENT_STREAM, **(headers or {})},
+        then,
+    )
 
 
 def refuses(status: int, error: str, message: str, **members: object) -> Reply:
     """An error answer as AWS writes it."""
     body = json.dumps({"message": message, **members}).encode()
     kind = f"{error}:http://internal.amazon.com/coral/com.amazonaws.models/"
-    return Reply([(0, body)], status, {"Content-Type": "application/json", "x-amzn-errortype": kind})
+    return Reply(
+        [(0, body)], status, {"Content-Type": "application/json", "x-amzn-errortype": kind}
+    )

@@ -1,4 +1,6 @@
-"""What the tests need of both services alike: how an answer looks on the wire, and how it goes wrong."""
+"""What the tests need of both services alike: how an answer looks on the wire, and how it goes
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Service:
         begin: the messages with these texts, without an end.
         end: the messages behind the last text.
         headers: of the answer.
-        in_stream: the exceptions that end a stream: each as a message, and the contract's code for it.
+        in_stream: the exceptions that end a stream: each as a message, and the contract's code for
+            it.
     """
 
     model: str
@@ -76,7 +79,10 @@ BEDROCK = Service(
     },
 )
 _SAGEMAKER_EXCEPTIONS = {
-    "ModelStreamError": (exception("ModelStreamError", "it broke", ErrorCode="StreamBroken"), "upstream_failed"),
+    "ModelStreamError": (
+        exception("ModelStreamError", "it broke", ErrorCode="StreamBroken"),
+        "upstream_failed",
+    ),
     "InternalStreamFailure": (exception("InternalStreamFailure", "it broke"), "upstream_failed"),
     "exceptionOfTomorrow": (exception("exceptionOfTomorrow", "something"), "upstream_failed"),
 }

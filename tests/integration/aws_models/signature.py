@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _AUTHORIZATION = re.compile(
-    r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request, "
+    r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]+)"
+    r"/(?P<service>[^/]+)/aws4_request, "
     r"SignedHeaders=(?P<signed>[^,]+), Signature=(?P<signature>[0-9a-f]{64})"
 )
 
@@ -33,7 +34,12 @@ class Credentials:
 
 
 def refusal_of(
-    credentials: Credentials, service: str, method: str, path: str, headers: Mapping[str, str], body: bytes
+    credentials: Credentials,
+    service: str,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
 ) -> tuple[str, str] | None:
     """The name and the message of AWS' refusal, None when the signature is right.
 
@@ -44,25 +50,46 @@ def refusal_of(
     if found is None:
         return "MissingAuthenticationTokenException", "Missing Authentication Token"
     if found["key"] != credentials.access_key:
-        return "UnrecognizedClientException", "The security token included in the request is invalid."
+        return (
+            "UnrecognizedClientException",
+            "The security token included in the request is invalid.",
+        )
     if found["service"] != service:
-        return "InvalidSignatureException", f"Credential should be scoped to correct service: '{service}'."
-    if not hmac.compare_digest(found["signature"], _signature(credentials, found, method, path, headers, body)):
+        return (
+            "InvalidSignatureException",
+            f"Credential should be scoped to correct service: '{service}'.",
+        )
+    if not hmac.compare_digest(
+        found["signature"], _signature(credentials, found, method, path, headers, body)
+    ):
         return "InvalidSignatureException", (
-            "The request signature we calculated does not match the signature you provided.\n\nThe Canonical String …"
+            "The request signature we calculated does not match the signature you provided.\n\n"
+            "The Canonical String …"
         )
     return None
 
 
 def _signature(
-    credentials: Credentials, found: re.Match[str], method: str, path: str, headers: Mapping[str, str], body: bytes
+    credentials: Credentials,
+    found: re.Match[str],
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
 ) -> str:
     signed = found["signed"].split(";")
     # The path is encoded once more for the signature, every service's but S3's.
     canonical = "\n".join(
-        [method, path.replace("%", "%25"), "", *(f"{name}:{headers[name].strip()}" for name in signed), "",
-         found["signed"], hashlib.sha256(body).hexdigest()]
-    )  # fmt: skip
+        [
+            method,
+            path.replace("%", "%25"),
+            "",
+            *(f"{name}:{headers[name].strip()}" for name in signed),
+            "",
+            found["signed"],
+            hashlib.sha256(body).hexdigest(),
+        ]
+    )
     scope = f"{found['date']}/{found['region']}/{found['service']}/aws4_request"
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     key = f"AWS4{credentials.secret_key}".encode()

@@ -1,1 +1,3 @@
-"""The Bedrock and SageMaker sources through the real SDK, against their wire format on real sockets."""
+"""The Bedrock and SageMaker sources through the real SDK, against their wire format on real
+sockets.
+"""

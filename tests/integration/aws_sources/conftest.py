@@ -29,7 +29,12 @@ Opened = Callable[[Service], TokenSource]
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No credentials but those that a test sets."""
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"):
+    for name in (
+        "AWS_PROFILE",
+        "AWS_DEFAULT_REGION",
+        "AWS_SESSION_TOKEN",
+        "AWS_BEARER_TOKEN_BEDROCK",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
@@ -86,7 +91,9 @@ def either(request: pytest.FixtureRequest) -> Service:
 def asks(*texts: str) -> ModelRequest:
     """A conversation: user, assistant, user …"""
     roles = ("user", "assistant")
-    return ModelRequest("demo", tuple(Turn(roles[place % 2], text) for place, text in enumerate(texts)), 1)
+    return ModelRequest(
+        "demo", tuple(Turn(roles[place % 2], text) for place, text in enumerate(texts)), 1
+    )
 
 
 async def failure(source: TokenSource) -> EvenflowError:

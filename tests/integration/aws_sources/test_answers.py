@@ -27,7 +27,9 @@ def _bytewise(data: bytes, size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 13, 1_000_000])
-async def test_an_answer_in_whatever_pieces(service: Service, model: ModelServer, opened: Opened, size: int) -> None:
+async def test_an_answer_in_whatever_pieces(
+    service: Service, model: ModelServer, opened: Opened, size: int
+) -> None:
     model.will(sends(*_bytewise(b"".join(service.answer(TEXTS)), size), headers=service.headers))
     sink = RecordingSink()
     assert await opened(service).generate(asks("a question"), sink) == FINISH
@@ -51,7 +53,9 @@ async def test_a_container_that_says_that_it_still_works_gives_a_sign_of_life(
 
 async def test_bedrock_is_asked_in_its_own_way(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*BEDROCK.answer(TEXTS)))
-    request = ModelRequest("demo", (Turn("user", "first"), Turn("user", "again"), Turn("assistant", "yes")), 1)
+    request = ModelRequest(
+        "demo", (Turn("user", "first"), Turn("user", "again"), Turn("assistant", "yes")), 1
+    )
     request = ModelRequest("demo", (*request.turns, Turn("user", "then")), 1)
     await opened(BEDROCK).generate(request, RecordingSink())
     assert model.requests[0] == {
@@ -70,11 +74,20 @@ _SYSTEM = (Turn("system", "be brief"), Turn("user", "hello"))
 
 async def test_bedrock_is_told_how_to_answer(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*BEDROCK.answer(TEXTS)))
-    options = ModelOptions(max_completion_tokens=5000, temperature=0, top_p=0.5, stop=("x",), seed=7)
-    await opened(BEDROCK).generate(ModelRequest("demo", _SYSTEM, 1, options=options), RecordingSink())
+    options = ModelOptions(
+        max_completion_tokens=5000, temperature=0, top_p=0.5, stop=("x",), seed=7
+    )
+    await opened(BEDROCK).generate(
+        ModelRequest("demo", _SYSTEM, 1, options=options), RecordingSink()
+    )
     assert model.requests[0] == {
         "name": "eu.a-model-v1:0",
-        "inferenceConfig": {"maxTokens": 1000, "temperature": 0, "topP": 0.5, "stopSequences": ["x"]},
+        "inferenceConfig": {
+            "maxTokens": 1000,
+            "temperature": 0,
+            "topP": 0.5,
+            "stopSequences": ["x"],
+        },
         "system": [{"text": "be brief"}],
         "messages": [{"role": "user", "content": [{"text": "hello"}]}],
     }
@@ -83,7 +96,9 @@ async def test_bedrock_is_told_how_to_answer(model: ModelServer, opened: Opened)
 async def test_sagemaker_is_told_how_to_answer(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*SAGEMAKER_VLLM.answer(TEXTS), headers=SAGEMAKER_VLLM.headers))
     options = ModelOptions(max_tokens=7, temperature=0.5, stop=("x", "y"), seed=7)
-    await opened(SAGEMAKER_VLLM).generate(ModelRequest("demo", _SYSTEM, 1, options=options), RecordingSink())
+    await opened(SAGEMAKER_VLLM).generate(
+        ModelRequest("demo", _SYSTEM, 1, options=options), RecordingSink()
+    )
     assert model.requests[0] == {
         "name": "an-endpoint",
         "stream": True,
@@ -92,7 +107,10 @@ async def test_sagemaker_is_told_how_to_answer(model: ModelServer, opened: Opene
         "temperature": 0.5,
         "stop": ["x", "y"],
         "seed": 7,
-        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}],
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "hello"},
+        ],
     }
 
 
@@ -107,7 +125,12 @@ async def test_bedrock_is_asked_by_an_arn_and_without_a_limit(model: ModelServer
 
 async def test_sagemaker_is_asked_in_openais_way(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*SAGEMAKER_VLLM.answer(TEXTS), headers=SAGEMAKER_VLLM.headers))
-    turns = (Turn("user", "first"), Turn("user", "again"), Turn("assistant", "yes"), Turn("user", "then"))
+    turns = (
+        Turn("user", "first"),
+        Turn("user", "again"),
+        Turn("assistant", "yes"),
+        Turn("user", "then"),
+    )
     await opened(SAGEMAKER_VLLM).generate(ModelRequest("demo", turns, 1), RecordingSink())
     assert model.requests[0] == {
         "name": "an-endpoint",
@@ -122,7 +145,9 @@ async def test_sagemaker_is_asked_in_openais_way(model: ModelServer, opened: Ope
     }
 
 
-async def test_types_of_event_that_nobody_knows_yet_are_passed_over(model: ModelServer, opened: Opened) -> None:
+async def test_types_of_event_that_nobody_knows_yet_are_passed_over(
+    model: ModelServer, opened: Opened
+) -> None:
     new = json_event("contentBlockTomorrow", {"x": 1})
     begin, *rest = BEDROCK.answer(TEXTS)
     model.will(sends(begin, new, *rest, new))

@@ -7,7 +7,12 @@ import asyncio
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.protocol.errors import ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.protocol.errors import (
+    ModelRefused,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 from tests.integration.aws_models.events import bedrock_end, json_event, text_delta
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import Reply, refuses, sends
@@ -25,7 +30,9 @@ from tests.integration.server_process import free_port
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 
-async def test_an_exception_in_the_stream(service: Service, model: ModelServer, opened: Opened) -> None:
+async def test_an_exception_in_the_stream(
+    service: Service, model: ModelServer, opened: Opened
+) -> None:
     source = opened(service)
     met = {}
     for kind, (event, _) in service.in_stream.items():
@@ -67,7 +74,11 @@ async def test_garbage_is_an_error_and_never_a_hang_or_a_silent_skip(
         model.will(reply)
         async with asyncio.timeout(5):
             error = await failure(source)
-        if type(error) is not UpstreamFailed or error.code != "upstream_failed" or "kept" not in error.message:
+        if (
+            type(error) is not UpstreamFailed
+            or error.code != "upstream_failed"
+            or "kept" not in error.message
+        ):
             wrong[what] = error
     assert not wrong
     await nothing_is_left(source, model)
@@ -85,27 +96,63 @@ async def test_garbage_is_an_error_and_never_a_hang_or_a_silent_skip(
     ],
     ids=["empty", "a list", "a number", "two members", "no reason", "no usage"],
 )
-async def test_bedrock_events_of_another_shape(event: bytes, model: ModelServer, opened: Opened) -> None:
+async def test_bedrock_events_of_another_shape(
+    event: bytes, model: ModelServer, opened: Opened
+) -> None:
     model.will(sends(text_delta("x"), event, bedrock_end()))
     assert type(await failure(opened(BEDROCK))) is UpstreamFailed
 
 
 def _container(status: int, said: str) -> Reply:
     """SageMaker's answer when the container answers with an error."""
-    message = f"Received an error ({status}) from primary … in account 111111111111 for more information."
+    message = (
+        f"Received an error ({status}) from primary … in account 111111111111 for more information."
+    )
     return refuses(424, "ModelError", message, OriginalStatusCode=status, OriginalMessage=said)
 
 
 _ANSWERED = {
-    "throttled": (refuses(429, "ThrottlingException", "Too many"), UpstreamAnswered, "upstream_throttled"),
-    "no such model": (refuses(404, "ResourceNotFoundException", "Not found."), UpstreamRejected, "model_not_set_up"),
-    "no permission": (refuses(403, "AccessDeniedException", "User: arn:… is"), UpstreamRejected, "model_not_set_up"),
-    "expired": (refuses(403, "ExpiredTokenException", "It has expired"), UpstreamRejected, "model_not_set_up"),
-    "too long": (refuses(400, "ValidationException", "Input is too long"), ModelRefused, "context_length_exceeded"),
-    "overloaded": (refuses(503, "ServiceUnavailableException", "Later"), UpstreamAnswered, "upstream_overloaded"),
-    "an internal error": (refuses(500, "InternalServerException", "x"), UpstreamFailed, "upstream_failed"),
+    "throttled": (
+        refuses(429, "ThrottlingException", "Too many"),
+        UpstreamAnswered,
+        "upstream_throttled",
+    ),
+    "no such model": (
+        refuses(404, "ResourceNotFoundException", "Not found."),
+        UpstreamRejected,
+        "model_not_set_up",
+    ),
+    "no permission": (
+        refuses(403, "AccessDeniedException", "User: arn:… is"),
+        UpstreamRejected,
+        "model_not_set_up",
+    ),
+    "expired": (
+        refuses(403, "ExpiredTokenException", "It has expired"),
+        UpstreamRejected,
+        "model_not_set_up",
+    ),
+    "too long": (
+        refuses(400, "ValidationException", "Input is too long"),
+        ModelRefused,
+        "context_length_exceeded",
+    ),
+    "overloaded": (
+        refuses(503, "ServiceUnavailableException", "Later"),
+        UpstreamAnswered,
+        "upstream_overloaded",
+    ),
+    "an internal error": (
+        refuses(500, "InternalServerException", "x"),
+        UpstreamFailed,
+        "upstream_failed",
+    ),
     "a slow model": (refuses(408, "ModelTimeoutException", "x"), UpstreamFailed, "upstream_failed"),
-    "a model that loads": (refuses(429, "ModelNotReadyException", "x"), UpstreamAnswered, "upstream_throttled"),
+    "a model that loads": (
+        refuses(429, "ModelNotReadyException", "x"),
+        UpstreamAnswered,
+        "upstream_throttled",
+    ),
     "a page": (Reply([(0, b"<html>x</html>")], 502), UpstreamFailed, "upstream_failed"),
     "bytes": (Reply([(0, b"\xff\xfe")], 503), UpstreamFailed, "upstream_failed"),
 }
@@ -135,7 +182,11 @@ async def test_a_call_that_is_answered_by_an_error_is_made_once(
     for what, (reply, kind, code) in answers.items():
         model.will(reply)
         error = await failure(source)
-        if (type(error), error.code, len(model.requests)) != (kind, code, 1) or "111111111111" in error.message:
+        if (type(error), error.code, len(model.requests)) != (
+            kind,
+            code,
+            1,
+        ) or "111111111111" in error.message:
             wrong[what] = (error, len(model.requests))
     assert not wrong
     await nothing_is_left(source, model)
@@ -173,9 +224,15 @@ async def test_credentials_that_come_later_are_found(
     assert sink.tokens == demo_tokens(5, 3)
 
 
-@pytest.mark.parametrize(("name", "value"), [("AWS_REGION", None), ("AWS_REGION", "not a region"), ("URL", "nonsense")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("AWS_REGION", None), ("AWS_REGION", "not a region"), ("URL", "nonsense")]
+)
 async def test_a_wrong_configuration_of_the_sdk(
-    model: ModelServer, opened: Opened, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None
+    model: ModelServer,
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str | None,
 ) -> None:
     name = name.replace("URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
     if value is None:
@@ -185,7 +242,9 @@ async def test_a_wrong_configuration_of_the_sdk(
     assert type(await failure(opened(BEDROCK))) is UpstreamRejected
 
 
-async def test_a_server_that_is_not_there(either: Service, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_not_there(
+    either: Service, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     point_at(ModelServer(url=f"http://127.0.0.1:{free_port()}"), monkeypatch)
     error = await failure(opened(either))
     assert (type(error), error.code) == (UpstreamFailed, "upstream_failed")

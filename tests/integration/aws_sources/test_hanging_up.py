@@ -28,7 +28,9 @@ _CANCEL_MS = 200.0
 _TRIES = 3
 
 
-async def test_a_sink_that_wants_no_more_hangs_up(service: Service, model: ModelServer, opened: Opened) -> None:
+async def test_a_sink_that_wants_no_more_hangs_up(
+    service: Service, model: ModelServer, opened: Opened
+) -> None:
     source = opened(service)
     model.will(sends(*service.begin(["word "] * 1000), gap=0.005, headers=service.headers))
     with pytest.raises(Full):
@@ -36,8 +38,12 @@ async def test_a_sink_that_wants_no_more_hangs_up(service: Service, model: Model
     await nothing_is_left(source, model)
 
 
-async def cancelled(source: TokenSource, model: ModelServer, sink: RecordingSink, question: str = "x") -> float:
-    """Cancel a call after its first token (or when it is paused, or silent); the milliseconds until the server saw it."""
+async def cancelled(
+    source: TokenSource, model: ModelServer, sink: RecordingSink, question: str = "x"
+) -> float:
+    """Cancel a call after its first token (or when it is paused, or silent); the milliseconds
+    until the server saw it.
+    """
     call = asyncio.ensure_future(source.generate(asks(question), sink))
     await model.until_open(1)
     await asyncio.sleep(0.05)
@@ -56,7 +62,9 @@ async def best(once: Callable[[], Awaitable[float]]) -> float:
     return min([await once() for _ in range(_TRIES)])
 
 
-@pytest.mark.parametrize("how", ["while it speaks", "before the head", "in silence", "while it is paused"])
+@pytest.mark.parametrize(
+    "how", ["while it speaks", "before the head", "in silence", "while it is paused"]
+)
 async def test_cancellation_is_seen_by_the_server(
     service: Service, model: ModelServer, opened: Opened, how: str
 ) -> None:
@@ -67,7 +75,9 @@ async def test_cancellation_is_seen_by_the_server(
             "while it speaks": sends(*begin * 1000, gap=0.02, headers=service.headers),
             "before the head": Reply(then="silence before the head"),
             "in silence": sends(*begin, then="silence", headers=service.headers),
-            "while it is paused": sends(*[b"".join(service.begin(["x" * 1000] * 10))] * 3000, headers=service.headers),
+            "while it is paused": sends(
+                *[b"".join(service.begin(["x" * 1000] * 10))] * 3000, headers=service.headers
+            ),
         }[how]
     )
 
@@ -104,7 +114,9 @@ class HeldFromItsFirstToken(RecordingSink):
 
 
 async def taken_when_still(sink: RecordingSink) -> int:
-    """How many tokens a sink has when it has some, and no more have come for 0.3 s and 30 turns of the loop."""
+    """How many tokens a sink has when it has some, and no more have come for 0.3 s and 30 turns
+    of the loop.
+    """
     async with asyncio.timeout(10):
         while True:
             taken = len(sink.tokens)

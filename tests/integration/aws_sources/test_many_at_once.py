@@ -11,7 +11,13 @@ from fargate_handler.token_sources.port import ModelFinish
 from stream_core.protocol.messages import Usage
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.services import Service
-from tests.integration.aws_sources.conftest import STREAMS, Opened, asks, nobody_is_connected, nothing_is_left
+from tests.integration.aws_sources.conftest import (
+    STREAMS,
+    Opened,
+    asks,
+    nobody_is_connected,
+    nothing_is_left,
+)
 from tests.integration.chat_client import demo
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
@@ -35,9 +41,11 @@ async def test_streams_at_once(either: Service, model: ModelServer, opened: Open
         asyncio.ensure_future(source.generate(asks(demo(tokens=10, gap_ms=20, seed=seed)), sink))
         for seed, sink in enumerate(sinks)
     ]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         finishes = await asyncio.gather(*calls)
-    assert [sink.text for sink in sinks] == ["".join(demo_tokens(seed, 10)) for seed in range(STREAMS)]
+    assert [sink.text for sink in sinks] == [
+        "".join(demo_tokens(seed, 10)) for seed in range(STREAMS)
+    ]
     assert finishes == [ModelFinish("stop", Usage(prompt_tokens=4, completion_tokens=10))] * STREAMS
     await nothing_is_left(source, model)
     assert psutil.Process().num_fds() <= files_before
@@ -51,7 +59,8 @@ async def test_cancellations_at_once(either: Service, model: ModelServer, opened
     sinks = [RecordingSink() for _ in range(STREAMS)]
     calls = [asyncio.ensure_future(source.generate(question, sink)) for sink in sinks]
     await model.until_open(STREAMS)
-    while not all(sink.tokens for sink in sinks):  # noqa: ASYNC110 - what fills them is what is tested
+    # What fills them is what is tested.
+    while not all(sink.tokens for sink in sinks):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     for call in calls:
         call.cancel()
@@ -60,7 +69,9 @@ async def test_cancellations_at_once(either: Service, model: ModelServer, opened
     await nobody_is_connected(model)
     # Their places in the pool are free again.
     sinks = [RecordingSink() for _ in range(STREAMS)]
-    await asyncio.gather(*(source.generate(asks(demo(tokens=2, gap_ms=0, seed=9)), sink) for sink in sinks))
+    await asyncio.gather(
+        *(source.generate(asks(demo(tokens=2, gap_ms=0, seed=9)), sink) for sink in sinks)
+    )
     assert {sink.text for sink in sinks} == {"".join(demo_tokens(9, 2))}
     await nothing_is_left(source, model)
     assert psutil.Process().num_fds() <= files_before

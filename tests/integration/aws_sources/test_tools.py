@@ -1,4 +1,6 @@
-"""Tools of both services: what they are asked, through the real SDK, and what their events say of calls."""
+"""Tools of both services: what they are asked, through the real SDK, and what their events say
+of calls.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,14 @@ from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_LMI, SAGEMA
 from tests.integration.aws_sources.conftest import FINISH, Opened
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
-_SCHEMA = {"type": "object", "properties": {"b": {"type": "number"}, "a": {"type": "number", "default": None}}}
-_ADD = {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": _SCHEMA}}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"b": {"type": "number"}, "a": {"type": "number", "default": None}},
+}
+_ADD = {
+    "type": "function",
+    "function": {"name": "add", "description": "Adds.", "parameters": _SCHEMA},
+}
 _CALL = ToolCall("call_1", "add", '{"a": 1.5, "b": "流"}')
 _TURNS = (
     Turn("user", "x"),
@@ -40,14 +48,20 @@ _TURNS = (
     Turn("tool", "2.5", tool_call_id="call_1"),
     Turn("user", "and now?"),
 )
-_SAID = AnswerPart("I add. ", (CallPart(0, '{"a": "流"}', "call_1", "add"), CallPart(1, "{}", "call_2", "now")))
+_SAID = AnswerPart(
+    "I add. ", (CallPart(0, '{"a": "流"}', "call_1", "add"), CallPart(1, "{}", "call_2", "now"))
+)
 
 
 def _asking(**options: Any) -> ModelRequest:
-    return ModelRequest("demo", _TURNS, 1, options=ModelOptions(**{"tools": (_ADD,)} | options), marked=True)
+    return ModelRequest(
+        "demo", _TURNS, 1, options=ModelOptions(**{"tools": (_ADD,)} | options), marked=True
+    )
 
 
-async def _answered(service: Service, opened: Opened, request: ModelRequest) -> tuple[AnswerPart, ModelFinish]:
+async def _answered(
+    service: Service, opened: Opened, request: ModelRequest
+) -> tuple[AnswerPart, ModelFinish]:
     sink = RecordingSink()
     finish = await opened(service).generate(request, sink)
     (part,) = MarkedTextReader().read(sink.text)
@@ -57,10 +71,15 @@ async def _answered(service: Service, opened: Opened, request: ModelRequest) -> 
 async def test_bedrock_is_given_tools_in_its_own_way(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*BEDROCK.answer(["yes"])))
     named = {"type": "function", "function": {"name": "add"}}
-    assert await _answered(BEDROCK, opened, _asking(tool_choice=named)) == (AnswerPart("yes"), FINISH)
+    assert await _answered(BEDROCK, opened, _asking(tool_choice=named)) == (
+        AnswerPart("yes"),
+        FINISH,
+    )
     asked = model.requests[0]
     assert asked["toolConfig"] == {
-        "tools": [{"toolSpec": {"name": "add", "description": "Adds.", "inputSchema": {"json": _SCHEMA}}}],
+        "tools": [
+            {"toolSpec": {"name": "add", "description": "Adds.", "inputSchema": {"json": _SCHEMA}}}
+        ],
         "toolChoice": {"tool": {"name": "add"}},
     }
     use = {"toolUseId": "call_1", "name": "add", "input": {"a": 1.5, "b": "流"}}
@@ -82,8 +101,14 @@ async def test_bedrock_is_given_what_is_nested_deep(model: ModelServer, opened: 
     for _ in range(250):
         deep = {"a": deep}
     model.will(sends(*BEDROCK.answer(["yes"])))
-    turns = (_TURNS[0], Turn("assistant", "", (ToolCall("call_1", "add", json.dumps(deep)),)), *_TURNS[2:])
-    await opened(BEDROCK).generate(ModelRequest("demo", turns, 1, options=ModelOptions(tools=(_ADD,))), RecordingSink())
+    turns = (
+        _TURNS[0],
+        Turn("assistant", "", (ToolCall("call_1", "add", json.dumps(deep)),)),
+        *_TURNS[2:],
+    )
+    await opened(BEDROCK).generate(
+        ModelRequest("demo", turns, 1, options=ModelOptions(tools=(_ADD,))), RecordingSink()
+    )
     assert model.requests[0]["messages"][1]["content"][0]["toolUse"]["input"] == deep
 
 
@@ -105,8 +130,16 @@ async def test_sagemaker_is_given_tools_in_openais_way(model: ModelServer, opene
     request = _asking(tool_choice="required", parallel_tool_calls=False)
     assert await _answered(SAGEMAKER_VLLM, opened, request) == (AnswerPart("yes"), FINISH)
     asked = model.requests[0]
-    assert (asked["tools"], asked["tool_choice"], asked["parallel_tool_calls"]) == ([_ADD], "required", False)
-    made = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": _CALL.arguments}}
+    assert (asked["tools"], asked["tool_choice"], asked["parallel_tool_calls"]) == (
+        [_ADD],
+        "required",
+        False,
+    )
+    made = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "add", "arguments": _CALL.arguments},
+    }
     assert asked["messages"] == [
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": None, "tool_calls": [made]},
@@ -116,7 +149,9 @@ async def test_sagemaker_is_given_tools_in_openais_way(model: ModelServer, opene
 
 
 @pytest.mark.parametrize("service", [SAGEMAKER_VLLM, SAGEMAKER_LMI])
-async def test_what_a_model_on_sagemaker_calls(service: Service, model: ModelServer, opened: Opened) -> None:
+async def test_what_a_model_on_sagemaker_calls(
+    service: Service, model: ModelServer, opened: Opened
+) -> None:
     def fragment(index: int, arguments: str, **begins: str) -> str:
         function = {"arguments": arguments} | ({"name": begins.pop("name")} if begins else {})
         return chat_chunk(delta={"tool_calls": [{"index": index, **begins, "function": function}]})
@@ -131,7 +166,9 @@ async def test_what_a_model_on_sagemaker_calls(service: Service, model: ModelSer
         "[DONE]",
     ]
     data = (json_lines if service is SAGEMAKER_LMI else sse)(*chunks)
-    model.will(sends(*map(payload_part, cut_anywhere(data, Random(1), 50)), headers=service.headers))
+    model.will(
+        sends(*map(payload_part, cut_anywhere(data, Random(1), 50)), headers=service.headers)
+    )
     said, finish = await _answered(service, opened, _asking())
     assert (said, finish) == (_SAID, ModelFinish("tool_calls", FINISH.usage))
 

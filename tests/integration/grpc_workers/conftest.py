@@ -1,4 +1,4 @@
-"""Workers in the test's own loop, with a model that does what the test says or with the demo model; and processes."""
+"""Workers in the test's own loop, with a scripted model or the demo model; and worker processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tests.integration.grpc_workers.line import Line
 from tests.integration.grpc_workers.workers import WorkerInLoop, WorkerProcess
 
 Workers = Callable[..., Awaitable[WorkerInLoop]]
-"""Starts a worker with the demo model in this loop: `await workers(drain_seconds=1)` is EVENFLOW_DRAIN_SECONDS=1."""
+"""Starts a worker with the demo model in this loop.
+
+Keyword `drain_seconds=1` is the variable `EVENFLOW_DRAIN_SECONDS=1`.
+"""
 
 WorkerProcesses = Callable[..., WorkerProcess]
 """Likewise, as a process: `worker_processes(drain_seconds=1)`."""
@@ -45,7 +48,9 @@ class LocalWorker:
 
 
 Serving = Callable[..., Awaitable[LocalWorker]]
-"""Starts a worker in this loop: `await serving(source)`, at an `address` where that matters; other keywords are limits."""
+"""Starts a worker in this loop: `await serving(source)`, at an `address` where that matters;
+other keywords are limits.
+"""
 
 
 @pytest.fixture
@@ -53,7 +58,9 @@ async def serving() -> AsyncIterator[Serving]:
     """Start workers, and end them."""
     started: list[LocalWorker] = []
 
-    async def serve(source: TokenSource, address: str = "127.0.0.1:0", **limits: float) -> LocalWorker:
+    async def serve(
+        source: TokenSource, address: str = "127.0.0.1:0", **limits: float
+    ) -> LocalWorker:
         worker = LocalWorker(source, Limits.model_validate(limits), address)
         started.append(worker)
         await worker.server.start()
@@ -104,7 +111,9 @@ def worker_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worke
     started: list[WorkerProcess] = []
 
     def start(**settings: object) -> WorkerProcess:
-        worker = WorkerProcess(tmp_path_factory.mktemp("worker") / "worker.log", _variables(settings))
+        worker = WorkerProcess(
+            tmp_path_factory.mktemp("worker") / "worker.log", _variables(settings)
+        )
         started.append(worker)
         return worker.wait_until_serving()
 

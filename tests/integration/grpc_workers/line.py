@@ -1,4 +1,4 @@
-"""A TCP line to a worker that can be cut, as by a lost machine, or carry nothing for a while, as by a paused one."""
+"""A TCP line to a worker: cut, it looks as a lost machine does, and silent as a paused one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from unittest.mock import patch
 from fargate_handler.inference import errors
 
 PING_SECONDS = 0.2
-_TIMES_OF_PINGS = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
+_TIMES_OF_PINGS = (
+    "grpc.keepalive_time_ms",
+    "grpc.keepalive_timeout_ms",
+    "grpc.http2.ping_timeout_ms",
+)
 
 
 @contextmanager
 def short_pings() -> Iterator[None]:
-    """Whoever connects or listens within asks a silent peer for a sign after 0.2 s, and waits as long for it."""
+    """Within, who connects or listens pings a silent peer after 0.2 s, and waits 0.2 s more."""
     shortened = [
-        (name, round(PING_SECONDS * 1000) if name in _TIMES_OF_PINGS else value) for name, value in errors._COMMON
+        (name, round(PING_SECONDS * 1000) if name in _TIMES_OF_PINGS else value)
+        for name, value in errors._COMMON
     ]
     with patch.object(errors, "_COMMON", shortened):
         yield

@@ -1,4 +1,6 @@
-"""A proxy as Service Connect's: one address, behind which each call goes to the next of several workers."""
+"""A proxy as Service Connect's: one address, behind which each call goes to the next of several
+workers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class OneAddress(grpc.GenericRpcHandler):
     """
 
     def __init__(self, workers: Sequence[str]) -> None:
-        self._channels = [grpc.aio.insecure_channel(worker, [("grpc.enable_http_proxy", 0)]) for worker in workers]
+        self._channels = [
+            grpc.aio.insecure_channel(worker, [("grpc.enable_http_proxy", 0)]) for worker in workers
+        ]
         self._next = 0
         self._server = grpc.aio.server()
         self._server.add_generic_rpc_handlers((self,))
@@ -49,7 +53,9 @@ class OneAddress(grpc.GenericRpcHandler):
                 async for message in call:
                     yield message
             except grpc.aio.AioRpcError as error:
-                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
+                await context.abort(
+                    error.code(), error.details() or "", tuple(error.trailing_metadata() or ())
+                )
             finally:
                 call.cancel()
 

@@ -1,10 +1,11 @@
-"""Workers behind a handler: what a client sees over its WebSocket, and what the workers do meanwhile."""
+"""Workers behind a handler: what its clients see, and what the workers do meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import aiohttp
 import pytest
@@ -36,8 +37,10 @@ def opened_over_http(http: aiohttp.ClientSession) -> OpenSession:
     return opened
 
 
-async def _in_front_of(serve: Serve, addresses: Iterable[str], **settings: object) -> LocalServer:
-    return await serve(**{"model": "grpc", "workers": ",".join(addresses), "fallback_text": "", **settings})
+async def _in_front_of(serve: Serve, addresses: Iterable[str], **settings: Any) -> LocalServer:
+    return await serve(
+        **{"model": "grpc", "workers": ",".join(addresses), "fallback_text": "", **settings}
+    )
 
 
 def _text(seed: int, tokens: int) -> str:
@@ -45,7 +48,7 @@ def _text(seed: int, tokens: int) -> str:
 
 
 async def _begin(connection: Connection, answers: int, **directives: object) -> list[Frame]:
-    """Ask so many questions at once, with seeds from 0; returns their starts when each answer has begun."""
+    """Ask so many questions, with seeds from 0; returns their starts when all have begun."""
     starts, previous = [], None
     for number in range(answers):
         question = demo(seed=number, **directives)
@@ -56,7 +59,9 @@ async def _begin(connection: Connection, answers: int, **directives: object) -> 
     return starts
 
 
-async def test_hundreds_of_streams_from_two_workers(serve: Serve, serving: Serving, opened: OpenSession) -> None:
+async def test_hundreds_of_streams_from_two_workers(
+    serve: Serve, serving: Serving, opened: OpenSession
+) -> None:
     all_have_asked = asyncio.Event()
 
     async def recite(request: ModelRequest, sink: TokenSink) -> ModelFinish:
@@ -112,7 +117,9 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
 ) -> None:
     line, awake = await lines((await workers()).address), await workers()
     with short_pings():
-        server = await _in_front_of(serve, [line.address, awake.address], model_first_sign_seconds=60)
+        server = await _in_front_of(
+            serve, [line.address, awake.address], model_first_sign_seconds=60
+        )
         session = await opened(server)
         async with session.connect() as connection:
             await connection.ask("m0", None, demo(tokens=1))
@@ -120,7 +127,11 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
             began = time.monotonic()
             previous, starts = "m0", []
             for number in range(1, 5):
-                starts.append(await connection.message(f"m{number}", previous, demo(tokens=20, gap_ms=5, seed=number)))
+                starts.append(
+                    await connection.message(
+                        f"m{number}", previous, demo(tokens=20, gap_ms=5, seed=number)
+                    )
+                )
                 previous = f"m{number}"
             answers = [await connection.whole(start["response_id"], seconds=20) for start in starts]
             took = time.monotonic() - began
@@ -129,7 +140,9 @@ async def test_a_worker_that_falls_silent_is_found_before_the_first_token_is_due
     assert took > PING_SECONDS, "some of them were with the silent one"
 
 
-async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_cancelling_stops_the_worker(
+    serve: Serve, workers: Workers, opened: OpenSession
+) -> None:
     worker = await workers()
     server = await _in_front_of(serve, [worker.address])
     session, taken, previous = await opened(server), [], None
@@ -147,7 +160,9 @@ async def test_cancelling_stops_the_worker(serve: Serve, workers: Workers, opene
     assert min(taken) < _CANCEL_MS, taken
 
 
-async def test_a_deadline_stops_the_worker(serve: Serve, workers: Workers, opened: OpenSession) -> None:
+async def test_a_deadline_stops_the_worker(
+    serve: Serve, workers: Workers, opened: OpenSession
+) -> None:
     worker = await workers()
     server = await _in_front_of(
         serve,
@@ -194,7 +209,9 @@ async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
     serve: Serve, workers: Workers, opened: OpenSession
 ) -> None:
     worker = await workers(worker_buffer_tokens=100, worker_window_bytes=1024)
-    server = await _in_front_of(serve, [worker.address], pause_window_bytes=1000, worker_window_bytes=1024)
+    server = await _in_front_of(
+        serve, [worker.address], pause_window_bytes=1000, worker_window_bytes=1024
+    )
     session = await opened(server)
     async with session.connect() as connection:
         start = await connection.message("m1", None, demo(tokens=4000, gap_ms=0.2, seed=5))
@@ -205,7 +222,8 @@ async def test_a_paused_reader_holds_the_worker_at_a_bounded_number_of_tokens(
         await asyncio.sleep(0.3)
         after = await worker.describe()
         assert after.tokens_taken == before, "the model stands still"
-        # What came in one turn of the demo model's clock is on top, fifty tokens, and more when the turn came late.
+        # What came in one turn of the demo model's clock is on top: fifty tokens, or more when the
+        # turn came late.
         assert 100 <= after.tokens_waiting < 1_000
         assert after.tokens_taken < 2_000
         await connection.send("response.continue", response_id=response_id)
@@ -236,4 +254,6 @@ async def test_what_a_leaving_worker_has_no_time_to_finish_is_continued_elsewher
         await leaving.leave()
         answers = [await connection.whole(start["response_id"]) for start in starts]
     assert [answer.text for answer in answers] == [_text(number, 100) for number in range(4)]
-    assert [answer.restarts for answer in answers] == [[]] * 4, "the other worker went on with the text"
+    assert [answer.restarts for answer in answers] == [[]] * 4, (
+        "the other worker went on with the text"
+    )

@@ -1,4 +1,6 @@
-"""Workers whose names stand for others from one look to the next, or can't be looked up for a while."""
+"""Workers whose names stand for others from one look to the next, or can't be looked up for a
+while.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ class Names:
         self.looks += 1
         if not self.hosts[host]:
             raise socket.gaierror(socket.EAI_AGAIN, "for a while")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in self.hosts[host]]
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in self.hosts[host]
+        ]
 
     async def until_looked_up(self, times: int) -> None:
         """Wait until there were so many look-ups from now on."""

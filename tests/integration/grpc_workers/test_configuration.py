@@ -1,4 +1,6 @@
-"""A worker that is configured wrongly doesn't start, and says in one line which variable is wrong."""
+"""A worker that is configured wrongly doesn't start, and says in one line which variable is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,13 @@ def test_the_process_prints_one_line_and_ends_with_2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("MODEL", "openai"), ("WORKER_PORT", "0"), ("WORKER_BUFFER_TOKENS", "0"), ("WORKER_PROT", "1")]
+    ("name", "value"),
+    [
+        ("MODEL", "openai"),
+        ("WORKER_PORT", "0"),
+        ("WORKER_BUFFER_TOKENS", "0"),
+        ("WORKER_PROT", "1"),
+    ],
 )
 async def test_the_variable_is_named(name: str, value: str) -> None:
     assert f"EVENFLOW_{name}" in await _refusal(**{f"EVENFLOW_{name}": value})
@@ -59,7 +67,9 @@ async def test_a_busy_port() -> None:
     assert "EVENFLOW_WORKER_HOST" in line
 
 
-def test_another_role_does_not_exist(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_role_does_not_exist(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["fargate_handler", "--role", "wroker"])
     with pytest.raises(SystemExit) as ended:
         program.main()

@@ -1,4 +1,6 @@
-"""Several workers behind one name, as ECS Service Connect shows them: no single one of them is the end of an answer."""
+"""Several workers behind one name, as ECS Service Connect shows them: no single one of them is
+the end of an answer.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ async def test_answers_go_to_all_of_them(serving: Serving, opened: Opened, behin
     assert min(len(model.requests) for model in models) >= 5
 
 
-async def test_a_worker_that_is_gone_costs_no_attempt(serving: Serving, opened: Opened, behind: Behind) -> None:
+async def test_a_worker_that_is_gone_costs_no_attempt(
+    serving: Serving, opened: Opened, behind: Behind
+) -> None:
     model = ScriptedSource(says("an ", "answer"))
     leaving, staying = await serving(ScriptedSource(says("an ", "answer"))), await serving(model)
     source = opened([await behind(leaving.address, staying.address)], worker_rest_seconds=3_600)
@@ -75,7 +79,9 @@ async def test_a_worker_that_is_gone_costs_no_attempt(serving: Serving, opened: 
     assert len(model.requests) >= 10
 
 
-async def test_a_full_worker_costs_no_attempt(serving: Serving, opened: Opened, behind: Behind) -> None:
+async def test_a_full_worker_costs_no_attempt(
+    serving: Serving, opened: Opened, behind: Behind
+) -> None:
     silent, model = ScriptedSource(is_silent), ScriptedSource(says("an ", "answer"))
     full, other = await serving(silent, generations_per_node=1), await serving(model)
     directly = asyncio.create_task(opened([full.address]).generate(_QUESTION, RecordingSink()))
@@ -92,13 +98,15 @@ async def test_readers_of_a_lost_worker_get_their_answers_and_a_cancel_goes_all_
     serve: Serve, workers: Workers, lines: Lines, behind: Behind, http: aiohttp.ClientSession
 ) -> None:
     line, kept = await lines((await workers()).address), await workers()
-    server = await serve(model="grpc", workers=await behind(line.address, kept.address), fallback_text="")
+    server = await serve(
+        model="grpc", workers=await behind(line.address, kept.address), fallback_text=""
+    )
     begun = asyncio.Barrier(11)
 
     async def ask(seed: int) -> Answer:
         session = await open_session(http, server.http_url)
         async with session.connect() as connection:
-            start = await connection.message("m1", None, demo(tokens=60, gap_ms=20, seed=seed))
+            start = await connection.message("m1", None, demo(tokens=60, gap_ms=30, seed=seed))
             await connection.reach(start["response_id"], 2)
             await begun.wait()
             return await connection.whole(start["response_id"])
@@ -107,8 +115,12 @@ async def test_readers_of_a_lost_worker_get_their_answers_and_a_cancel_goes_all_
     await begun.wait()
     line.cut()
     answers = await asyncio.gather(*asked)
-    assert [answer.text for answer in answers] == ["".join(demo_tokens(seed, 60)) for seed in range(10)]
-    assert 1 <= sum(len(answer.restarts) for answer in answers) <= 9, "only those of the lost worker began again"
+    assert [answer.text for answer in answers] == [
+        "".join(demo_tokens(seed, 60)) for seed in range(10)
+    ]
+    assert 1 <= sum(len(answer.restarts) for answer in answers) <= 9, (
+        "only those of the lost worker began again"
+    )
 
     session = await open_session(http, server.http_url)
     async with session.connect() as connection:
@@ -129,7 +141,9 @@ async def test_where_none_is_left_the_attempt_fails_at_once(opened: Opened, behi
 async def test_an_address_that_leads_nowhere_beside_it_is_no_hindrance(
     serving: Serving, opened: Opened, behind: Behind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Service Connect's agent writes an IPv6 address into /etc/hosts even where the task has no IPv6."""
+    """Service Connect's agent writes an IPv6 address into /etc/hosts even where the task has no
+    IPv6.
+    """
     model = ScriptedSource(says("an ", "answer"), continues=True)
     address = await behind((await serving(model)).address)
 
@@ -141,5 +155,7 @@ async def test_an_address_that_leads_nowhere_beside_it_is_no_hindrance(
     for _ in range(10):
         await _answered(source)
     await _until_it_continues(source)
-    await source.generate(ModelRequest("demo", (Turn("user", "a question"),), 1, "the beginning"), RecordingSink())
+    await source.generate(
+        ModelRequest("demo", (Turn("user", "a question"),), 1, "the beginning"), RecordingSink()
+    )
     assert model.requests[-1].prefix == "the beginning"

@@ -16,9 +16,22 @@ from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from fargate_handler.inference.worker_source import GrpcWorkers
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import EvenflowError, ModelRefused, UpstreamFailed, UpstreamRejected, UpstreamTimeout
+from stream_core.protocol.errors import (
+    EvenflowError,
+    ModelRefused,
+    UpstreamFailed,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
 from tests.integration.grpc_workers.conftest import LocalWorker, Opened, Serving
-from tests.integration.grpc_workers.scripted_source import FINISH, ScriptedSource, fails, goes_on, is_silent, says
+from tests.integration.grpc_workers.scripted_source import (
+    FINISH,
+    ScriptedSource,
+    fails,
+    goes_on,
+    is_silent,
+    says,
+)
 from tests.integration.server_process import free_port
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
@@ -53,16 +66,22 @@ async def test_tokens_arrive_as_they_were_given(serving: Serving, opened: Opened
 
 
 @pytest.mark.parametrize("finish", [FINISH, ModelFinish("length", None), ModelFinish("stop", None)])
-async def test_the_end_arrives_as_it_was(serving: Serving, opened: Opened, finish: ModelFinish) -> None:
+async def test_the_end_arrives_as_it_was(
+    serving: Serving, opened: Opened, finish: ModelFinish
+) -> None:
     source = opened([(await serving(ScriptedSource(says("x", finish=finish)))).address])
     assert await source.generate(_QUESTION, RecordingSink()) == finish
 
 
-async def test_the_model_is_asked_what_the_source_was_asked(serving: Serving, opened: Opened) -> None:
+async def test_the_model_is_asked_what_the_source_was_asked(
+    serving: Serving, opened: Opened
+) -> None:
     model = ScriptedSource(says("x"), continues=True)
     source = opened([(await serving(model)).address])
     turns = (Turn("user", "first"), Turn("assistant", "Größe\n"), Turn("user", "then 🙂"))
-    options = ModelOptions(max_completion_tokens=7, temperature=0.0, top_p=0.9, stop=("a", "流"), seed=-1)
+    options = ModelOptions(
+        max_completion_tokens=7, temperature=0.0, top_p=0.9, stop=("a", "流"), seed=-1
+    )
     asked = [
         ModelRequest("agent-7", turns, 3, "the beginning ", "r1:2:3", options),
         ModelRequest("agent-7", turns, 1, "", "r1:2:1", ModelOptions(max_tokens=9)),
@@ -97,8 +116,16 @@ async def test_a_worker_that_cannot_continue_does_not_begin_again_behind_the_beg
     ("raised", "kind", "code"),
     [
         (UpstreamFailed("it broke", code="upstream_failed"), UpstreamFailed, "upstream_failed"),
-        (UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000), UpstreamFailed, "upstream_throttled"),
-        (UpstreamRejected("not you", code="model_not_set_up"), UpstreamRejected, "model_not_set_up"),
+        (
+            UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000),
+            UpstreamFailed,
+            "upstream_throttled",
+        ),
+        (
+            UpstreamRejected("not you", code="model_not_set_up"),
+            UpstreamRejected,
+            "model_not_set_up",
+        ),
         (ModelRefused("not that", code="model_refused"), ModelRefused, "model_refused"),
     ],
     ids=str,
@@ -106,7 +133,10 @@ async def test_a_worker_that_cannot_continue_does_not_begin_again_behind_the_beg
 async def test_what_the_model_raises_arrives(
     serving: Serving, opened: Opened, raised: EvenflowError, kind: type[EvenflowError], code: str
 ) -> None:
-    source, sink = opened([(await serving(ScriptedSource(fails(raised, "a", "b")))).address]), RecordingSink()
+    source, sink = (
+        opened([(await serving(ScriptedSource(fails(raised, "a", "b")))).address]),
+        RecordingSink(),
+    )
     error = await _failure(source, sink)
     assert (type(error), error.code, error.retry_after_ms) == (kind, code, raised.retry_after_ms)
     assert sink.tokens == ["a", "b"], "what had been given arrives before the error"
@@ -115,7 +145,9 @@ async def test_what_the_model_raises_arrives(
 async def test_a_defect_of_the_model_is_in_the_workers_log_alone(
     serving: Serving, opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
-    error = await _failure(opened([(await serving(ScriptedSource(fails(KeyError("a secret"))))).address]))
+    error = await _failure(
+        opened([(await serving(ScriptedSource(fails(KeyError("a secret"))))).address])
+    )
     assert error.code == "internal_error"
     assert "a secret" not in error.message
     assert "a secret" in caplog.text
@@ -169,7 +201,9 @@ async def test_a_deadline_ends_the_call_on_both_sides(
     await model.until_running(0)
 
 
-async def test_an_answer_that_is_held_for_longer_than_one_pause_is_not_ended(serving: Serving, opened: Opened) -> None:
+async def test_an_answer_that_is_held_for_longer_than_one_pause_is_not_ended(
+    serving: Serving, opened: Opened
+) -> None:
     model, sink = ScriptedSource(says("one ", "two")), RecordingSink()
     source = opened([(await serving(model)).address], **_SHORT)
     sink.paused = True
@@ -192,7 +226,8 @@ async def test_a_sink_that_is_held_holds_the_model_at_a_bounded_number_of_tokens
     await _until_still(worker)
     still = await _what_waits(worker)
     assert still.tokens_waiting == 50
-    # 'word ' is 7 bytes in a message: the windows of both sides, and what one read and one write had in hand.
+    # 'word ' is 7 bytes in a message: the windows of both sides, and what one read and one write
+    # had in hand.
     assert still.tokens_taken - len(sink.tokens) <= 50 + 2 * 50 + 2 * 1024 / 7
     sink.paused = False
     await _until(lambda: len(sink.tokens) > 5 * still.tokens_taken)
@@ -201,8 +236,12 @@ async def test_a_sink_that_is_held_holds_the_model_at_a_bounded_number_of_tokens
     await model.until_running(0)
 
 
-async def test_held_streams_leave_the_connection_to_the_others(serving: Serving, opened: Opened) -> None:
-    """A window of HTTP/2 is the connection's, too: two hundred that stand still must not fill it."""
+async def test_held_streams_leave_the_connection_to_the_others(
+    serving: Serving, opened: Opened
+) -> None:
+    """A window of HTTP/2 is the connection's, too: two hundred that stand still must not fill
+    it.
+    """
     model = ScriptedSource(goes_on)
     worker = await serving(model)
     source = opened([worker.address])
@@ -232,7 +271,9 @@ async def _until_still(worker: LocalWorker) -> None:
             now = (await _what_waits(worker)).tokens_taken
 
 
-async def test_a_model_that_gives_all_at_once_is_cut_at_the_longest_answer(serving: Serving, opened: Opened) -> None:
+async def test_a_model_that_gives_all_at_once_is_cut_at_the_longest_answer(
+    serving: Serving, opened: Opened
+) -> None:
     worker = await serving(ScriptedSource(says(*["x" * 100] * 1000)), response_bytes=10_000)
     sink = RecordingSink()
     assert (await opened([worker.address]).generate(_QUESTION, sink)).finish_reason == "length"
@@ -246,7 +287,9 @@ async def test_one_long_token_arrives(serving: Serving, opened: Opened) -> None:
     assert sink.text == text
 
 
-async def test_a_worker_that_is_not_there_is_replaced_before_anyone_notices(serving: Serving, opened: Opened) -> None:
+async def test_a_worker_that_is_not_there_is_replaced_before_anyone_notices(
+    serving: Serving, opened: Opened
+) -> None:
     model = ScriptedSource(says("x"))
     there, nowhere = (await serving(model)).address, f"127.0.0.1:{free_port()}"
     source = opened([nowhere, there])

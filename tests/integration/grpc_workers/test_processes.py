@@ -36,7 +36,7 @@ async def test_a_worker_killed_in_the_middle_is_replaced(
     async def ask(seed: int) -> Answer:
         session = await open_session(http, server.http_url)
         async with session.connect() as connection:
-            start = await connection.message("m1", None, demo(tokens=60, gap_ms=20, seed=seed))
+            start = await connection.message("m1", None, demo(tokens=80, gap_ms=30, seed=seed))
             await connection.reach(start["response_id"], 2)
             await begun.wait()
             return await connection.whole(start["response_id"])
@@ -46,13 +46,19 @@ async def test_a_worker_killed_in_the_middle_is_replaced(
     assert (await lost.describe()).streams == 10
     lost.kill()
     answers = await asyncio.gather(*asked)
-    assert [answer.text for answer in answers] == [_text(seed, 60) for seed in range(20)]
-    assert [answer.restarts for answer in answers] == [[]] * len(answers), "the other worker went on with the text"
+    assert [answer.text for answer in answers] == [_text(seed, 80) for seed in range(20)]
+    assert [answer.restarts for answer in answers] == [[]] * len(answers), (
+        "the other worker went on with the text"
+    )
     session = await open_session(http, server.http_url)
     async with session.connect() as connection:
         for number in range(6):
-            answer = await connection.ask(f"m{number}", f"m{number - 1}" if number else None, demo(tokens=3, gap_ms=1))
-            assert (answer.finish_reason, answer.restarts) == ("stop", []), "the lost one is not asked"
+            answer = await connection.ask(
+                f"m{number}", f"m{number - 1}" if number else None, demo(tokens=3, gap_ms=1)
+            )
+            assert (answer.finish_reason, answer.restarts) == ("stop", []), (
+                "the lost one is not asked"
+            )
 
 
 async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
@@ -60,12 +66,18 @@ async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
 ) -> None:
     leaving, staying = worker_processes(drain_seconds=20), await workers()
     assert await asyncio.to_thread(_probe, leaving) == (0, "")
-    server = await serve(model="grpc", workers=f"{leaving.address},{staying.address}", fallback_text="")
+    server = await serve(
+        model="grpc", workers=f"{leaving.address},{staying.address}", fallback_text=""
+    )
     session, other = [await open_session(http, server.http_url) for _ in range(2)]
     async with session.connect() as connection, other.connect() as another:
         starts, previous = [], None
         for number in range(4):
-            starts.append(await connection.message(f"m{number}", previous, demo(tokens=100, gap_ms=20, seed=number)))
+            starts.append(
+                await connection.message(
+                    f"m{number}", previous, demo(tokens=100, gap_ms=20, seed=number)
+                )
+            )
             previous = f"m{number}"
         for start in starts:
             await connection.reach(start["response_id"], 1)
@@ -73,9 +85,17 @@ async def test_a_worker_that_leaves_finishes_its_answers_and_gets_no_new_ones(
         await _signal(leaving)
         answers = [await another.ask("m1", None, demo(tokens=3, gap_ms=1, seed=9))]
         answers += [await connection.whole(start["response_id"]) for start in starts]
-    assert [answer.text for answer in answers] == [_text(9, 3), *(_text(number, 100) for number in range(4))]
+    assert [answer.text for answer in answers] == [
+        _text(9, 3),
+        *(_text(number, 100) for number in range(4)),
+    ]
     assert not any(answer.restarts for answer in answers)
-    assert await asyncio.to_thread(leaving.process.wait, 10) == 0, "it does not wait for the rest of its time"
+    assert (await staying.describe()).tokens_taken == 2 * 100 + 3, (
+        "it went on with nothing of the other's"
+    )
+    assert await asyncio.to_thread(leaving.process.wait, 10) == 0, (
+        "it does not wait for the rest of its time"
+    )
 
 
 async def _signal(leaving: WorkerProcess) -> None:

@@ -9,7 +9,10 @@ import grpc
 import pytest
 
 from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceServicer, add_InferenceServicer_to_server
+from fargate_handler.inference.llm_v1.inference_pb2_grpc import (
+    InferenceServicer,
+    add_InferenceServicer_to_server,
+)
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.log.conversation import ToolCall, Turn
@@ -28,13 +31,17 @@ _TURNS = (
     Turn("tool", "流", tool_call_id="c1"),
     Turn("tool", "", tool_call_id="c2"),
 )
-_ASKED = ModelRequest("demo", _TURNS, 1, options=ModelOptions(tools=tuple(TOOLS), tool_choice="auto"), marked=True)
+_ASKED = ModelRequest(
+    "demo", _TURNS, 1, options=ModelOptions(tools=tuple(TOOLS), tool_choice="auto"), marked=True
+)
 
 
 class OldWorker(InferenceServicer):
     """One that has never heard of tools: it would answer as if there were none."""
 
-    async def Describe(self, request: wire.DescribeRequest, context: object) -> wire.DescribeResponse:  # noqa: N802
+    async def Describe(  # noqa: N802
+        self, request: wire.DescribeRequest, context: object
+    ) -> wire.DescribeResponse:
         return wire.DescribeResponse(continues=True)
 
     async def Stream(self, request: wire.StreamRequest, context: object) -> None:  # noqa: N802
@@ -53,13 +60,18 @@ async def old_worker() -> AsyncIterator[str]:
 
 async def test_a_worker_s_model_is_given_the_tools(serving: Serving, opened: Opened) -> None:
     finish = ModelFinish("tool_calls", FINISH.usage)
-    model, sink = ScriptedSource(says('\x1e{"call":0,', '"id":"c","name":"f"}\n', "{}", finish=finish)), RecordingSink()
+    model, sink = (
+        ScriptedSource(says('\x1e{"call":0,', '"id":"c","name":"f"}\n', "{}", finish=finish)),
+        RecordingSink(),
+    )
     assert await opened([(await serving(model)).address]).generate(_ASKED, sink) == finish
     assert model.requests == [_ASKED]
     assert sink.text == '\x1e{"call":0,"id":"c","name":"f"}\n{}'
 
 
-async def test_a_worker_that_knows_no_tools_is_not_asked(serving: Serving, opened: Opened, old_worker: str) -> None:
+async def test_a_worker_that_knows_no_tools_is_not_asked(
+    serving: Serving, opened: Opened, old_worker: str
+) -> None:
     with pytest.raises(ModelRefused, match="tools"):
         await opened([old_worker]).generate(_ASKED, RecordingSink())
     model = ScriptedSource(says("x"))

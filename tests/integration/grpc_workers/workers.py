@@ -1,4 +1,4 @@
-"""Workers with the demo model, as `--role worker` starts them: in the test's own loop, or as a process."""
+"""Workers with the demo model, as `--role worker` starts them: in the test's loop, or a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from abc import ABC
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -25,7 +24,7 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 
 
-class DemoWorker(ABC):
+class DemoWorker:
     """A worker that tells what it does. Its port is a free one where `variables` name none."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
@@ -36,16 +35,24 @@ class DemoWorker(ABC):
 
     async def describe(self) -> wire.DescribeResponse:
         """What it says of itself."""
-        async with grpc.aio.insecure_channel(self.address, [("grpc.enable_http_proxy", 0)]) as channel:
-            said: wire.DescribeResponse = await InferenceStub(channel).Describe(wire.DescribeRequest(), timeout=5)
+        async with grpc.aio.insecure_channel(
+            self.address, [("grpc.enable_http_proxy", 0)]
+        ) as channel:
+            said: wire.DescribeResponse = await InferenceStub(channel).Describe(
+                wire.DescribeRequest(), timeout=5
+            )
             return said
 
     async def until_streams(self, wanted: int, seconds: float = 20.0) -> float:
         """Wait until it generates so many answers; returns the moment, on the monotonic clock."""
         give_up_at = time.monotonic() + seconds
-        async with grpc.aio.insecure_channel(self.address, [("grpc.enable_http_proxy", 0)]) as channel:
+        async with grpc.aio.insecure_channel(
+            self.address, [("grpc.enable_http_proxy", 0)]
+        ) as channel:
             stub = InferenceStub(channel)
-            while (said := await stub.Describe(wire.DescribeRequest(), timeout=5)).streams != wanted:
+            while (
+                said := await stub.Describe(wire.DescribeRequest(), timeout=5)
+            ).streams != wanted:
                 assert time.monotonic() < give_up_at, f"{said.streams} streams, not {wanted}"
                 await asyncio.sleep(0.005)
         return time.monotonic()
@@ -121,7 +128,9 @@ class WorkerProcess(DemoWorker):
         self.process.wait()
 
     def stop(self) -> None:
-        """End it. An exit status but 0, but for one that was killed, and any traceback are failures of the test."""
+        """End it. An exit status but 0, but for one that was killed, and any traceback are
+        failures of the test.
+        """
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -130,5 +139,7 @@ class WorkerProcess(DemoWorker):
                 self.process.kill()
                 self.process.wait()
                 raise AssertionError(f"the worker did not end after SIGTERM:\n{self.log}") from None
-        assert self.process.returncode == self._exit_status, f"exit status {self.process.returncode}:\n{self.log}"
+        assert self.process.returncode == self._exit_status, (
+            f"exit status {self.process.returncode}:\n{self.log}"
+        )
         assert "Traceback" not in self.log, f"the worker's log has a traceback:\n{self.log}"

@@ -1,4 +1,6 @@
-"""A client of `/v1/chat/completions` that sees the bytes: what each event says, and in which order."""
+"""A client of `/v1/chat/completions` that sees the bytes: what each event says, and in which
+order.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ class Streamed:
         index = part["index"]
         if "id" in part:
             assert index not in self.calls, "a call begins once"
-            self.calls[index] = {"id": part["id"], "type": part["type"], "function": dict(part["function"])}
+            self.calls[index] = {
+                "id": part["id"],
+                "type": part["type"],
+                "function": dict(part["function"]),
+            }
         else:
             assert part.keys() == {"index", "function"}
             assert part["function"].keys() == {"arguments"}
@@ -80,7 +86,9 @@ class Completions:
         key: sent as the bearer token.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, server: Server, key: str = "sk-anything") -> None:
+    def __init__(
+        self, http: aiohttp.ClientSession, server: Server, key: str = "sk-anything"
+    ) -> None:
         self._http = http
         self._url = f"{server.http_url}/v1"
         self._key = key
@@ -94,8 +102,16 @@ class Completions:
         return await call(self._http, "GET", self._url + path, headers=self._headers({}))
 
     async def post(self, body: object, **headers: str) -> HttpAnswer:
-        """`POST /v1/chat/completions`, whatever the body; underscores in header names stand for dashes."""
-        return await call(self._http, "POST", f"{self._url}/chat/completions", body, headers=self._headers(headers))
+        """`POST /v1/chat/completions`, whatever the body; underscores in header names stand for
+        dashes.
+        """
+        return await call(
+            self._http,
+            "POST",
+            f"{self._url}/chat/completions",
+            body,
+            headers=self._headers(headers),
+        )
 
     async def ask(self, text: str, /, key: str | None = None, **parameters: Any) -> HttpAnswer:
         """An answer that is given whole."""

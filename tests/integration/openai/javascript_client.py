@@ -47,7 +47,15 @@ class JavaScriptClient:
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http, self._url = http, url
 
-    async def ask(self, server: Server, action: str, body: Frame, key: str = "sk-anything", **options: Any) -> Frame:
+    async def ask(
+        self, server: Server, action: str, body: Frame, key: str = "sk-anything", **options: Any
+    ) -> Frame:
         """What came of an action of `ask.mjs`."""
-        asked = {"baseURL": f"{server.http_url}/v1", "apiKey": key, "action": action, "body": body, "options": options}
+        asked = {
+            "baseURL": f"{server.http_url}/v1",
+            "apiKey": key,
+            "action": action,
+            "body": body,
+            "options": options,
+        }
         return (await call(self._http, "POST", self._url, asked)).json

@@ -1,4 +1,6 @@
-"""Requests of OpenAI's API to models on AWS: what they are given of them, and what is refused by name."""
+"""Requests of OpenAI's API to models on AWS: what they are given of them, and what is refused by
+name.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
 
 _PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(200_000)
-_IMAGE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"}}
+_IMAGE = {
+    "type": "image_url",
+    "image_url": {"url": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"},
+}
 _LONG = "".join(random.Random(2).choices("abcdefgh \n", k=1_000_000))
 _MESSAGES: list[Frame] = [
     {"role": "system", "content": _LONG},
@@ -31,7 +36,10 @@ _MESSAGES: list[Frame] = [
 # aiohttp warns of a megabyte given to it as bytes, as the AWS SDK gives all that it sends.
 _LARGE = pytest.mark.filterwarnings("ignore:Sending a large body")
 _SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-_FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": _SCHEMA, "strict": True}}
+_FORMAT = {
+    "type": "json_schema",
+    "json_schema": {"name": "person", "schema": _SCHEMA, "strict": True},
+}
 
 
 @pytest.fixture
@@ -75,29 +83,48 @@ async def _message(completions: Completions, body: Frame) -> Frame:
 
 
 @_LARGE
-async def test_bedrock_is_given_a_megabyte_and_an_image(bedrock: Completions, model: ModelServer) -> None:
+async def test_bedrock_is_given_a_megabyte_and_an_image(
+    bedrock: Completions, model: ModelServer
+) -> None:
     assert (await _message(bedrock, {"messages": _MESSAGES}))["message"]["content"] == "yes"
     asked = model.requests[0]
     assert asked["system"] == [{"text": _LONG}]
     image = {"format": "png", "source": {"bytes": base64.b64encode(_PNG).decode()}}
-    assert asked["messages"] == [{"role": "user", "content": [{"text": "What is on it?"}, {"image": image}]}]
+    assert asked["messages"] == [
+        {"role": "user", "content": [{"text": "What is on it?"}, {"image": image}]}
+    ]
 
 
 @_LARGE
-async def test_sagemaker_is_given_a_megabyte_and_an_image(sagemaker: Completions, model: ModelServer) -> None:
+async def test_sagemaker_is_given_a_megabyte_and_an_image(
+    sagemaker: Completions, model: ModelServer
+) -> None:
     assert (await _message(sagemaker, {"messages": _MESSAGES}))["message"]["content"] == "yes"
     assert model.requests[0]["messages"] == _MESSAGES
 
 
-async def test_sagemaker_is_given_every_parameter_as_it_came(sagemaker: Completions, model: ModelServer) -> None:
-    parameters: Frame = {"response_format": _FORMAT, "logit_bias": {"1": 2}, "top_k": 5, "of_tomorrow": [None]}
+async def test_sagemaker_is_given_every_parameter_as_it_came(
+    sagemaker: Completions, model: ModelServer
+) -> None:
+    parameters: Frame = {
+        "response_format": _FORMAT,
+        "logit_bias": {"1": 2},
+        "top_k": 5,
+        "of_tomorrow": [None],
+    }
     await _message(sagemaker, asking("x", model="m", **parameters))
     assert {name: model.requests[0][name] for name in parameters} == parameters
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_schema_is_what_bedrock_answers_in(bedrock: Completions, model: ModelServer, stream: bool) -> None:
-    events = [MESSAGE_START, tool_use(0, "t1", "person", '{"name"', ': "Ann"}'), bedrock_end("tool_use")]
+async def test_a_schema_is_what_bedrock_answers_in(
+    bedrock: Completions, model: ModelServer, stream: bool
+) -> None:
+    events = [
+        MESSAGE_START,
+        tool_use(0, "t1", "person", '{"name"', ': "Ann"}'),
+        bedrock_end("tool_use"),
+    ]
     model.will(sends(*events))
     if stream:
         streamed = await bedrock.stream("Who?", model="m", response_format=_FORMAT)
@@ -121,14 +148,26 @@ async def test_a_schema_is_what_bedrock_answers_in(bedrock: Completions, model: 
         ({"n": 2}, "unsupported_parameter", "n"),
         ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}]}]},
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}],
+                    }
+                ]
+            },
             "unsupported_value",
             "messages.0.content.0",
         ),
     ],
 )
 async def test_what_would_change_the_answer_bedrock_refuses_by_name(
-    bedrock: Completions, model: ModelServer, parameters: dict[str, Any], code: str, param: str, stream: bool
+    bedrock: Completions,
+    model: ModelServer,
+    parameters: dict[str, Any],
+    code: str,
+    param: str,
+    stream: bool,
 ) -> None:
     refused = await bedrock.post(asking("x", model="m", stream=stream) | parameters)
     assert (refused.status, refused.error["code"], refused.error["param"]) == (400, code, param)

@@ -1,4 +1,6 @@
-"""What a model's server sends beside text: reasoning, refusals, log probabilities, other choices, and what it counted."""
+"""What a model's server sends beside text: reasoning, refusals, log probabilities, other
+choices, and what it counted.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,26 @@ from tests.integration.local_server import LocalServer
 from tests.integration.openai.completions import asking
 from tests.integration.openai.conftest import At, openai_client
 from tests.integration.openai.javascript_client import JavaScriptClient
-from tests.integration.scripted_model import DONE, END, Reply, ScriptedModel, chunk, event, scripted_model
+from tests.integration.scripted_model import (
+    DONE,
+    END,
+    Reply,
+    ScriptedModel,
+    chunk,
+    event,
+    scripted_model,
+)
 
 _ASKED = asking("x", model="openai")
 _REASONED = [chunk(delta={"reasoning_content": said}) for said in ("Let me ", "think\x1e.")]
 _REFUSED = [chunk(delta={"role": "assistant", "refusal": said}) for said in ("I can", "not.")]
 _ENTRIES: list[Frame] = [
-    {"token": token, "logprob": -0.25, "bytes": list(token.encode()), "top_logprobs": []} for token in ("Hel", "lo流")
+    {"token": token, "logprob": -0.25, "bytes": list(token.encode()), "top_logprobs": []}
+    for token in ("Hel", "lo流")
 ]
-_PROBABLE = [chunk(entry["token"], logprobs={"content": [entry], "refusal": None}) for entry in _ENTRIES]
+_PROBABLE = [
+    chunk(entry["token"], logprobs={"content": [entry], "refusal": None}) for entry in _ENTRIES
+]
 _CHOICES = [
     chunk("A"),
     chunk("B", index=1),
@@ -62,12 +75,17 @@ async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
 async def _both(client: openai.AsyncOpenAI) -> list[Frame]:
     """The answer whole, and as OpenAI's own client puts its chunks together."""
     whole = await client.chat.completions.create(**_ASKED)
-    async with client.chat.completions.stream(**_ASKED, stream_options={"include_usage": True}) as stream:
+    async with client.chat.completions.stream(
+        **_ASKED, stream_options={"include_usage": True}
+    ) as stream:
         return [whole.to_dict(), (await stream.get_final_completion()).to_dict()]
 
 
 async def test_reasoning(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
+    client: openai.AsyncOpenAI,
+    javascript: JavaScriptClient,
+    server: LocalServer,
+    model: ScriptedModel,
 ) -> None:
     model.will(Reply([*_REASONED, chunk("Yes"), END], gap=0.06))
     for answer in await _both(client):
@@ -94,7 +112,10 @@ async def test_reasoning_comes_while_the_model_thinks_and_under_its_name(
 
 
 async def test_a_refusal(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
+    client: openai.AsyncOpenAI,
+    javascript: JavaScriptClient,
+    server: LocalServer,
+    model: ScriptedModel,
 ) -> None:
     model.will(Reply([*_REFUSED, END], gap=0.06))
     for answer in await _both(client):
@@ -105,32 +126,53 @@ async def test_a_refusal(
 
 
 async def test_log_probabilities(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
+    client: openai.AsyncOpenAI,
+    javascript: JavaScriptClient,
+    server: LocalServer,
+    model: ScriptedModel,
 ) -> None:
     model.will(Reply([*_PROBABLE, END], gap=0.06))
     for answer in [*await _both(client), await javascript.ask(server, "final", _ASKED)]:
         (choice,) = answer["choices"]
-        assert (choice["message"]["content"], choice["logprobs"]["content"]) == ("Hello流", _ENTRIES)
+        assert (choice["message"]["content"], choice["logprobs"]["content"]) == (
+            "Hello流",
+            _ENTRIES,
+        )
         assert not choice["logprobs"]["refusal"]
 
 
 async def test_several_choices(
-    client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
+    client: openai.AsyncOpenAI,
+    javascript: JavaScriptClient,
+    server: LocalServer,
+    model: ScriptedModel,
 ) -> None:
     # OpenAI's own clients take no other end when they put chunks together.
-    model.will(Reply([*_CHOICES[:4], chunk(index=1, finish_reason="stop"), _CHOICES[5], DONE], gap=0.06))
+    model.will(
+        Reply([*_CHOICES[:4], chunk(index=1, finish_reason="stop"), _CHOICES[5], DONE], gap=0.06)
+    )
     for answer in [*await _both(client), await javascript.ask(server, "final", _ASKED)]:
-        told = [(one["index"], one["message"]["content"], one["finish_reason"]) for one in answer["choices"]]
+        told = [
+            (one["index"], one["message"]["content"], one["finish_reason"])
+            for one in answer["choices"]
+        ]
         assert told == [(0, "Aa", "stop"), (1, "Bb", "stop")]
         assert {one["message"]["role"] for one in answer["choices"]} == {"assistant"}
 
 
-async def test_each_choice_has_its_own_end(client: openai.AsyncOpenAI, model: ScriptedModel) -> None:
+async def test_each_choice_has_its_own_end(
+    client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
     model.will(Reply([*_CHOICES, DONE]))
     whole = await client.chat.completions.create(**_ASKED)
     assert [choice.finish_reason for choice in whole.choices] == ["stop", "length"]
     stream = await client.chat.completions.create(**_ASKED, stream=True)
-    ends = [(told.index, told.finish_reason) async for one in stream for told in one.choices if told.finish_reason]
+    ends = [
+        (told.index, told.finish_reason)
+        async for one in stream
+        for told in one.choices
+        if told.finish_reason
+    ]
     assert sorted(ends) == [(0, "stop"), (1, "length")]
 
 
@@ -150,17 +192,24 @@ async def test_what_was_cached_and_what_was_reasoning(
     }
 
 
-async def test_a_server_that_does_not_count(at: At, client: openai.AsyncOpenAI, model: ScriptedModel) -> None:
+async def test_a_server_that_does_not_count(
+    at: At, client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
     model.will(Reply([chunk("Yes"), END]))
     assert [answer.get("usage") for answer in await _both(client)] == [None, None]
-    server_said = (await client.chat.completions.with_raw_response.create(**_ASKED)).http_response.json()
+    server_said = (
+        await client.chat.completions.with_raw_response.create(**_ASKED)
+    ).http_response.json()
     assert "usage" not in server_said, "types for other languages know no null there"
 
 
 async def test_an_end_by_a_filter(client: openai.AsyncOpenAI, model: ScriptedModel) -> None:
     model.will(Reply([chunk("Well"), chunk(finish_reason="content_filter"), DONE]))
     answer = await client.chat.completions.create(**_ASKED)
-    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("Well", "content_filter")
+    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == (
+        "Well",
+        "content_filter",
+    )
     stream = await client.chat.completions.create(**_ASKED, stream=True)
     assert [one.choices[0].finish_reason async for one in stream][-1] == "content_filter"
 
@@ -190,8 +239,14 @@ async def test_from_each_id_of_an_answer_the_rest_is_the_same(
 async def _chunks(at: At, server: LocalServer, **asked: Any) -> list[tuple[str, Frame]]:
     async with at(server).open("x", **asked) as answer:
         body = (await answer.read()).decode()
-    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in body.split("\n\n") if block]
-    return [(block["id"], json.loads(block["data"])) for block in blocks if block["data"] != "[DONE]"]
+    blocks = [
+        dict(line.split(": ", 1) for line in block.splitlines())
+        for block in body.split("\n\n")
+        if block
+    ]
+    return [
+        (block["id"], json.loads(block["data"])) for block in blocks if block["data"] != "[DONE]"
+    ]
 
 
 def _added(chunks: list[tuple[str, Frame]]) -> dict[tuple[int, str], Any]:
@@ -202,6 +257,8 @@ def _added(chunks: list[tuple[str, Frame]]) -> dict[tuple[int, str], Any]:
         for name, said in choice["delta"].items():
             if name != "role":
                 told[index, name] = told.get((index, name), "") + (said or "")
-        told[index, "logprobs"] = told.get((index, "logprobs"), []) + ((choice["logprobs"] or {}).get("content") or [])
+        told[index, "logprobs"] = told.get((index, "logprobs"), []) + (
+            (choice["logprobs"] or {}).get("content") or []
+        )
         told[index, "end"] = choice["finish_reason"] or told.get((index, "end"))
     return told

@@ -21,7 +21,17 @@ async def _curl(server: Server, *options: str, **body: Any) -> asyncio.subproces
     if curl is None:
         pytest.fail("this test needs curl; nothing was tested")
     url = f"{server.http_url}/v1/chat/completions"
-    arguments = ["-sN", "--noproxy", "*", *options, url, "-H", "Content-Type: application/json", "-d", json.dumps(body)]
+    arguments = [
+        "-sN",
+        "--noproxy",
+        "*",
+        *options,
+        url,
+        "-H",
+        "Content-Type: application/json",
+        "-d",
+        json.dumps(body),
+    ]
     return await asyncio.create_subprocess_exec(curl, *arguments, stdout=asyncio.subprocess.PIPE)
 
 
@@ -46,7 +56,9 @@ async def test_the_tokens_come_while_they_are_generated(shared_server: LocalServ
     await running
     process.kill()
     await process.wait()
-    await shared_server.until_metric("generations_running", 0)  # long before the grace period is over
+    await shared_server.until_metric(
+        "generations_running", 0
+    )  # long before the grace period is over
 
 
 async def test_an_error(shared_server: LocalServer) -> None:

@@ -60,20 +60,27 @@ async def test_a_whole_answer(ask: Ask) -> None:
 async def test_its_own_reading_of_calls(ask: Ask) -> None:
     told = await ask("calls", asking(demo(tokens=5, gap_ms=2, seed=5, calls=2), tools=TOOLS))
     message, called = told["choice"]["message"], [demo_call(0), demo_call(1)]
-    assert (message["content"], told["choice"]["finish_reason"]) == ("".join(demo_tokens(5, 5)), "tool_calls")
+    assert (message["content"], told["choice"]["finish_reason"]) == (
+        "".join(demo_tokens(5, 5)),
+        "tool_calls",
+    )
     assert message["tool_calls"] == called
     assert told["argumentsOnTheWay"] == "".join(call["function"]["arguments"] for call in called)
 
 
 async def test_calls_in_a_whole_answer(ask: Ask) -> None:
-    (choice,) = (await ask("whole", asking(demo(tokens=0, gap_ms=2, calls=2), tools=TOOLS)))["choices"]
+    (choice,) = (await ask("whole", asking(demo(tokens=0, gap_ms=2, calls=2), tools=TOOLS)))[
+        "choices"
+    ]
     assert choice["message"]["tool_calls"] == [demo_call(0), demo_call(1)]
     assert (choice["message"]["content"], choice["finish_reason"]) == (None, "tool_calls")
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_it_calls_the_tools_itself(ask: Ask, stream: bool) -> None:
-    body = asking(demo(tokens=2, gap_ms=2, calls=2), tools=TOOLS, stream=stream, gives=demo(tokens=3, seed=6))
+    body = asking(
+        demo(tokens=2, gap_ms=2, calls=2), tools=TOOLS, stream=stream, gives=demo(tokens=3, seed=6)
+    )
     told = await ask("runTools", body)
     calls = [demo_call(0)["function"], demo_call(1)["function"]]
     assert told == {
@@ -93,7 +100,11 @@ async def test_the_models(ask: Ask) -> None:
         (asking("x", model="gpt-x"), _KEY, ("NotFoundError", 404, "model_not_found")),
         (asking("x", n=0), _KEY, ("BadRequestError", 400, "invalid_field")),
         (asking(demo(refuse="true")), _KEY, ("UnprocessableEntityError", 422, "model_refused")),
-        (asking(demo(fail_after=0, fail_attempts=3)), _KEY, ("InternalServerError", 502, "upstream_failed")),
+        (
+            asking(demo(fail_after=0, fail_attempts=3)),
+            _KEY,
+            ("InternalServerError", 502, "upstream_failed"),
+        ),
     ],
 )
 async def test_errors(ask: Ask, body: Frame, key: str, expected: tuple[str, int, str]) -> None:
@@ -103,8 +114,14 @@ async def test_errors(ask: Ask, body: Frame, key: str, expected: tuple[str, int,
 
 
 async def test_an_error_in_the_middle_of_a_stream(ask: Ask) -> None:
-    error = (await ask("stream", asking(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9))))["error"]
-    assert (error["class"], error["code"], error["type"]) == ("APIError", "upstream_failed", "upstream_error")
+    error = (await ask("stream", asking(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9))))[
+        "error"
+    ]
+    assert (error["class"], error["code"], error["type"]) == (
+        "APIError",
+        "upstream_failed",
+        "upstream_error",
+    )
 
 
 async def test_an_abort_stops_the_model(ask: Ask, server: LocalServer) -> None:
@@ -118,6 +135,10 @@ async def test_a_full_tenant(ask: Ask, server: LocalServer, serve: Serve) -> Non
     first = asyncio.create_task(ask("whole", asking(demo(tokens=300, gap_ms=20))))
     await server.until_metric("generations_running", 1)
     error = (await ask("whole", asking("x")))["error"]
-    assert (error["class"], error["status"], error["code"]) == ("RateLimitError", 429, "tenant_in_flight")
+    assert (error["class"], error["status"], error["code"]) == (
+        "RateLimitError",
+        429,
+        "tenant_in_flight",
+    )
     await serve.time_passes(7)
     assert "choices" in await first

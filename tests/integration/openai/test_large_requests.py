@@ -34,7 +34,9 @@ async def test_a_lost_task_s_megabyte_is_read_back(
 ) -> None:
     s3 = emulated_aws.client("s3")
     await asyncio.to_thread(s3.create_bucket, Bucket=_BUCKET)
-    owner, other = await aws_deployment.handlers(2, requests_bucket=_BUCKET, lease_seconds=_LEASE_SECONDS)
+    owner, other = await aws_deployment.handlers(
+        2, requests_bucket=_BUCKET, lease_seconds=_LEASE_SECONDS
+    )
     token = (await opened(owner)).token
     lost = asyncio.create_task(at(owner, token).post(_body(), Idempotency_Key="large"))
     await owner.until_metric("generations_running", 1)

@@ -1,4 +1,7 @@
-"""Who leaves, stops the model; who may come back, has a while for it. And what fills the silence."""
+"""Who leaves, stops the model; who may come back, has a while for it.
+
+And what fills the silence.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,18 @@ async def test_leaving_a_stream_stops_the_model_at_once(at: At, server: LocalSer
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
-async def test_leaving_before_a_whole_answer_stops_the_model_at_once(at: At, server: LocalServer) -> None:
+async def test_leaving_before_a_whole_answer_stops_the_model_at_once(
+    at: At, server: LocalServer
+) -> None:
     asking = asyncio.create_task(at(server).ask(_LONG))
     await server.until_metric("generations_running", 1)
     asking.cancel()
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
-async def test_leaving_before_the_first_token_closes_the_model_s_connection(at: At, serve: Serve) -> None:
+async def test_leaving_before_the_first_token_closes_the_model_s_connection(
+    at: At, serve: Serve
+) -> None:
     async with scripted_model() as model:
         model.will(Reply(then="silence before the head"))
         server = await serve(model="openai", model_url=model.url)
@@ -64,7 +71,9 @@ async def test_silence_is_filled_with_comments(at: At, server: LocalServer) -> N
     assert streamed.finish_reason == "stop"
 
 
-async def test_an_error_after_the_first_comment_is_told_in_the_stream(at: At, server: LocalServer) -> None:
+async def test_an_error_after_the_first_comment_is_told_in_the_stream(
+    at: At, server: LocalServer
+) -> None:
     streamed = await at(server).stream(demo(first_token_ms=250, fail_after=0, fail_attempts=2))
     assert streamed.comments
     assert streamed.error is not None
@@ -77,7 +86,11 @@ async def test_a_client_says_how_long_it_waits(at: At, serve: Serve) -> None:
     began = time.monotonic()
     late = await at(server).ask(_LONG, timeout_ms=200)
     assert 0.15 < time.monotonic() - began < 20  # the answer would take a hundred seconds
-    assert (late.status, late.error["code"], late.headers["x-should-retry"]) == (504, "timeout", "false")
+    assert (late.status, late.error["code"], late.headers["x-should-retry"]) == (
+        504,
+        "timeout",
+        "false",
+    )
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
@@ -114,9 +127,18 @@ async def test_a_stream_that_gave_nothing_in_time_has_a_status(at: At, serve: Se
 async def test_what_a_model_server_was_told_of_the_request(at: At, serve: Serve) -> None:
     async with scripted_model() as model:
         model.will(Reply([chunk("Yes."), chunk(finish_reason="length")]))
-        options = {"temperature": 0, "top_p": 0.5, "max_completion_tokens": 9, "stop": "x", "seed": 4}
+        options = {
+            "temperature": 0,
+            "top_p": 0.5,
+            "max_completion_tokens": 9,
+            "stop": "x",
+            "seed": 4,
+        }
         server = await serve(model="openai", model_url=model.url, model_name="m")
-        body = {"model": "m", "messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "u"}]}
+        body = {
+            "model": "m",
+            "messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "u"}],
+        }
         answer = await at(server).post(body | options)
         assert answer.json["choices"][0]["finish_reason"] == "length"
         assert "usage" not in answer.json, "it was not counted"
@@ -137,7 +159,8 @@ async def test_a_client_that_takes_nothing_is_cut_off_and_its_model_stopped(serv
     body = json.dumps(asking(demo(tokens=100_000, gap_ms=0.1), stream=True))
     async with await RawWebSocket.connect(server.http_port, receive_buffer=2048) as client:
         client.write(
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
         await server.until_metric("responses_cancelled_total", 1)
         assert await server.metric("generations_running") == 0

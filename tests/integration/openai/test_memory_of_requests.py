@@ -48,8 +48,12 @@ def _allocated() -> int:
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-async def test_prompts_are_not_kept(at: At, serve: Serve, opened: OpenSession, tmp_path: Path, store: str) -> None:
-    server = await serve(store=store, store_path=tmp_path / "evenflow.db", history_bytes=2 * PROMPT_BYTES)
+async def test_prompts_are_not_kept(
+    at: At, serve: Serve, opened: OpenSession, tmp_path: Path, store: str
+) -> None:
+    server = await serve(
+        store=store, store_path=tmp_path / "evenflow.db", history_bytes=2 * PROMPT_BYTES
+    )
     completions = at(server, (await opened(server)).token)
     tracemalloc.start()
     try:
@@ -63,10 +67,17 @@ async def test_prompts_are_not_kept(at: At, serve: Serve, opened: OpenSession, t
     assert grown < _REQUESTS * PROMPT_BYTES / 2, grown
 
 
-async def what_they_hold_is_bounded(server: ServerProcess, bound: int, parameters: dict[str, Any], at: At) -> None:
-    """As many as fit into `bound` bytes are answered at once; one more is refused until they have ended."""
+async def what_they_hold_is_bounded(
+    server: ServerProcess, bound: int, parameters: dict[str, Any], at: At
+) -> None:
+    """As many as fit into `bound` bytes are answered at once; one more is refused until they
+    have ended.
+    """
     completions, endless = at(server), demo(tokens=5_000, gap_ms=100)
-    messages = [{"role": "system", "content": "x" * PROMPT_BYTES}, {"role": "user", "content": endless}]
+    messages = [
+        {"role": "system", "content": "x" * PROMPT_BYTES},
+        {"role": "user", "content": endless},
+    ]
     for _ in range(3):  # so that what Python keeps for itself is there
         assert (await completions.ask(_QUICK, **parameters, more="x" * PROMPT_BYTES)).status == 200
     before = server.resident_bytes
@@ -85,9 +96,15 @@ async def what_they_hold_is_bounded(server: ServerProcess, bound: int, parameter
 
 
 async def _refusal(
-    server: ServerProcess, number: int, completions: Completions, waiting: AsyncExitStack, body: dict[str, object]
+    server: ServerProcess,
+    number: int,
+    completions: Completions,
+    waiting: AsyncExitStack,
+    body: dict[str, object],
 ) -> HttpAnswer | None:
-    """Ask once more, for as long as `waiting` is open; the answer, if that is refused and doesn't become the `number`th."""
+    """Ask once more, for as long as `waiting` is open; the answer, if that is refused and
+    doesn't become the `number`th.
+    """
     asking = asyncio.create_task(completions.post(body))
     waiting.push_async_callback(_ended, asking)
     while await server.metric("generations_running") < number:
@@ -139,7 +156,9 @@ async def test_an_answer_that_nobody_can_ask_for_again_is_not_held(at: At, serve
     await server.until_metric("responses_held", 0)
 
 
-async def test_an_answer_with_a_key_is_held(completions: Completions, shared_server: LocalServer) -> None:
+async def test_an_answer_with_a_key_is_held(
+    completions: Completions, shared_server: LocalServer
+) -> None:
     first = await completions.ask(_QUICK, key="held")
     assert await shared_server.metric("responses_held") == 1
     assert (await completions.ask(_QUICK, key="held")).json["id"] == first.json["id"]

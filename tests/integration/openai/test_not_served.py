@@ -38,18 +38,28 @@ async def test_whoever_asks_is_told_what_to_use(
     http: aiohttp.ClientSession, server: LocalServer, method: str, path: str, named: str
 ) -> None:
     body = b'{"model":"demo"}' if method == "POST" else None
-    answer = await call(http, method, server.http_url + path, body, headers={"Authorization": "Bearer sk-wrong"})
-    assert (answer.status, answer.error["type"], answer.error["code"]) == (404, "not_found_error", "path_not_found")
+    answer = await call(
+        http, method, server.http_url + path, body, headers={"Authorization": "Bearer sk-wrong"}
+    )
+    assert (answer.status, answer.error["type"], answer.error["code"]) == (
+        404,
+        "not_found_error",
+        "path_not_found",
+    )
     assert named in answer.error["message"]
 
 
-async def test_the_shape_is_that_of_the_client_s_api(http: aiohttp.ClientSession, server: LocalServer) -> None:
+async def test_the_shape_is_that_of_the_client_s_api(
+    http: aiohttp.ClientSession, server: LocalServer
+) -> None:
     told = (await call(http, "POST", f"{server.http_url}/v1/messages", b"{}", headers={})).json
     assert (told["type"], told["error"]["type"]) == ("error", "not_found_error")
 
 
 @pytest.mark.parametrize("path", ["/v1/responses2", "/v1/x/responses", "/v1/chat/responses", "/v1"])
-async def test_other_paths_are_as_they_were(http: aiohttp.ClientSession, server: LocalServer, path: str) -> None:
+async def test_other_paths_are_as_they_were(
+    http: aiohttp.ClientSession, server: LocalServer, path: str
+) -> None:
     answer = await call(http, "GET", server.http_url + path, headers={})
     assert (answer.status, answer.error["message"]) == (404, f"there is no {path}")
 

@@ -17,8 +17,15 @@ from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, s
 
 _MEGABYTE = 1_000_000
 _PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(200_000)
-_IMAGE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"}}
-_SCHEMA = {"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "number"}}, "required": ["b"]}
+_IMAGE = {
+    "type": "image_url",
+    "image_url": {"url": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"},
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"b": {"type": "string"}, "a": {"type": "number"}},
+    "required": ["b"],
+}
 
 
 @pytest.fixture
@@ -40,9 +47,14 @@ async def _told(completions: Completions, model: ScriptedModel, body: Frame) -> 
     return model.requests[-1]
 
 
-async def test_each_parameter_arrives_as_it_came(completions: Completions, model: ScriptedModel) -> None:
+async def test_each_parameter_arrives_as_it_came(
+    completions: Completions, model: ScriptedModel
+) -> None:
     parameters: Frame = {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": _SCHEMA, "strict": True}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "x", "schema": _SCHEMA, "strict": True},
+        },
         "frequency_penalty": 0.5,
         "presence_penalty": -0.5,
         "logit_bias": {"50256": -100},
@@ -71,12 +83,21 @@ async def test_each_parameter_arrives_as_it_came(completions: Completions, model
     assert list(told["response_format"]["json_schema"]["schema"]["properties"]) == ["b", "a"]
 
 
-async def test_of_a_stream_s_options_one_is_ours(completions: Completions, model: ScriptedModel) -> None:
-    await completions.stream("hello", model="openai", stream_options={"continuous_usage_stats": True})
-    assert model.requests[-1]["stream_options"] == {"continuous_usage_stats": True, "include_usage": True}
+async def test_of_a_stream_s_options_one_is_ours(
+    completions: Completions, model: ScriptedModel
+) -> None:
+    await completions.stream(
+        "hello", model="openai", stream_options={"continuous_usage_stats": True}
+    )
+    assert model.requests[-1]["stream_options"] == {
+        "continuous_usage_stats": True,
+        "include_usage": True,
+    }
 
 
-async def test_a_megabyte_and_an_image_arrive_as_they_came(completions: Completions, model: ScriptedModel) -> None:
+async def test_a_megabyte_and_an_image_arrive_as_they_came(
+    completions: Completions, model: ScriptedModel
+) -> None:
     long = "".join(random.Random(2).choices("abcdefgh \n", k=_MEGABYTE))
     messages = [
         {"role": "system", "content": long},
@@ -91,11 +112,17 @@ async def test_messages_arrive_as_they_came_but_for_what_answers_alone_have(
     call = {"id": "c1", "type": "function", "function": {"name": "files.read", "arguments": "{}"}}
     said: list[Frame] = [
         {"role": "user", "content": "x", "name": "Ann"},
-        {"role": "user", "content": [{"type": "text", "text": "y", "cache_control": {"type": "ephemeral"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "y", "cache_control": {"type": "ephemeral"}}],
+        },
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "Hm."},
         {"role": "tool", "content": "z", "tool_call_id": "c1", "name": "files.read"},
         {"role": "assistant", "content": None, "refusal": "No."},
-        {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}}],
+        },
     ]
     echoed: dict[str, object] = {
         "provider_specific_fields": {"x": 1},
@@ -104,7 +131,12 @@ async def test_messages_arrive_as_they_came_but_for_what_answers_alone_have(
         "function_call": None,
     }
     sent = [message | echoed if message["role"] == "assistant" else message for message in said]
-    tools = [{"type": "function", "function": {"name": "files.read"}}, {"type": "custom", "custom": {"name": "sh"}}]
+    tools = [
+        {"type": "function", "function": {"name": "files.read"}},
+        {"type": "custom", "custom": {"name": "sh"}},
+    ]
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": tools}}
-    told = await _told(completions, model, {"messages": sent, "tools": tools, "tool_choice": choice})
+    told = await _told(
+        completions, model, {"messages": sent, "tools": tools, "tool_choice": choice}
+    )
     assert (told["messages"], told["tools"], told["tool_choice"]) == (said, tools, choice)

@@ -21,7 +21,9 @@ async def test_a_stream(completions: Completions) -> None:
     assert (streamed.text, streamed.finish_reason, streamed.done) == (_TEXT, "stop", True)
     assert streamed.chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert streamed.ids[0] == "-1"
-    assert [int(index) for index in streamed.ids[1:]] == sorted(int(index) for index in streamed.ids[1:])
+    assert [int(index) for index in streamed.ids[1:]] == sorted(
+        int(index) for index in streamed.ids[1:]
+    )
     assert len({chunk["id"] for chunk in streamed.chunks}) == 1
     assert {chunk["model"] for chunk in streamed.chunks} == {"demo"}
     assert all("usage" not in chunk for chunk in streamed.chunks)
@@ -63,16 +65,30 @@ async def test_the_answer_is_no_longer_than_asked(completions: Completions, name
 
 
 @pytest.mark.parametrize("stop", [demo_tokens(5, 30)[9], ["not there", demo_tokens(5, 30)[9]]])
-async def test_the_answer_ends_before_a_stop_text(completions: Completions, stop: str | list[str]) -> None:
+async def test_the_answer_ends_before_a_stop_text(
+    completions: Completions, stop: str | list[str]
+) -> None:
     streamed = await completions.stream(_QUICK, stop=stop)
-    assert (streamed.text, streamed.finish_reason) == (_TEXT[: _TEXT.index(demo_tokens(5, 30)[9])], "stop")
+    assert (streamed.text, streamed.finish_reason) == (
+        _TEXT[: _TEXT.index(demo_tokens(5, 30)[9])],
+        "stop",
+    )
 
 
 async def test_the_conversation_is_what_the_request_brings(completions: Completions) -> None:
     messages = [
         {"role": "developer", "content": "be brief"},
-        {"role": "user", "content": [{"type": "text", "text": "hello "}, {"type": "text", "text": "there"}]},
-        {"role": "assistant", "content": "hi", "refusal": None, "tool_calls": None, "annotations": []},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "hello "}, {"type": "text", "text": "there"}],
+        },
+        {
+            "role": "assistant",
+            "content": "hi",
+            "refusal": None,
+            "tool_calls": None,
+            "annotations": [],
+        },
         {"role": "user", "content": _QUICK},
     ]
     answer = (await completions.post({"model": "demo", "messages": messages})).json
@@ -105,7 +121,11 @@ def _refused(answer: HttpAnswer) -> tuple[int, str, str | None]:
 @pytest.mark.parametrize(
     ("parameters", "code", "param"),
     [
-        ({"tools": [{"type": "function", "function": {}}]}, "invalid_field", "tools.0.function.name"),
+        (
+            {"tools": [{"type": "function", "function": {}}]},
+            "invalid_field",
+            "tools.0.function.name",
+        ),
         ({"tool_choice": "required"}, "invalid_field", "tool_choice"),
         ({"n": 0}, "invalid_field", "n"),
         ({"n": 129}, "invalid_field", "n"),
@@ -117,10 +137,22 @@ def _refused(answer: HttpAnswer) -> tuple[int, str, str | None]:
         ({"timeout_ms": 0}, "invalid_field", "timeout_ms"),
         ({"stream_options": {"include_usage": True}}, "unsupported_value", "stream_options"),
         ({"messages": []}, "invalid_field", "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "invalid_field", "messages.0.tool_call_id"),
-        ({"messages": [{"role": "narrator", "content": "x"}]}, "unsupported_value", "messages.0.role"),
+        (
+            {"messages": [{"role": "tool", "content": "x"}]},
+            "invalid_field",
+            "messages.0.tool_call_id",
+        ),
+        (
+            {"messages": [{"role": "narrator", "content": "x"}]},
+            "unsupported_value",
+            "messages.0.role",
+        ),
         ({"messages": [{"role": "user"}]}, "invalid_field", "messages.0.content"),
-        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "invalid_field", "messages.0.content.0.text"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
+            "invalid_field",
+            "messages.0.content.0.text",
+        ),
     ],
 )
 async def test_what_is_refused_says_which_parameter(
@@ -134,7 +166,11 @@ async def test_what_is_no_json(completions: Completions) -> None:
 
 
 async def test_an_unknown_model(completions: Completions) -> None:
-    assert _refused(await completions.post(asking("hello", model="gpt-x"))) == (404, "model_not_found", "model")
+    assert _refused(await completions.post(asking("hello", model="gpt-x"))) == (
+        404,
+        "model_not_found",
+        "model",
+    )
     assert _refused(await completions.get("/models/gpt-x")) == (404, "model_not_found", "model")
 
 
@@ -145,7 +181,10 @@ async def test_the_models(at: At, serve: Serve) -> None:
     assert [model["id"] for model in listed["data"]] == ["demo", "gpt-4o-mini", "org/other"]
     assert (await completions.get("/models/org/other")).json == listed["data"][2]
     answer = await completions.post(asking(_QUICK, model="gpt-4o-mini"))
-    assert (answer.json["model"], answer.json["choices"][0]["message"]["content"]) == ("gpt-4o-mini", _TEXT)
+    assert (answer.json["model"], answer.json["choices"][0]["message"]["content"]) == (
+        "gpt-4o-mini",
+        _TEXT,
+    )
 
 
 async def test_a_refusal_of_the_model(completions: Completions) -> None:
@@ -154,26 +193,38 @@ async def test_a_refusal_of_the_model(completions: Completions) -> None:
         assert _refused(answer)[:2] == (422, "model_refused")
 
 
-async def test_a_failure_before_the_first_token_has_a_status_and_no_fallback_answer(completions: Completions) -> None:
+async def test_a_failure_before_the_first_token_has_a_status_and_no_fallback_answer(
+    completions: Completions,
+) -> None:
     for stream in (False, True):
         answer = await completions.post(asking(demo(fail_after=0, fail_attempts=9), stream=stream))
         assert _refused(answer)[:2] == (502, "upstream_failed")
 
 
 async def test_a_failure_in_the_middle_is_told_in_the_stream(completions: Completions) -> None:
-    streamed = await completions.stream(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9, seed=5))
+    streamed = await completions.stream(
+        demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9, seed=5)
+    )
     assert streamed.error is not None
     assert streamed.error["code"] == "upstream_failed"
-    assert (streamed.text, streamed.finish_reason, streamed.done) == ("".join(demo_tokens(5, 5)), None, True)
+    assert (streamed.text, streamed.finish_reason, streamed.done) == (
+        "".join(demo_tokens(5, 5)),
+        None,
+        True,
+    )
 
 
-async def test_a_second_attempt_that_says_the_same_goes_on_where_the_first_broke_off(completions: Completions) -> None:
+async def test_a_second_attempt_that_says_the_same_goes_on_where_the_first_broke_off(
+    completions: Completions,
+) -> None:
     streamed = await completions.stream(demo(tokens=20, gap_ms=20, fail_after=10, seed=5))
     assert (streamed.text, streamed.finish_reason) == ("".join(demo_tokens(5, 20)), "stop")
 
 
 async def test_tenants_with_keys(at: At, serve: Serve, opened: OpenSession) -> None:
-    server = await serve(tenant_keys=json.dumps({"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}))
+    server = await serve(
+        tenant_keys=json.dumps({"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"})
+    )
     assert (await at(server, "zeta-key-0123456789").ask(_QUICK)).status == 200
     assert (await at(server, (await opened(server)).token).ask(_QUICK)).status == 200
     for key in ("sk-anything", "acme-key-012345678", ""):
@@ -211,6 +262,11 @@ async def test_hostile_bodies(completions: Completions, body: bytes) -> None:
 
 
 async def test_a_timeout_beyond_all_bounds_is_none(completions: Completions) -> None:
-    body = b'{"model":"demo","messages":[{"role":"user","content":"#demo tokens=2"}],"timeout_ms":1%b}' % (b"0" * 400)
+    body = (
+        b'{"model":"demo","messages":[{"role":"user","content":"#demo tokens=2"}],"timeout_ms":1%b}'
+        % (b"0" * 400)
+    )
     assert (await completions.post(body)).status == 200
-    assert (await completions.post(asking("#demo tokens=2"), Evenflow_Timeout_Ms="9" * 18)).status == 200
+    assert (
+        await completions.post(asking("#demo tokens=2"), Evenflow_Timeout_Ms="9" * 18)
+    ).status == 200

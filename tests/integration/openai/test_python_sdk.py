@@ -71,7 +71,9 @@ async def test_its_own_reading_of_a_stream(client: openai.AsyncOpenAI) -> None:
 
 async def test_a_whole_answer_and_a_second_message(client: openai.AsyncOpenAI) -> None:
     messages = _ask(_QUICK)
-    first = await client.chat.completions.create(model="demo", messages=messages, temperature=0, max_tokens=5)
+    first = await client.chat.completions.create(
+        model="demo", messages=messages, temperature=0, max_tokens=5
+    )
     (choice,) = first.choices
     assert (choice.message.content, choice.finish_reason) == ("".join(demo_tokens(5, 5)), "length")
     assert first.usage is not None
@@ -86,7 +88,9 @@ async def test_a_whole_answer_and_a_second_message(client: openai.AsyncOpenAI) -
 async def test_the_client_that_blocks(server: LocalServer) -> None:
     def ask() -> str:
         with openai.OpenAI(base_url=f"{server.http_url}/v1", api_key=_KEY) as client:
-            stream = client.chat.completions.create(model="demo", messages=_ask(_QUICK), stream=True)
+            stream = client.chat.completions.create(
+                model="demo", messages=_ask(_QUICK), stream=True
+            )
             return "".join(chunk.choices[0].delta.content or "" for chunk in stream)
 
     assert await asyncio.to_thread(ask) == _TEXT
@@ -111,13 +115,23 @@ async def test_a_wrong_key(server: LocalServer) -> None:
     [
         ("x", "gpt-x", openai.NotFoundError, "model_not_found"),
         (demo(refuse="true"), "demo", openai.UnprocessableEntityError, "model_refused"),
-        (demo(fail_after=0, fail_attempts=3), "demo", openai.InternalServerError, "upstream_failed"),
+        (
+            demo(fail_after=0, fail_attempts=3),
+            "demo",
+            openai.InternalServerError,
+            "upstream_failed",
+        ),
         ("x" * 5_000_000, "demo", openai.APIStatusError, "message_too_large"),
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
 async def test_errors(
-    client: openai.AsyncOpenAI, text: str, model: str, raised: type[openai.APIStatusError], code: str, stream: bool
+    client: openai.AsyncOpenAI,
+    text: str,
+    model: str,
+    raised: type[openai.APIStatusError],
+    code: str,
+    stream: bool,
 ) -> None:
     with pytest.raises(raised) as told:
         await client.chat.completions.create(model=model, messages=_ask(text), stream=stream)
@@ -143,7 +157,9 @@ async def test_what_the_model_judges_is_taken(client: openai.AsyncOpenAI) -> Non
 async def test_an_error_in_the_middle_of_a_stream(client: openai.AsyncOpenAI) -> None:
     pieces: list[str] = []
     stream = await client.chat.completions.create(
-        model="demo", messages=_ask(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9, seed=5)), stream=True
+        model="demo",
+        messages=_ask(demo(tokens=9, gap_ms=20, fail_after=5, fail_attempts=9, seed=5)),
+        stream=True,
     )
     with pytest.raises(openai.APIError, match="was told to fail") as told:
         await _read(stream, pieces)
@@ -151,19 +167,27 @@ async def test_an_error_in_the_middle_of_a_stream(client: openai.AsyncOpenAI) ->
 
 
 async def test_an_abort_stops_the_model(client: openai.AsyncOpenAI, server: LocalServer) -> None:
-    async with await client.chat.completions.create(model="demo", messages=_ask(_LONG), stream=True) as stream:
+    async with await client.chat.completions.create(
+        model="demo", messages=_ask(_LONG), stream=True
+    ) as stream:
         await anext(stream)
         assert await server.metric("generations_running") == 1
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
-async def test_a_client_that_waits_no_longer_stops_the_model(client: openai.AsyncOpenAI, server: LocalServer) -> None:
+async def test_a_client_that_waits_no_longer_stops_the_model(
+    client: openai.AsyncOpenAI, server: LocalServer
+) -> None:
     with pytest.raises(openai.APITimeoutError):
-        await client.with_options(timeout=0.2).chat.completions.create(model="demo", messages=_ask(_LONG))
+        await client.with_options(timeout=0.2).chat.completions.create(
+            model="demo", messages=_ask(_LONG)
+        )
     await server.until_metric("generations_running", 0)  # long before the grace period is over
 
 
-async def test_our_timeout_is_not_tried_again(client: openai.AsyncOpenAI, server: LocalServer) -> None:
+async def test_our_timeout_is_not_tried_again(
+    client: openai.AsyncOpenAI, server: LocalServer
+) -> None:
     with pytest.raises(openai.InternalServerError) as told:
         await client.with_options(max_retries=2).chat.completions.create(
             model="demo", messages=_ask(_LONG), extra_body={"timeout_ms": 300}
@@ -177,7 +201,10 @@ async def test_a_full_tenant_is_tried_again_when_the_server_says(
     client: openai.AsyncOpenAI, server: LocalServer, serve: Serve
 ) -> None:
     create = client.chat.completions.create
-    running = [asyncio.create_task(create(model="demo", messages=_ask(demo(tokens=100, gap_ms=20)))) for _ in range(2)]
+    running = [
+        asyncio.create_task(create(model="demo", messages=_ask(demo(tokens=100, gap_ms=20))))
+        for _ in range(2)
+    ]
     await server.until_metric("generations_running", 2)
     with pytest.raises(openai.RateLimitError) as told:
         await create(model="demo", messages=_ask(_QUICK))
@@ -194,7 +221,8 @@ async def test_a_full_tenant_is_tried_again_when_the_server_says(
 async def test_what_is_repeated_with_a_key_is_generated_once(client: openai.AsyncOpenAI) -> None:
     key = {"Idempotency-Key": "from the SDK"}
     one, two = [
-        await client.chat.completions.create(model="demo", messages=_ask(_QUICK), extra_headers=key) for _ in range(2)
+        await client.chat.completions.create(model="demo", messages=_ask(_QUICK), extra_headers=key)
+        for _ in range(2)
     ]
     assert one.id == two.id
 
@@ -202,17 +230,28 @@ async def test_what_is_repeated_with_a_key_is_generated_once(client: openai.Asyn
 async def test_its_own_reading_of_calls_and_what_it_sends_back(client: openai.AsyncOpenAI) -> None:
     messages: list[Any] = _ask(demo(tokens=5, gap_ms=2, seed=5, calls=2))
     called = [demo_call(0, 2), demo_call(1, 2)]
-    async with client.chat.completions.stream(model="demo", messages=messages, tools=TOOLS) as stream:
+    async with client.chat.completions.stream(
+        model="demo", messages=messages, tools=TOOLS
+    ) as stream:
         arguments = "".join(
-            [event.arguments_delta async for event in stream if event.type == "tool_calls.function.arguments.delta"]
+            [
+                event.arguments_delta
+                async for event in stream
+                if event.type == "tool_calls.function.arguments.delta"
+            ]
         )
         (choice,) = (await stream.get_final_completion()).choices
     assert arguments == "".join(call["function"]["arguments"] for call in called)
-    assert (choice.message.content, choice.finish_reason) == ("".join(demo_tokens(5, 5)), "tool_calls")
+    assert (choice.message.content, choice.finish_reason) == (
+        "".join(demo_tokens(5, 5)),
+        "tool_calls",
+    )
     assert [_told(call) for call in choice.message.tool_calls or ()] == called
     # The message as the client made it, with all that it added.
     messages += [choice.message, *_gave(called, demo(tokens=3, seed=6))]
-    async with client.chat.completions.stream(model="demo", messages=messages, tools=TOOLS) as stream:
+    async with client.chat.completions.stream(
+        model="demo", messages=messages, tools=TOOLS
+    ) as stream:
         (choice,) = (await stream.get_final_completion()).choices
     assert (choice.message.content, choice.finish_reason) == ("".join(demo_tokens(6, 3)), "stop")
 
@@ -221,7 +260,9 @@ async def test_whole_answers_with_calls(client: openai.AsyncOpenAI) -> None:
     messages: list[Any] = _ask(demo(tokens=0, gap_ms=2, calls=1))
     create = client.chat.completions.create
     named: Any = {"type": "function", "function": {"name": "note"}}
-    (choice,) = (await create(model="demo", messages=messages, tools=TOOLS, tool_choice=named)).choices
+    (choice,) = (
+        await create(model="demo", messages=messages, tools=TOOLS, tool_choice=named)
+    ).choices
     assert (choice.message.content, choice.finish_reason) == (None, "tool_calls")
     (call,) = [_told(call) for call in choice.message.tool_calls or ()]
     assert call["function"] == demo_call(0)["function"] | {"name": "note"}

@@ -1,4 +1,6 @@
-"""Clients of OpenAI's Realtime API: they come to `/v1/realtime`, and are told what it is and what to use instead."""
+"""Clients of OpenAI's Realtime API: they come to `/v1/realtime`, and are told what it is and
+what to use instead.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from tests.integration.openai.conftest import openai_client
 
 
 def _address(server: LocalServer, port: str) -> str:
-    return server.http_url if port == "http" else server.http_url.replace(str(server.http_port), str(server.ws_port))
+    return (
+        server.http_url
+        if port == "http"
+        else server.http_url.replace(str(server.http_port), str(server.ws_port))
+    )
 
 
 @pytest.fixture(params=["http", "ws"])
@@ -23,15 +29,22 @@ def base_url(request: pytest.FixtureRequest, shared_server: LocalServer) -> str:
     return f"{_address(shared_server, request.param)}/v1"
 
 
-async def test_the_openai_client_shows_it_as_an_error_event_and_as_the_reason_of_the_close(base_url: str) -> None:
+async def test_the_openai_client_shows_it_as_an_error_event_and_as_the_reason_of_the_close(
+    base_url: str,
+) -> None:
     client = openai_client(base_url)
     async with client, client.realtime.connect(model="gpt-realtime") as connection:
         event = await connection.recv()
         assert event.type == "error"
-        assert (event.error.type, event.error.code) == ("invalid_request_error", "realtime_not_served")
+        assert (event.error.type, event.error.code) == (
+            "invalid_request_error",
+            "realtime_not_served",
+        )
         assert "/v1/chat/completions" in event.error.message
         assert "/realtime" in event.error.message
-        with pytest.raises(ConnectionClosedError, match=r"1008 .*OpenAI's Realtime API.*/v1/chat/completions"):
+        with pytest.raises(
+            ConnectionClosedError, match=r"1008 .*OpenAI's Realtime API.*/v1/chat/completions"
+        ):
             await connection.recv()
 
 
@@ -51,7 +64,9 @@ async def test_it_is_known_by_any_of_its_marks(
 ) -> None:
     url = base_url.replace("http:", "ws:") + "/realtime" + query
     offered = [Subprotocol(name) for name in subprotocols] or None
-    async with connect(url, subprotocols=offered, additional_headers=headers, proxy=None) as websocket:
+    async with connect(
+        url, subprotocols=offered, additional_headers=headers, proxy=None
+    ) as websocket:
         assert websocket.subprotocol == ("realtime" if offered else None)
         event = json.loads(await websocket.recv())
         assert (event["type"], event["error"]["code"]) == ("error", "realtime_not_served")

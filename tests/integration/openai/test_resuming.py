@@ -1,4 +1,6 @@
-"""The same Idempotency-Key is the same answer, and Last-Event-ID goes on where a stream broke off."""
+"""The same Idempotency-Key is the same answer, and Last-Event-ID goes on where a stream broke
+off.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ async def test_a_break_before_the_first_delta_loses_nothing(at: At, server: Loca
     async with at(server).open(_SLOW, Idempotency_Key="early") as answer:
         await read_stream(answer, streamed, -1)
     assert (streamed.text, streamed.last_id) == ("", "-1")
-    async with at(server).open(_SLOW, Idempotency_Key="early", Last_Event_ID=streamed.last_id) as answer:
+    async with at(server).open(
+        _SLOW, Idempotency_Key="early", Last_Event_ID=streamed.last_id
+    ) as answer:
         await read_stream(answer, streamed)
     assert streamed.text == _TEXT
 
@@ -75,7 +79,9 @@ async def test_a_key_is_for_one_request(at: At, server: LocalServer) -> None:
 
 
 async def test_the_keys_of_tenants_are_their_own(at: At, serve: Serve) -> None:
-    server = await serve(tenant_keys='{"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}')
+    server = await serve(
+        tenant_keys='{"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}'
+    )
     acme, zeta = at(server, "acme-key-0123456789"), at(server, "zeta-key-0123456789")
     answers = [await client.ask(demo(tokens=2), key="shared") for client in (acme, zeta, acme)]
     assert answers[0].json["id"] == answers[2].json["id"] != answers[1].json["id"]
@@ -93,10 +99,16 @@ async def test_an_answer_that_is_no_longer_held(at: At, server: LocalServer, ser
     await serve.time_passes(22)
     await server.until_metric("responses_held", 0)
     gone = await at(server).ask(demo(tokens=2), key="old")
-    assert (gone.status, gone.error["code"], gone.error["param"]) == (410, "response_expired", "Idempotency-Key")
+    assert (gone.status, gone.error["code"], gone.error["param"]) == (
+        410,
+        "response_expired",
+        "Idempotency-Key",
+    )
 
 
-async def test_an_answer_that_nobody_came_back_for(at: At, server: LocalServer, serve: Serve) -> None:
+async def test_an_answer_that_nobody_came_back_for(
+    at: At, server: LocalServer, serve: Serve
+) -> None:
     text = demo(tokens=5_000, gap_ms=20)
     async with at(server).open(text, Idempotency_Key="left") as answer:
         await read_stream(answer, until_index=2)
@@ -109,9 +121,15 @@ async def test_an_answer_that_nobody_came_back_for(at: At, server: LocalServer, 
 @pytest.mark.parametrize("event_id", ["x", "1.2.3", "-2", "1.end", "9" * 16])
 async def test_a_wrong_last_event_id(completions: Completions, event_id: str) -> None:
     refused = await completions.post(
-        asking(demo(tokens=2), stream=True), Idempotency_Key=f"wrong-{event_id}", Last_Event_ID=event_id
+        asking(demo(tokens=2), stream=True),
+        Idempotency_Key=f"wrong-{event_id}",
+        Last_Event_ID=event_id,
     )
-    assert (refused.status, refused.error["code"], refused.error["param"]) == (400, "invalid_field", "Last-Event-ID")
+    assert (refused.status, refused.error["code"], refused.error["param"]) == (
+        400,
+        "invalid_field",
+        "Last-Event-ID",
+    )
 
 
 async def test_a_last_event_id_needs_a_key(completions: Completions) -> None:
@@ -154,5 +172,7 @@ async def test_what_was_replaced_is_not_given_to_who_asks_again(at: At, serve: S
         assert told.error["code"] == "response_restarted"
         again = await completions.stream("hello", model="openai", Idempotency_Key="again")
         assert (again.text, again.finish_reason) == ("Hello there", "stop")
-        rest = await completions.stream("hello", model="openai", Idempotency_Key="again", Last_Event_ID="0")
+        rest = await completions.stream(
+            "hello", model="openai", Idempotency_Key="again", Last_Event_ID="0"
+        )
         assert (rest.text, rest.finish_reason) == (" there", "stop")

@@ -1,4 +1,6 @@
-"""A session's token in the place of a key: for a browser, with the limits and the keys of that session alone."""
+"""A session's token in the place of a key: for a browser, with the limits and the keys of that
+session alone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def _refused(answer: HttpAnswer) -> tuple[int, str]:
     return answer.status, answer.error["code"]
 
 
-async def test_a_session_has_only_so_many_answers_at_once(at: At, serve: Serve, opened: OpenSession) -> None:
+async def test_a_session_has_only_so_many_answers_at_once(
+    at: At, serve: Serve, opened: OpenSession
+) -> None:
     server = await serve(messages_in_flight_per_session=2)
     one, other = [at(server, (await opened(server)).token) for _ in range(2)]
     async with AsyncExitStack() as streams:
@@ -44,7 +48,9 @@ async def test_who_leaves_makes_room(at: At, serve: Serve, opened: OpenSession) 
     assert (await completions.ask(_QUICK)).status == 200
 
 
-async def test_a_session_s_requests_come_only_so_fast(at: At, serve: Serve, opened: OpenSession) -> None:
+async def test_a_session_s_requests_come_only_so_fast(
+    at: At, serve: Serve, opened: OpenSession
+) -> None:
     server = await serve(messages_per_second=0.1)  # one, and ten seconds until the next
     completions = at(server, (await opened(server)).token)
     assert (await completions.ask(_QUICK)).status == 200
@@ -54,9 +60,13 @@ async def test_a_session_s_requests_come_only_so_fast(at: At, serve: Serve, open
         assert (await at(server).ask(_QUICK)).status == 200
 
 
-async def test_the_keys_of_sessions_are_their_own(at: At, shared_server: LocalServer, opened: OpenSession) -> None:
+async def test_the_keys_of_sessions_are_their_own(
+    at: At, shared_server: LocalServer, opened: OpenSession
+) -> None:
     one, other = [at(shared_server, (await opened(shared_server)).token) for _ in range(2)]
-    answers = [await client.ask(_QUICK, key="mine") for client in (one, other, at(shared_server), one)]
+    answers = [
+        await client.ask(_QUICK, key="mine") for client in (one, other, at(shared_server), one)
+    ]
     ids = [answer.json["id"] for answer in answers]
     assert ids[0] == ids[3]
     assert len(set(ids)) == 3

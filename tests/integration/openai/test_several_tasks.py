@@ -1,4 +1,6 @@
-"""A request is a message like any other: any task has its answer, and a lost task's is gone on with."""
+"""A request is a message like any other: any task has its answer, and a lost task's is gone on
+with.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _FINE = {"batch_tokens": 1}
 _LEASE_SECONDS = 10
 
 
-async def _followed(completions: Completions, key: str, streamed: Streamed, until_index: int | None = None) -> None:
+async def _followed(
+    completions: Completions, key: str, streamed: Streamed, until_index: int | None = None
+) -> None:
     headers = {"Last_Event_ID": streamed.last_id} if streamed.last_id else {}
     async with completions.open(_ANSWER, Idempotency_Key=key, **headers, **_BOUND) as answer:
         assert answer.status == 200, await answer.text()
@@ -35,7 +39,9 @@ async def _reached(streamed: Streamed, index: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_a_stream_goes_on_at_another_task(deployment: LocalDeployment, at: At, opened: OpenSession) -> None:
+async def test_a_stream_goes_on_at_another_task(
+    deployment: LocalDeployment, at: At, opened: OpenSession
+) -> None:
     first, second = await deployment.handlers(2, **_FINE)
     token = (await opened(first)).token
     streamed = Streamed()
@@ -74,14 +80,20 @@ _CALLING = demo(tokens=2, gap_ms=8, seed=31, calls=6)
 _CALLS = {index: demo_call(index) for index in range(6)}
 
 
-async def _read_calls(completions: Completions, streamed: Streamed, until_index: int | None = None) -> None:
+async def _read_calls(
+    completions: Completions, streamed: Streamed, until_index: int | None = None
+) -> None:
     headers = {"Last_Event_ID": streamed.last_id} if streamed.last_id else {}
-    async with completions.open(_CALLING, Idempotency_Key="calls", tools=TOOLS, **headers) as answer:
+    async with completions.open(
+        _CALLING, Idempotency_Key="calls", tools=TOOLS, **headers
+    ) as answer:
         assert answer.status == 200, await answer.text()
         await read_stream(answer, streamed, until_index)
 
 
-async def test_calls_go_on_at_another_task(deployment: LocalDeployment, at: At, opened: OpenSession) -> None:
+async def test_calls_go_on_at_another_task(
+    deployment: LocalDeployment, at: At, opened: OpenSession
+) -> None:
     first, second = await deployment.handlers(2, **_FINE)
     token = (await opened(first)).token
     streamed = Streamed()
@@ -107,7 +119,11 @@ async def test_a_lost_task_s_calls_are_made_again_and_nobody_sees_it(
     coming_back = asyncio.create_task(_read_calls(at(other, token), back))
     await deployment.serve.time_passes_until(asyncio.gather(coming_back, reading))
     for streamed in (staying, back):
-        assert (streamed.calls, streamed.finish_reason, streamed.error) == (_CALLS, "tool_calls", None)
+        assert (streamed.calls, streamed.finish_reason, streamed.error) == (
+            _CALLS,
+            "tool_calls",
+            None,
+        )
         assert streamed.last_id.endswith(".2")
 
 

@@ -1,4 +1,6 @@
-"""A model that says nothing for a while, before its first token and in the middle: no client may take that for an end."""
+"""A model that says nothing for a while, before its first token and in the middle: no client may
+take that for an end.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0) as client:
+    async with openai.AsyncOpenAI(
+        base_url=f"{server.http_url}/v1", api_key="sk-x", max_retries=0
+    ) as client:
         yield client
 
 
@@ -51,7 +55,9 @@ async def test_openai_s_clients_read_a_stream_with_silences(
 
 
 async def test_a_comment_ends_no_event(at: At, server: LocalServer) -> None:
-    """An empty line behind `id:` is an event to many parsers, even where nothing came since the last one."""
+    """An empty line behind `id:` is an event to many parsers, even where nothing came since the
+    last one.
+    """
     async with at(server).open("x", model="openai") as answer:
         body = (await answer.read()).decode()
     assert body.count(": still here\n") > 2
@@ -59,7 +65,8 @@ async def test_a_comment_ends_no_event(at: At, server: LocalServer) -> None:
     assert all("data: " in block for block in blocks)
 
 
-# -- answers that are given whole --------------------------------------------------------------------------------------
+# -- answers that are given whole
+# --------------------------------------------------------------------------------------
 
 
 async def test_while_a_whole_answer_is_made_something_comes(at: At, server: LocalServer) -> None:
@@ -80,7 +87,9 @@ async def test_openai_s_clients_read_it(
     assert told["choices"][0]["message"]["content"] == "Hello"
 
 
-async def test_an_answer_within_a_heartbeat_is_as_it_was(at: At, serve: Serve, model: ScriptedModel) -> None:
+async def test_an_answer_within_a_heartbeat_is_as_it_was(
+    at: At, serve: Serve, model: ScriptedModel
+) -> None:
     model.will(Reply([chunk("Hello"), END]))
     answer = await at(await serve(model="openai", model_url=model.url)).ask("x", model="openai")
     assert answer.body.startswith(b"{")
@@ -88,7 +97,11 @@ async def test_an_answer_within_a_heartbeat_is_as_it_was(at: At, serve: Serve, m
 
 
 async def test_an_error_behind_the_head_is_the_object(
-    at: At, client: openai.AsyncOpenAI, javascript: JavaScriptClient, server: LocalServer, model: ScriptedModel
+    at: At,
+    client: openai.AsyncOpenAI,
+    javascript: JavaScriptClient,
+    server: LocalServer,
+    model: ScriptedModel,
 ) -> None:
     broken = event({"error": {"message": "out of memory", "type": "server_error"}})
     model.will(Reply([b": \n\n", chunk("Hel"), broken], gap=_SILENCE))

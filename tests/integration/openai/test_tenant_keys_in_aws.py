@@ -42,7 +42,9 @@ async def test_a_tenants_key_opens_it_and_nothing_else_does_but_a_session_s_toke
 async def test_a_key_that_was_changed_is_in_force_when_the_secret_has_been_read_again(
     emulated_aws: AwsEmulator, secret: str, at: At, serve: Serve
 ) -> None:
-    server = await serve(emulated_aws.environment, token_keys_secret=SIGNING_KEYS, tenant_keys_secret=secret)
+    server = await serve(
+        emulated_aws.environment, token_keys_secret=SIGNING_KEYS, tenant_keys_secret=secret
+    )
 
     async def models(*keys: str) -> list[int]:
         return [(await at(server, key).get("/models")).status for key in keys]

@@ -1,4 +1,6 @@
-"""Calls of tools: in streams and whole, in the middle of which a client comes back, and what a model's server sends of them."""
+"""Calls of tools: in streams and whole, in the middle of which a client comes back, and what a
+model's server sends of them.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,17 @@ async def test_a_whole_answer_says_what_is_called(completions: Completions) -> N
 
 
 async def test_without_text_there_is_no_content(completions: Completions) -> None:
-    answer = await completions.ask(demo(tokens=0, gap_ms=2, calls=1), tools=TOOLS, tool_choice="required")
+    answer = await completions.ask(
+        demo(tokens=0, gap_ms=2, calls=1), tools=TOOLS, tool_choice="required"
+    )
     (choice,) = answer.json["choices"]
     assert (choice["message"]["content"], choice["message"]["tool_calls"]) == (None, _CALLS[:1])
 
 
 async def test_without_calls_it_is_an_answer_like_any_other(completions: Completions) -> None:
-    (choice,) = (await completions.ask(demo(tokens=10, gap_ms=2, seed=5), tools=TOOLS)).json["choices"]
+    (choice,) = (await completions.ask(demo(tokens=10, gap_ms=2, seed=5), tools=TOOLS)).json[
+        "choices"
+    ]
     assert (choice["message"], choice["finish_reason"]) == (
         {"role": "assistant", "content": _TEXT, "refusal": None},
         "stop",
@@ -58,10 +64,16 @@ async def test_without_calls_it_is_an_answer_like_any_other(completions: Complet
 async def test_the_conversation_goes_on_behind_what_a_tool_gave(completions: Completions) -> None:
     body = asking(_QUICK, tools=TOOLS)
     (choice,) = (await completions.post(body)).json["choices"]
-    gave = [{"role": "tool", "tool_call_id": call["id"], "content": demo(tokens=3, seed=6)} for call in _CALLS]
+    gave = [
+        {"role": "tool", "tool_call_id": call["id"], "content": demo(tokens=3, seed=6)}
+        for call in _CALLS
+    ]
     body["messages"] += [choice["message"], *gave]
     (choice,) = (await completions.post(body)).json["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("".join(demo_tokens(6, 3)), "stop")
+    assert (choice["message"]["content"], choice["finish_reason"]) == (
+        "".join(demo_tokens(6, 3)),
+        "stop",
+    )
 
 
 async def test_a_model_that_must_call_and_cannot_says_so(completions: Completions) -> None:
@@ -69,12 +81,16 @@ async def test_a_model_that_must_call_and_cannot_says_so(completions: Completion
     assert (refused.status, refused.error["code"]) == (422, "model_refused")
 
 
-async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(completions: Completions, serve: Serve) -> None:
+async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(
+    completions: Completions, serve: Serve
+) -> None:
     text = demo(tokens=4, gap_ms=20, seed=5, calls=6)
     streamed, connections = Streamed(), 0
     while not streamed.done:
         headers = {"Last_Event_ID": streamed.last_id} if streamed.last_id else {}
-        async with completions.open(text, tools=TOOLS, Idempotency_Key="calls", **headers) as answer:
+        async with completions.open(
+            text, tools=TOOLS, Idempotency_Key="calls", **headers
+        ) as answer:
             assert answer.status == 200, await answer.text()
             await serve.time_passes(0.4)
             await read_stream(answer, streamed, streamed.last_index + 7)
@@ -85,22 +101,34 @@ async def test_who_leaves_in_the_middle_of_a_call_goes_on_there(completions: Com
     assert len({one["id"] for one in streamed.chunks}) == 1
 
 
-async def test_from_each_id_of_an_answer_the_rest_is_the_same(completions: Completions, serve: Serve) -> None:
+async def test_from_each_id_of_an_answer_the_rest_is_the_same(
+    completions: Completions, serve: Serve
+) -> None:
     text = demo(tokens=3, gap_ms=15, seed=5, calls=2)
     asked = completions.stream(text, tools=TOOLS, Idempotency_Key="each")
     whole = await serve.time_passes_until(asked)
-    assert len([one for one in whole.chunks if "tool_calls" in one["choices"][0]["delta"]]) > 1, "as they come"
+    assert len([one for one in whole.chunks if "tool_calls" in one["choices"][0]["delta"]]) > 1, (
+        "as they come"
+    )
     assert len(whole.ids) > 2
     for place, event_id in enumerate(whole.ids):
         streamed = Streamed()
         for one in whole.chunks[: place + 1]:
             streamed.take(json.dumps(one), event_id)
-        async with completions.open(text, tools=TOOLS, Idempotency_Key="each", Last_Event_ID=event_id) as answer:
+        async with completions.open(
+            text, tools=TOOLS, Idempotency_Key="each", Last_Event_ID=event_id
+        ) as answer:
             await read_stream(answer, streamed)
-        assert (streamed.text, streamed.calls, streamed.finish_reason) == (whole.text, whole.calls, "tool_calls")
+        assert (streamed.text, streamed.calls, streamed.finish_reason) == (
+            whole.text,
+            whole.calls,
+            "tool_calls",
+        )
 
 
-async def test_the_same_key_is_the_same_answer_and_only_for_the_same_tools(completions: Completions) -> None:
+async def test_the_same_key_is_the_same_answer_and_only_for_the_same_tools(
+    completions: Completions,
+) -> None:
     one, other, streamed = await asyncio.gather(
         completions.ask(_QUICK, key="twice", tools=TOOLS),
         completions.ask(_QUICK, key="twice", tools=TOOLS),
@@ -113,7 +141,8 @@ async def test_the_same_key_is_the_same_answer_and_only_for_the_same_tools(compl
     assert refused.error["code"] == "idempotency_key_reused"
 
 
-# -- what a model's server sends ---------------------------------------------------------------------------------------
+# -- what a model's server sends
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -135,15 +164,24 @@ def _fragment(index: int, arguments: str, **begins: str) -> bytes:
 
 
 def _calling(*arguments: str, call_id: str = "call_abc") -> list[bytes]:
-    return [_fragment(0, "", id=call_id, name="note"), *(_fragment(0, piece) for piece in arguments)]
+    return [
+        _fragment(0, "", id=call_id, name="note"),
+        *(_fragment(0, piece) for piece in arguments),
+    ]
 
 
 _CALLED = chunk(finish_reason="tool_calls") + DONE
-_NOTED = {"id": "call_abc", "type": "function", "function": {"name": "note", "arguments": '{"text": "\x1e流れ"}'}}
+_NOTED = {
+    "id": "call_abc",
+    "type": "function",
+    "function": {"name": "note", "arguments": '{"text": "\x1e流れ"}'},
+}
 _PIECES = ('{"te', 'xt": "', "\x1e流", 'れ"}')
 
 
-async def test_it_passes_through_from_and_to_the_model_s_server(in_front: Completions, model: ScriptedModel) -> None:
+async def test_it_passes_through_from_and_to_the_model_s_server(
+    in_front: Completions, model: ScriptedModel
+) -> None:
     begins = [chunk("So\x1e"), chunk(": ")]
     model.will(Reply([*begins, *_calling(*_PIECES), _CALLED], gap=0.05))
     body = asking("x", model="openai", tools=TOOLS, tool_choice="auto", parallel_tool_calls=True)
@@ -159,10 +197,16 @@ async def test_it_passes_through_from_and_to_the_model_s_server(in_front: Comple
         assert asked[name] == body[name]
     model.will(Reply([*begins, *_calling(*_PIECES), _CALLED], gap=0.05))
     streamed = await in_front.stream("y", model="openai", tools=TOOLS)
-    assert (streamed.text, _calls(streamed), streamed.finish_reason) == ("So\x1e: ", [_NOTED], "tool_calls")
+    assert (streamed.text, _calls(streamed), streamed.finish_reason) == (
+        "So\x1e: ",
+        [_NOTED],
+        "tool_calls",
+    )
 
 
-async def test_a_text_that_looks_like_a_mark_is_text(in_front: Completions, model: ScriptedModel) -> None:
+async def test_a_text_that_looks_like_a_mark_is_text(
+    in_front: Completions, model: ScriptedModel
+) -> None:
     text = '\x1e{"call":0,"id":"c","name":"note"}\n'
     model.will(Reply([chunk(text), END]))
     (choice,) = (await in_front.ask("x", model="openai")).json["choices"]
@@ -191,11 +235,17 @@ async def test_what_a_server_calls_without_tools_in_the_request_is_told_as_it_ca
 async def test_a_model_that_begins_again_in_the_middle_of_a_call(
     again: list[bytes], told: str | None, in_front: Completions, model: ScriptedModel
 ) -> None:
-    model.will(Reply(_calling(*_PIECES[:3]), gap=0.1, then="break"), Reply([*again, _CALLED], gap=0.1))
+    model.will(
+        Reply(_calling(*_PIECES[:3]), gap=0.1, then="break"), Reply([*again, _CALLED], gap=0.1)
+    )
     streamed = await in_front.stream("x", model="openai", tools=TOOLS)
     assert streamed.done
     if told is None:
-        assert (_calls(streamed), streamed.finish_reason, streamed.error) == ([_NOTED], "tool_calls", None)
+        assert (_calls(streamed), streamed.finish_reason, streamed.error) == (
+            [_NOTED],
+            "tool_calls",
+            None,
+        )
     else:
         assert streamed.error is not None
         assert streamed.error["code"] == told
@@ -213,13 +263,17 @@ async def test_a_model_that_begins_again_in_the_middle_of_a_call(
         chunk(delta={"tool_calls": [7]}),
     ],
 )
-async def test_a_server_that_sends_what_is_no_call(wrong: bytes, in_front: Completions, model: ScriptedModel) -> None:
+async def test_a_server_that_sends_what_is_no_call(
+    wrong: bytes, in_front: Completions, model: ScriptedModel
+) -> None:
     model.will(Reply([wrong, _CALLED]))
     failed = await in_front.ask("x", model="openai", tools=TOOLS)
     assert (failed.status, failed.error["code"]) == (502, "upstream_failed")
 
 
-async def test_a_call_that_is_too_long_is_cut_like_any_answer(at: At, serve: Serve, model: ScriptedModel) -> None:
+async def test_a_call_that_is_too_long_is_cut_like_any_answer(
+    at: At, serve: Serve, model: ScriptedModel
+) -> None:
     completions = at(await serve(model="openai", model_url=model.url, response_bytes=2000))
     model.will(Reply([*_calling(*["x" * 100] * 50), _CALLED]))
     (choice,) = (await completions.ask("x", model="openai", tools=TOOLS)).json["choices"]
@@ -227,7 +281,9 @@ async def test_a_call_that_is_too_long_is_cut_like_any_answer(at: At, serve: Ser
     assert set(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"x"}
 
 
-async def test_a_model_without_tools_is_told_in_its_own_words(in_front: Completions, model: ScriptedModel) -> None:
+async def test_a_model_without_tools_is_told_in_its_own_words(
+    in_front: Completions, model: ScriptedModel
+) -> None:
     error = {"error": {"message": "this model has no tool parser", "type": "BadRequestError"}}
     model.will(Reply([json.dumps(error).encode()], status=400, content_type="application/json"))
     refused = await in_front.ask("x", model="openai", tools=TOOLS)

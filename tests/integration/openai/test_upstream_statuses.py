@@ -1,4 +1,6 @@
-"""What an OpenAI-compatible server answers reaches the client of `/v1` as it was said, and nothing is asked twice for it."""
+"""What an OpenAI-compatible server answers reaches the client of `/v1` as it was said, and
+nothing is asked twice for it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _GOOD = Reply([chunk("yes"), END])
 
 def _says(status: int, code: object, kind: str = "invalid_request_error", **headers: str) -> Reply:
     error = {"message": "Their words.", "type": kind, "param": "messages", "code": code}
-    return Reply([json.dumps({"error": error}).encode()], status, "application/json", headers=headers)
+    return Reply(
+        [json.dumps({"error": error}).encode()], status, "application/json", headers=headers
+    )
 
 
 @pytest.fixture
@@ -55,8 +59,16 @@ _PASSED_ON = {
     "too long": (_says(400, "context_length_exceeded"), 400, "context_length_exceeded"),
     "policy": (_says(400, "content_policy_violation"), 400, "content_policy_violation"),
     "too large": (_says(413, None), 413, "model_refused"),
-    "throttled": (_says(429, "rate_limit_exceeded", "requests", **{"Retry-After": "7"}), 429, "rate_limit_exceeded"),
-    "loading": (_says(503, None, "server_error", **{"retry-after-ms": "1500"}), 503, "upstream_overloaded"),
+    "throttled": (
+        _says(429, "rate_limit_exceeded", "requests", **{"Retry-After": "7"}),
+        429,
+        "rate_limit_exceeded",
+    ),
+    "loading": (
+        _says(503, None, "server_error", **{"retry-after-ms": "1500"}),
+        503,
+        "upstream_overloaded",
+    ),
     "no quota": (_says(429, "insufficient_quota", "insufficient_quota"), 429, "insufficient_quota"),
     "broken": (_says(500, None, "server_error"), 502, "upstream_failed"),
     "a wrong key": (_says(401, "invalid_api_key"), 502, "model_not_set_up"),
@@ -79,7 +91,9 @@ async def test_a_status_reaches_the_client_and_is_asked_for_once(
     assert not wrong
 
 
-async def test_when_to_ask_again_reaches_the_client(client: openai.AsyncOpenAI, model: ScriptedModel) -> None:
+async def test_when_to_ask_again_reaches_the_client(
+    client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
     for what, seconds in (("throttled", "7"), ("loading", "2"), ("broken", None)):
         model.will(_PASSED_ON[what][0])
         error = await _ask(client, stream=True)
@@ -123,12 +137,17 @@ async def test_a_reader_of_the_chat_is_told_that_the_model_is_not_set_up(
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(3):
-            answer = await connection.ask(f"m{number}", f"m{number - 1}" if number else None, "a question")
+            answer = await connection.ask(
+                f"m{number}", f"m{number - 1}" if number else None, "a question"
+            )
             error = checked_error(answer.end or {})
             assert (error["type"], error["code"]) == ("upstream_error", "model_not_set_up")
             assert "Their words." not in json.dumps(answer.end)
     assert len(model.requests) == 3
-    assert server.log.count("check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY") == 1
+    assert (
+        server.log.count("check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY")
+        == 1
+    )
 
 
 async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve: Serve) -> None:
@@ -136,7 +155,9 @@ async def test_a_dead_server_is_an_error_and_one_line(opened: OpenSession, serve
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(3):
-            answer = await connection.ask(f"m{number}", f"m{number - 1}" if number else None, "a question")
+            answer = await connection.ask(
+                f"m{number}", f"m{number - 1}" if number else None, "a question"
+            )
             assert checked_error(answer.end or {})["code"] == "upstream_failed"
     assert server.log.count("cannot be reached") == 1
 
@@ -148,7 +169,9 @@ async def test_thirty_answers_come_over_one_connection(
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(30):
-            answer = await connection.ask(f"m{number}", f"m{number - 1}" if number else None, "a question")
+            answer = await connection.ask(
+                f"m{number}", f"m{number - 1}" if number else None, "a question"
+            )
             assert answer.text == "yes"
     assert len(model.requests) == 30
     assert len(model.connections) == 1
@@ -158,7 +181,9 @@ async def test_thirty_answers_come_over_one_connection(
 async def test_a_model_that_says_that_it_works_is_waited_for(
     opened: OpenSession, serve: Serve, model: ScriptedModel, sign: bytes
 ) -> None:
-    server = await serve(model="openai", model_url=model.url, model_first_sign_seconds=0.6, model_silence_seconds=0.6)
+    server = await serve(
+        model="openai", model_url=model.url, model_first_sign_seconds=0.6, model_silence_seconds=0.6
+    )
     model.will(Reply([*[sign] * 10, chunk("42"), END], gap=0.2))
     session = await opened(server)
     async with session.connect() as connection:
@@ -166,7 +191,9 @@ async def test_a_model_that_says_that_it_works_is_waited_for(
     assert (answer.text, answer.finish_reason, len(model.requests)) == ("42", "stop", 1)
 
 
-async def test_a_filtered_answer_says_so(opened: OpenSession, server: LocalServer, model: ScriptedModel) -> None:
+async def test_a_filtered_answer_says_so(
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
+) -> None:
     model.will(Reply([chunk("half"), chunk(finish_reason="content_filter"), b"data: [DONE]\n\n"]))
     session = await opened(server)
     async with session.connect() as connection:

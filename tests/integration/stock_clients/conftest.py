@@ -1,4 +1,6 @@
-"""Two scripted upstreams, a handler in front of one of them, and the clients that are asked to see no difference."""
+"""Two scripted upstreams, a handler in front of one of them, and the clients that are asked to
+see no difference.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Run:
-    """What a client saw on one side, by its scenario, and what the model's server was asked for it."""
+    """What a client saw on one side, by its scenario, and what the model's server was asked for
+    it.
+    """
 
     client: str
     saw: dict[str, Any]
@@ -87,9 +91,15 @@ def both_sides(serve_process: Callable[..., ServerProcess], **settings: object) 
 
 def run_client(client: Client, sides: Sides, scenarios: list[str]) -> dict[str, Run]:
     """Run a client's scenarios on both sides."""
-    servers = {name: {"url": side.url, "model": side.model, "key": side.key} for name, side in sides.items()}
+    servers = {
+        name: {"url": side.url, "model": side.model, "key": side.key}
+        for name, side in sides.items()
+    }
     told = subprocess.run(
-        [*client.command, json.dumps({"client": client.name, "servers": servers, "scenarios": scenarios})],
+        [
+            *client.command,
+            json.dumps({"client": client.name, "servers": servers, "scenarios": scenarios}),
+        ],
         env=clean_environment(QUIET),
         capture_output=True,
         timeout=_CLIENT_SECONDS,

@@ -30,7 +30,14 @@ def litellm_proxy(folder: Path, models: Mapping[str, tuple[str, str]]) -> Iterat
     """
     configuration = {
         "model_list": [
-            {"model_name": name, "litellm_params": {"model": f"openai/{model}", "api_base": url, "api_key": "sk-test"}}
+            {
+                "model_name": name,
+                "litellm_params": {
+                    "model": f"openai/{model}",
+                    "api_base": url,
+                    "api_key": "sk-test",
+                },
+            }
             for name, (url, model) in models.items()
         ],
         # Retries are the client's, here and without the proxy.
@@ -38,7 +45,13 @@ def litellm_proxy(folder: Path, models: Mapping[str, tuple[str, str]]) -> Iterat
     }
     file, port = folder / "litellm.yaml", free_port()
     file.write_text(json.dumps(configuration))  # JSON is YAML
-    command = [str(python_of("litellm").parent / "litellm"), "--config", str(file), "--host", "127.0.0.1"]
+    command = [
+        str(python_of("litellm").parent / "litellm"),
+        "--config",
+        str(file),
+        "--host",
+        "127.0.0.1",
+    ]
     with (folder / "litellm.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--port", str(port)],

@@ -1,4 +1,7 @@
-"""What the scripted upstream answers. An entry has a step for each turn, or for each try of a turn; the last one stays."""
+"""What the scripted upstream answers.
+
+An entry has a step for each turn, or for each try of a turn; the last one stays.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ class Call:
 
     def whole(self) -> dict[str, Any]:
         """As a message has it."""
-        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        }
 
     def pieces(self) -> Iterator[dict[str, Any]]:
         """As a stream has it: what is called, then the arguments in two pieces."""
@@ -45,8 +52,10 @@ _TEXT = ("A train ", "enters ", "a tunnel: ", "Zug 🚆, ", "поезд.")
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer. `json` stands in the place of the rest where a form was asked for, and `calls` only where tools were offered;
-    `before` and `within` are the seconds of silence before it and in its middle."""
+    """An answer. `json` stands in the place of the rest where a form was asked for, and `calls`
+    only where tools were offered; `before` and `within` are the seconds of silence before it and in
+    its middle.
+    """
 
     text: tuple[str, ...] = _TEXT
     json: tuple[str, ...] = ()
@@ -60,20 +69,32 @@ class Answer:
 
     def to(self, body: dict[str, Any]) -> Answer:
         """The answer to this request."""
-        if body.get("response_format", {}).get("type") in ("json_object", "json_schema") and self.json:
+        if (
+            body.get("response_format", {}).get("type") in ("json_object", "json_schema")
+            and self.json
+        ):
             return replace(self, text=self.json, calls=())
         tools = body.get("tools")
         if not tools or not self.calls:
             return replace(self, calls=())
-        named = (replace(call, name=call.name or tools[0]["function"]["name"]) for call in self.calls)
+        named = (
+            replace(call, name=call.name or tools[0]["function"]["name"]) for call in self.calls
+        )
         return replace(self, calls=tuple(named), finish_reason="tool_calls")
 
-    def told_logprobs(self, body: dict[str, Any], piece: str | None = None) -> dict[str, Any] | None:
+    def told_logprobs(
+        self, body: dict[str, Any], piece: str | None = None
+    ) -> dict[str, Any] | None:
         """Those of a piece, or of the whole text, where they were asked for."""
         if not body.get("logprobs"):
             return None
         pieces = self.text if piece is None else (piece,)
-        return {"content": [{"token": each, "logprob": -0.5, "bytes": None, "top_logprobs": []} for each in pieces]}
+        return {
+            "content": [
+                {"token": each, "logprob": -0.5, "bytes": None, "top_logprobs": []}
+                for each in pieces
+            ]
+        }
 
 
 @dataclass(frozen=True)
@@ -112,14 +133,26 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     "turns": (Answer(), Answer(text=("The second ", "answer."))),
     "silence-first": (Answer(before=SILENCE_SECONDS),),
     "silence-within": (Answer(within=SILENCE_SECONDS),),
-    "thinking": (Answer(before=SILENCE_SECONDS, within=SILENCE_SECONDS, reasoning=("Trains, ", "tunnels … ")),),
+    "thinking": (
+        Answer(
+            before=SILENCE_SECONDS, within=SILENCE_SECONDS, reasoning=("Trains, ", "tunnels … ")
+        ),
+    ),
     "long-silence-first": (Answer(before=LONG_SILENCE_SECONDS),),
     "long-silence-within": (Answer(within=LONG_SILENCE_SECONDS),),
     "busy-once": (_BUSY, Answer()),
     "busy": (_BUSY,),
     "overloaded": (Refused(503, "overloaded", "Overloaded", "server_error", {"Retry-After": "1"}),),
-    "no-quota": (Refused(429, "insufficient_quota", "You exceeded your current quota", "insufficient_quota"),),
-    "too-long": (Refused(400, "context_length_exceeded", "This model's maximum context length is 8192 tokens"),),
-    "policy": (Refused(400, "content_policy_violation", "Your request was rejected by our safety system"),),
+    "no-quota": (
+        Refused(429, "insufficient_quota", "You exceeded your current quota", "insufficient_quota"),
+    ),
+    "too-long": (
+        Refused(
+            400, "context_length_exceeded", "This model's maximum context length is 8192 tokens"
+        ),
+    ),
+    "policy": (
+        Refused(400, "content_policy_violation", "Your request was rejected by our safety system"),
+    ),
     "wrong": (Refused(400, "invalid_value", "Invalid value for 'temperature'"),),
 }

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.parametrize(
 )
 # The words of an error are each server's own.
 _OWN_WORDS = {"message"}
-# Evenflow tells OpenAI's clients not to ask again, where OpenAI's own API lets them ask three times for nothing.
+# Evenflow tells OpenAI's clients not to ask again, where OpenAI's own API lets them ask three times
+# for nothing.
 _NOT_AGAIN = {"no_quota"}
 
 

@@ -1,4 +1,6 @@
-"""With the defaults, a model is silent for longer than the server is: OpenAI's clients, and an AI SDK, wait."""
+"""With the defaults, a model is silent for longer than the server is: OpenAI's clients, and an
+AI SDK, wait.
+"""
 
 from __future__ import annotations
 

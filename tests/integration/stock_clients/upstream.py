@@ -1,4 +1,6 @@
-"""An OpenAI-compatible model server with a script: the first user's turn names the answer, as in `text for openai.stream`."""
+"""An OpenAI-compatible model server with a script: the first user's turn names the answer, as in
+`text for openai.stream`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ _ASKED = re.compile(r"([\w-]+) for ([\w.-]+)")
 # The source always streams, and says so; the rest of a request is the client's.
 _OF_THE_TRANSPORT = ("stream", "stream_options")
 # What a model's server reads of a message. Others are ignored; an empty one says what none says.
-_READ = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "cache_control")
+_READ = (
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "reasoning_content",
+    "cache_control",
+)
 
 Body = dict[str, Any]
 
@@ -34,7 +44,9 @@ class ScriptedUpstream:
 
     async def models(self, _request: web.Request) -> web.Response:
         """`GET /v1/models`."""
-        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1}]})
+        return web.json_response(
+            {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1}]}
+        )
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/chat/completions`."""
@@ -45,7 +57,9 @@ class ScriptedUpstream:
         steps = SCRIPT[name]
         step = steps[min(max(turn, len(self.asked[asking]) - 1), len(steps) - 1)]
         if isinstance(step, Refused):
-            return web.json_response({"error": step.error()}, status=step.status, headers=step.headers)
+            return web.json_response(
+                {"error": step.error()}, status=step.status, headers=step.headers
+            )
         given = step.to(body)
         if not body.get("stream"):
             await asyncio.sleep(given.before + given.within)
@@ -65,7 +79,9 @@ class ScriptedUpstream:
 
 
 def _as_read(body: Body) -> Body:
-    messages = [{key: message[key] for key in _READ if message.get(key)} for message in body["messages"]]
+    messages = [
+        {key: message[key] for key in _READ if message.get(key)} for message in body["messages"]
+    ]
     return {key: body[key] for key in body if key not in _OF_THE_TRANSPORT} | {"messages": messages}
 
 
@@ -79,12 +95,20 @@ def _first_question(body: Body) -> str:
 def whole(answer: Answer, body: Body) -> Body:
     """The answer in one piece."""
     text = "".join(answer.text)
-    message: Body = {"role": "assistant", "content": text or None, "refusal": "".join(answer.refusal) or None}
+    message: Body = {
+        "role": "assistant",
+        "content": text or None,
+        "refusal": "".join(answer.refusal) or None,
+    }
     if answer.reasoning:
         message["reasoning_content"] = "".join(answer.reasoning)
     if answer.calls:
         message["tool_calls"] = [call.whole() for call in answer.calls]
-    choice = {"message": message, "finish_reason": answer.finish_reason, "logprobs": answer.told_logprobs(body)}
+    choice = {
+        "message": message,
+        "finish_reason": answer.finish_reason,
+        "logprobs": answer.told_logprobs(body),
+    }
     choices = [choice | {"index": index} for index in range(body.get("n") or 1)]
     return _envelope("chat.completion") | {"choices": choices, "usage": answer.usage}
 
@@ -121,7 +145,9 @@ async def scripted_upstream() -> AsyncIterator[ScriptedUpstream]:
     """Serve one on a free port."""
     upstream = ScriptedUpstream()
     app = web.Application(client_max_size=16 * 1024 * 1024)
-    app.add_routes([web.get("/v1/models", upstream.models), web.post("/v1/chat/completions", upstream.answer)])
+    app.add_routes(
+        [web.get("/v1/models", upstream.models), web.post("/v1/chat/completions", upstream.answer)]
+    )
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -1,4 +1,6 @@
-"""The implementations of the stores, DynamoDB's with an emulator that is as strict as DynamoDB is."""
+"""The implementations of the stores, DynamoDB's with an emulator that is as strict as DynamoDB
+is.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tests.integration.stores.stores import NOW, Stores, new_name
 
 @dataclass(frozen=True, slots=True)
 class DynamoDBStores(Stores):
-    """The stores in DynamoDB, with the emulator that they call and the retries that they counted."""
+    """The stores in DynamoDB, with the emulator that they call and the retries that they
+    counted.
+    """
 
     client: Client
     dynamodb: DynamoDBEmulator
@@ -51,7 +55,10 @@ class FileStores(Stores):
 def sqlite_stores(tmp_path: Path) -> Iterator[FileStores]:
     """The stores in a file of their own."""
     path = tmp_path / "evenflow.db"
-    with closing(SQLiteStores(path, lambda: NOW)) as one, closing(SQLiteStores(path, lambda: NOW)) as other:
+    with (
+        closing(SQLiteStores(path, lambda: NOW)) as one,
+        closing(SQLiteStores(path, lambda: NOW)) as other,
+    ):
         yield FileStores(one.responses, one.sessions, other)
 
 
@@ -72,7 +79,8 @@ def sdk() -> AioSession:
 async def dynamodb_stores(sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
     """The stores in DynamoDB, with tables of their own.
 
-    A request that DynamoDB would refuse fails the test, and so does a read that it may answer with the past.
+    A request that DynamoDB would refuse fails the test, and so does a read that it may answer with
+    the past.
     """
     retries: Counter[str] = Counter()
 

@@ -52,7 +52,9 @@ def new_channel() -> Channel:
     return Channel("tenant", "agent", new_name("session"))
 
 
-def new_message(previous: LedgerEntry | None, text: str = "hello", owner: str = "task-a") -> LedgerEntry:
+def new_message(
+    previous: LedgerEntry | None, text: str = "hello", owner: str = "task-a"
+) -> LedgerEntry:
     """A message that follows `previous`."""
     previous_id = previous.message_id if previous else None
     return LedgerEntry(new_name("message"), previous_id, text, new_name("response"), owner)
@@ -64,7 +66,9 @@ def lease_of(taken: StoredEntries | None) -> Lease | None:
     return taken.head.lease if taken is not None and taken.head is not None else None
 
 
-def chunk(lease: Lease, first_index: int, entries: Sequence[LogEntry], began_at: float = NOW) -> Chunk:
+def chunk(
+    lease: Lease, first_index: int, entries: Sequence[LogEntry], began_at: float = NOW
+) -> Chunk:
     """A chunk of a response whose first delta came at `began_at`."""
     return Chunk(lease.response_id, lease.epoch, first_index, entries, began_at)
 

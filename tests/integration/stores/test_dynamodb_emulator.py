@@ -67,7 +67,12 @@ def update(expression: str, *values: str, **further: Any) -> Item:
 def query(condition: str, **further: Any) -> Item:
     names = {"ExpressionAttributeNames": {"#p": "position"}} if "#p" in condition else {}
     values = {":r": {"S": "r"}} | ({":p": {"S": "1"}} if ":p" in condition else {})
-    return {"KeyConditionExpression": condition, **names, "ExpressionAttributeValues": values, **further}
+    return {
+        "KeyConditionExpression": condition,
+        **names,
+        "ExpressionAttributeValues": values,
+        **further,
+    }
 
 
 def among(count: int) -> Item:
@@ -81,23 +86,45 @@ def transaction(*actions: Item, **further: Any) -> Item:
 
 
 def check(condition: str = "attribute_exists(response_id)", position: str = "1") -> Item:
-    return {"ConditionCheck": {"TableName": TABLE, "Key": key(position), "ConditionExpression": condition}}
+    return {
+        "ConditionCheck": {
+            "TableName": TABLE,
+            "Key": key(position),
+            "ConditionExpression": condition,
+        }
+    }
 
 
 @pytest.mark.parametrize(
     ("operation", "request_"),
     [
-        ("put_item", put(e={"S": ""}, n={"N": "1800000000.25"}, m={"M": {"1": {"N": "0"}}}, s={"SS": ["a", "b"]})),
+        (
+            "put_item",
+            put(
+                e={"S": ""},
+                n={"N": "1800000000.25"},
+                m={"M": {"1": {"N": "0"}}},
+                s={"SS": ["a", "b"]},
+            ),
+        ),
         ("put_item", put(e={"S": "x" * 409_500})),
         ("update_item", update("SET a = :a, b = if_not_exists(b, :a) REMOVE c ADD d :a", ":a")),
         ("query", query("response_id = :r AND #p BETWEEN :p AND :p")),
         ("query", query("response_id = :r AND begins_with(#p, :p)")),
         ("delete_item", among(100)),
-        ("batch_write_item", batch(*(put_request(str(number), e={"S": "x" * 400_000}) for number in range(25)))),
-        ("transact_write_items", transaction(check("attribute_not_exists(z)", "2"), ClientRequestToken="t" * 36)),
+        (
+            "batch_write_item",
+            batch(*(put_request(str(number), e={"S": "x" * 400_000}) for number in range(25))),
+        ),
+        (
+            "transact_write_items",
+            transaction(check("attribute_not_exists(z)", "2"), ClientRequestToken="t" * 36),
+        ),
     ],
 )
-def test_what_it_takes(call: Call, emulator: DynamoDBEmulator, operation: str, request_: Item) -> None:
+def test_what_it_takes(
+    call: Call, emulator: DynamoDBEmulator, operation: str, request_: Item
+) -> None:
     call(operation, **request_)
     assert emulator.refused == []
 
@@ -127,17 +154,29 @@ REFUSED = [
     ("put_item", put(running={"N": "1"}), "Index Key running"),
     # Reserved words can't be used as attribute names in expressions
     ("update_item", update("SET owner = :a", ":a"), "reserved keyword: owner"),
-    ("update_item", update("SET a = :a", ":a", ConditionExpression="a = owner"), "reserved keyword: owner"),
+    (
+        "update_item",
+        update("SET a = :a", ":a", ConditionExpression="a = owner"),
+        "reserved keyword: owner",
+    ),
     # If an attribute name begins with a number, use an expression attribute name
     ("update_item", update("SET starts.2 = :a", ":a"), "Syntax error"),
-    ("delete_item", {"Key": key(), "ConditionExpression": "attribute_exists(starts.2)"}, "begins with a digit"),
+    (
+        "delete_item",
+        {"Key": key(), "ConditionExpression": "attribute_exists(starts.2)"},
+        "begins with a digit",
+    ),
     # Value provided in ExpressionAttributeValues unused in expressions
     ("update_item", update("SET a = :a", ":a", ":b"), "unused"),
     ("update_item", update("SET a = :a", ":a", ExpressionAttributeNames={"#x": "x"}), "unused"),
     ("update_item", update("SET a = :b", ":a"), ":[ab]"),
     ("update_item", update("REMOVE a", ExpressionAttributeNames={}), "must not be empty"),
     # You can't update the primary key; two document paths overlap; each clause once
-    ("update_item", update("REMOVE #p", ExpressionAttributeNames={"#p": "position"}), "part of the key"),
+    (
+        "update_item",
+        update("REMOVE #p", ExpressionAttributeNames={"#p": "position"}),
+        "part of the key",
+    ),
     ("update_item", update("REMOVE a, a.b"), "overlap"),
     ("update_item", update("SET a = list_append(a, :a), b = :a REMOVE a", ":a"), "overlap"),
     ("update_item", update("SET a = :a SET b = :a", ":a"), "each clause once"),
@@ -145,7 +184,11 @@ REFUSED = [
     # ADD can be used on top-level attributes only
     ("update_item", update("ADD a.b :a", ":a"), "top-level"),
     # The maximum length of any expression string is 4 KB; IN takes up to 100 values
-    ("update_item", update("SET " + ", ".join(f"attribute{n} = :a" for n in range(400)), ":a"), "size"),
+    (
+        "update_item",
+        update("SET " + ", ".join(f"attribute{n} = :a" for n in range(400)), ":a"),
+        "size",
+    ),
     ("delete_item", among(101), "up to 100"),
     # The partition key has an equality condition; the sort key has one condition, of few operators
     ("query", query("#p = :p AND response_id > :r"), "response_id"),
@@ -159,11 +202,19 @@ REFUSED = [
     # 25 requests a batch, no two of them on one item
     ("batch_write_item", batch(*(put_request(str(number)) for number in range(26))), "25"),
     ("batch_write_item", batch(put_request(), {"DeleteRequest": {"Key": key()}}), "duplicates"),
-    ("batch_write_item", batch(put_request() | {"DeleteRequest": {"Key": key("2")}}), "one PutRequest"),
+    (
+        "batch_write_item",
+        batch(put_request() | {"DeleteRequest": {"Key": key("2")}}),
+        "one PutRequest",
+    ),
     # Up to 100 actions, of at most 4 MB together, each on another item
     ("transact_write_items", transaction(), "greater than or equal to 1"),
     ("transact_write_items", transaction(check(), check()), "multiple operations on one item"),
-    ("transact_write_items", transaction(check() | {"Put": put("2") | {"TableName": TABLE}}), "is one operation"),
+    (
+        "transact_write_items",
+        transaction(check() | {"Put": put("2") | {"TableName": TABLE}}),
+        "is one operation",
+    ),
     (
         "transact_write_items",
         transaction({"ConditionCheck": {"TableName": TABLE, "Key": key()}}),
@@ -173,27 +224,41 @@ REFUSED = [
     ("transact_write_items", transaction(check(), ClientRequestToken=""), "36 characters"),
     (
         "transact_write_items",
-        transaction(*({"Put": put(str(n), e={"S": "x" * 400_000}) | {"TableName": TABLE}} for n in range(11))),
+        transaction(
+            *(
+                {"Put": put(str(n), e={"S": "x" * 400_000}) | {"TableName": TABLE}}
+                for n in range(11)
+            )
+        ),
         "4MB",
     ),
 ]
 
 
 @pytest.mark.parametrize(("operation", "request_", "words"), REFUSED)
-def test_what_it_refuses(call: Call, emulator: DynamoDBEmulator, operation: str, request_: Item, words: str) -> None:
+def test_what_it_refuses(
+    call: Call, emulator: DynamoDBEmulator, operation: str, request_: Item, words: str
+) -> None:
     with pytest.raises(ClientError, match=words) as refusal:
         call(operation, **request_)
     assert error_code(refusal.value) == "ValidationException"
     assert len(emulator.refused) == 1
 
 
-def test_a_write_is_done_if_its_condition_holds_and_else_shows_what_stood_in_the_way(call: Call) -> None:
+def test_a_write_is_done_if_its_condition_holds_and_else_shows_what_stood_in_the_way(
+    call: Call,
+) -> None:
     response_id = new_name("response")
     first = key(response_id=response_id) | {"owner": {"S": "a"}}
     only_new = {"ConditionExpression": "attribute_not_exists(response_id)"}
     call("put_item", Item=first, **only_new)
     with pytest.raises(ClientError) as failure:
-        call("put_item", Item=first | {"owner": ANY}, **only_new, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        call(
+            "put_item",
+            Item=first | {"owner": ANY},
+            **only_new,
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
     assert error_code(failure.value) == "ConditionalCheckFailedException"
     assert failure.value.response["Item"] == first
     assert call("get_item", Key=key(response_id=response_id), ConsistentRead=True)["Item"] == first
@@ -204,7 +269,12 @@ def test_a_comparison_with_what_is_not_there_or_has_another_type_is_false(call: 
     # But for <>, which is true of what is not there.
     for condition in ("nothing < :one", "nothing = :one", "word > :one", "NOT nothing <> :one"):
         with pytest.raises(ClientError, match="conditional request failed"):
-            call("delete_item", Key=key(), ConditionExpression=condition, ExpressionAttributeValues={":one": NUMBER})
+            call(
+                "delete_item",
+                Key=key(),
+                ConditionExpression=condition,
+                ExpressionAttributeValues={":one": NUMBER},
+            )
 
 
 def test_an_update_returns_all_new_attributes_and_counts_and_adds_to_sets(call: Call) -> None:
@@ -230,12 +300,20 @@ def test_a_transaction_is_done_whole_or_not_at_all_and_says_of_each_action_why(c
     only_new = {"TableName": TABLE, "ConditionExpression": "attribute_not_exists(response_id)"}
     actions = [
         {"Put": put(absent) | only_new},
-        {"Put": put(present, e=ANY) | only_new | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}},
+        {
+            "Put": put(present, e=ANY)
+            | only_new
+            | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        },
         check("attribute_exists(response_id)", new_name("position")),
     ]
     with pytest.raises(ClientError) as failure:
         call("transact_write_items", TransactItems=actions)
-    assert cancellation_reasons(failure.value) == ["None", "ConditionalCheckFailed", "ConditionalCheckFailed"]
+    assert cancellation_reasons(failure.value) == [
+        "None",
+        "ConditionalCheckFailed",
+        "ConditionalCheckFailed",
+    ]
     assert [reason.get("Item") for reason in failure.value.response["CancellationReasons"]] == [
         None,
         key(present),
@@ -259,13 +337,19 @@ def test_a_transaction_with_the_token_of_one_that_was_done_is_not_done_again(cal
     assert error_code(failure.value) == "IdempotentParameterMismatchException"
 
 
-def test_a_query_is_in_the_order_of_the_sort_keys_bytes_and_both_its_bounds_count(call: Call) -> None:
+def test_a_query_is_in_the_order_of_the_sort_keys_bytes_and_both_its_bounds_count(
+    call: Call,
+) -> None:
     response_id = new_name("response")
     positions = ["0", "1", "10", "2", "~head", "é"]
     for position in reversed(positions):
         call("put_item", Item=key(position, response_id))
     request = query("response_id = :r AND #p BETWEEN :p AND :q") | {
-        "ExpressionAttributeValues": {":r": {"S": response_id}, ":p": {"S": "1"}, ":q": {"S": "~head"}}
+        "ExpressionAttributeValues": {
+            ":r": {"S": response_id},
+            ":p": {"S": "1"},
+            ":q": {"S": "~head"},
+        }
     }
     found = [item["position"]["S"] for item in call("query", **request)["Items"]]
     assert found == ["1", "10", "2", "~head"]

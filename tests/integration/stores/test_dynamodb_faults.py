@@ -1,4 +1,6 @@
-"""The stores while DynamoDB throttles, fails, hangs, is not there, or does what it was asked and can't say so."""
+"""The stores while DynamoDB throttles, fails, hangs, is not there, or does what it was asked and
+can't say so.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,23 @@ from stream_core.ports.response_store import Chunk, Lease, StoreUnavailable
 from stream_core.ports.session_store import NotAccepted
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import NOW, chunk, completed, lease_of, new_channel, new_message, new_name
+from tests.integration.stores.stores import (
+    NOW,
+    chunk,
+    completed,
+    lease_of,
+    new_channel,
+    new_message,
+    new_name,
+)
 
-PASSING = [Fault.THROTTLED, Fault.INTERNAL_ERROR, Fault.BARE_503, Fault.RESET_BEFORE, Fault.RESET_AFTER]
+PASSING = [
+    Fault.THROTTLED,
+    Fault.INTERNAL_ERROR,
+    Fault.BARE_503,
+    Fault.RESET_BEFORE,
+    Fault.RESET_AFTER,
+]
 
 
 async def written(stores: DynamoDBStores, lease: Lease) -> set[int]:
@@ -59,22 +75,30 @@ CALLS: dict[str, Call] = {
 }
 
 
-# -- faults that pass --------------------------------------------------------------------------------------------
+# -- faults that pass
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
-async def test_a_call_that_fails_twice_is_made_again(dynamodb_stores: DynamoDBStores, fault: Fault) -> None:
+async def test_a_call_that_fails_twice_is_made_again(
+    dynamodb_stores: DynamoDBStores, fault: Fault
+) -> None:
     stores = dynamodb_stores
     for count, (name, call) in enumerate(CALLS.items(), 1):
         lease = await stores.begin(new_name("task"))
         injection = stores.dynamodb.inject(fault, times=2)
         await call(stores, lease)
         stores.dynamodb.withdraw(injection)
-        assert (stores.dynamodb.struck[fault], stores.retries["made again"]) == (2 * count, 2 * count), name
+        assert (stores.dynamodb.struck[fault], stores.retries["made again"]) == (
+            2 * count,
+            2 * count,
+        ), name
 
 
-async def test_the_emulated_throttling_is_what_the_sdk_knows(dynamodb_stores: DynamoDBStores) -> None:
+async def test_the_emulated_throttling_is_what_the_sdk_knows(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     stores.dynamodb.inject(Fault.THROTTLED, times=1)
     with pytest.raises(stores.client.exceptions.ProvisionedThroughputExceededException):
@@ -82,7 +106,9 @@ async def test_the_emulated_throttling_is_what_the_sdk_knows(dynamodb_stores: Dy
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_answers_while_a_third_of_all_requests_is_throttled(dynamodb_stores: DynamoDBStores) -> None:
+async def test_answers_while_a_third_of_all_requests_is_throttled(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     stores.dynamodb.inject(Fault.THROTTLED, share=0.3)
 
@@ -94,7 +120,9 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(dynamodb_store
             await append_until_taken(stores, [chunk(lease, index, [f"{index} "])])
         new = lease_of(await stores.responses.take_over(lease.response_id, "b", NOW + 11))
         assert new == Lease(lease.response_id, "b", 2)
-        await append_until_taken(stores, [chunk(new, index, [f"{index} "]) for index in range(4, 8)])
+        await append_until_taken(
+            stores, [chunk(new, index, [f"{index} "]) for index in range(4, 8)]
+        )
         await stores.responses.finish(new, completed(8), NOW + 300)
         await stores.sessions.answered(channel, message.message_id, "answer")
         assert await stores.read(lease.response_id) == [f"{index} " for index in range(8)]
@@ -105,10 +133,13 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(dynamodb_store
     assert stores.dynamodb.struck[Fault.THROTTLED] > 20
 
 
-# -- append says exactly what was not taken ----------------------------------------------------------------------
+# -- append says exactly what was not taken
+# ----------------------------------------------------------------------
 
 
-async def test_under_throttling_append_returns_what_was_not_written(dynamodb_stores: DynamoDBStores) -> None:
+async def test_under_throttling_append_returns_what_was_not_written(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     stores.dynamodb.inject(Fault.THROTTLED, "BatchWriteItem", share=0.3)
@@ -120,7 +151,9 @@ async def test_under_throttling_append_returns_what_was_not_written(dynamodb_sto
     assert await stores.read(lease.response_id) == [f"{index} " for index in range(40)]
 
 
-async def test_unprocessed_items_are_returned_and_only_they(dynamodb_stores: DynamoDBStores) -> None:
+async def test_unprocessed_items_are_returned_and_only_they(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     leases = [await stores.begin("a") for _ in range(3)]
     chunks = [chunk(lease, index, [f"{index} "]) for index in range(20) for lease in leases]
@@ -128,16 +161,24 @@ async def test_unprocessed_items_are_returned_and_only_they(dynamodb_stores: Dyn
     left = await stores.responses.append(chunks)
     assert 0 < len(left) < len(chunks)
     for lease in leases:
-        mine = {each.first_index for each in left if (each.response_id, each.epoch) == (lease.response_id, lease.epoch)}
+        mine = {
+            each.first_index
+            for each in left
+            if (each.response_id, each.epoch) == (lease.response_id, lease.epoch)
+        }
         assert mine == set(range(20)) - await written(stores, lease)
-        assert await stores.read(lease.response_id) == [f"{index} " for index in range(min(mine, default=20))]
+        assert await stores.read(lease.response_id) == [
+            f"{index} " for index in range(min(mine, default=20))
+        ]
     await stores.dynamodb.heal()
     assert await append_until_taken(stores, left) == 1
     for lease in leases:
         assert await stores.read(lease.response_id) == [f"{index} " for index in range(20)]
 
 
-@pytest.mark.parametrize("entries", [["\x01"] * 50_000, ["x" * 450_000]], ids=["many short entries", "one long entry"])
+@pytest.mark.parametrize(
+    "entries", [["\x01"] * 50_000, ["x" * 450_000]], ids=["many short entries", "one long entry"]
+)
 async def test_a_chunk_that_can_never_be_taken_holds_up_nothing_else(
     dynamodb_stores: DynamoDBStores, entries: list[str]
 ) -> None:
@@ -152,7 +193,9 @@ async def test_a_chunk_that_can_never_be_taken_holds_up_nothing_else(
 
 
 @pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
-async def test_append_is_made_once_and_returns_everything(dynamodb_stores: DynamoDBStores, fault: Fault) -> None:
+async def test_append_is_made_once_and_returns_everything(
+    dynamodb_stores: DynamoDBStores, fault: Fault
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     chunks = [chunk(lease, index, [f"{index} "]) for index in range(5)]
@@ -164,11 +207,16 @@ async def test_append_is_made_once_and_returns_everything(dynamodb_stores: Dynam
     assert await stores.read(lease.response_id) == [f"{index} " for index in range(5)]
 
 
-# -- nobody there ------------------------------------------------------------------------------------------------
+# -- nobody there
+# ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [Fault.THROTTLED, Fault.RESET_BEFORE, None], ids=["throttled", "reset", "refused"])
-async def test_unreachable_is_said_within_seconds(dynamodb_stores: DynamoDBStores, fault: Fault | None) -> None:
+@pytest.mark.parametrize(
+    "fault", [Fault.THROTTLED, Fault.RESET_BEFORE, None], ids=["throttled", "reset", "refused"]
+)
+async def test_unreachable_is_said_within_seconds(
+    dynamodb_stores: DynamoDBStores, fault: Fault | None
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     if fault is None:
@@ -186,7 +234,8 @@ async def test_unreachable_is_said_within_seconds(dynamodb_stores: DynamoDBStore
         return outcome, time.monotonic() - began
 
     appended, *others = await asyncio.gather(
-        timed(stores.responses.append(chunks)), *(timed(CALLS[name](stores, lease)) for name in CALLS)
+        timed(stores.responses.append(chunks)),
+        *(timed(CALLS[name](stores, lease)) for name in CALLS),
     )
     assert list(appended[0]) == chunks  # type: ignore[call-overload]
     assert appended[1] < 3  # at once, but beside nine calls on a machine that may be busy
@@ -198,7 +247,9 @@ async def test_unreachable_is_said_within_seconds(dynamodb_stores: DynamoDBStore
     assert list(await stores.responses.append(chunks)) == []
 
 
-async def test_who_does_not_answer_is_given_up_in_two_seconds(dynamodb_stores: DynamoDBStores) -> None:
+async def test_who_does_not_answer_is_given_up_in_two_seconds(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     chunks = [chunk(lease, 0, ["a"])]
@@ -231,32 +282,43 @@ async def test_after_an_outage_everything_goes_on(dynamodb_stores: DynamoDBStore
     assert await stores.read(lease.response_id) == ["a", "b"]
 
 
-# -- done, but nobody knows --------------------------------------------------------------------------------------
+# -- done, but nobody knows
+# --------------------------------------------------------------------------------------
 
 
-async def test_an_acceptance_whose_answer_is_lost_counts_once(dynamodb_stores: DynamoDBStores) -> None:
+async def test_an_acceptance_whose_answer_is_lost_counts_once(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     channel, message = new_channel(), new_message(None)
     stores.dynamodb.inject(Fault.RESET_AFTER, "TransactWriteItems", times=2)
-    assert await stores.sessions.accept(channel, message, NOW) == Lease(message.response_id, message.owner, 1)
+    assert await stores.sessions.accept(channel, message, NOW) == Lease(
+        message.response_id, message.owner, 1
+    )
     assert list((await stores.sessions.load(channel, NOW)).entries) == [message]
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_an_acceptance_that_nobody_could_confirm_may_be_repeated(dynamodb_stores: DynamoDBStores) -> None:
+async def test_an_acceptance_that_nobody_could_confirm_may_be_repeated(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     channel, message = new_channel(), new_message(None)
     stores.dynamodb.inject(Fault.RESET_AFTER, "TransactWriteItems")
     with pytest.raises(StoreUnavailable):
         await stores.sessions.accept(channel, message, NOW)
     await stores.dynamodb.heal()
-    assert await stores.sessions.accept(channel, message, NOW + 3) == Lease(message.response_id, message.owner, 1)
+    assert await stores.sessions.accept(channel, message, NOW + 3) == Lease(
+        message.response_id, message.owner, 1
+    )
     assert list((await stores.sessions.load(channel, NOW)).entries) == [message]
     with pytest.raises(NotAccepted):
         await stores.sessions.accept(channel, new_message(None), NOW + 3)
 
 
-async def test_an_ending_whose_answer_is_lost_is_no_lost_lease(dynamodb_stores: DynamoDBStores) -> None:
+async def test_an_ending_whose_answer_is_lost_is_no_lost_lease(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     stores.dynamodb.inject(Fault.RESET_AFTER, "UpdateItem", times=1)
@@ -266,7 +328,9 @@ async def test_an_ending_whose_answer_is_lost_is_no_lost_lease(dynamodb_stores: 
     assert head.ending == completed(0)
 
 
-async def test_a_hand_over_whose_answer_is_lost_counts_once(dynamodb_stores: DynamoDBStores) -> None:
+async def test_a_hand_over_whose_answer_is_lost_counts_once(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     stores.dynamodb.inject(Fault.RESET_AFTER, "UpdateItem", times=2)
@@ -276,7 +340,9 @@ async def test_a_hand_over_whose_answer_is_lost_counts_once(dynamodb_stores: Dyn
     assert head.hand_overs == 1
 
 
-async def test_a_renewal_that_is_overtaken_does_not_shorten_the_lease(dynamodb_stores: DynamoDBStores) -> None:
+async def test_a_renewal_that_is_overtaken_does_not_shorten_the_lease(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     lease = await stores.begin(owner := new_name("task"))
     held = stores.dynamodb.hold("PutItem")

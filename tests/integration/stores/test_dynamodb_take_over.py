@@ -1,4 +1,6 @@
-"""Taking over in DynamoDB takes several calls: what comes between them, and what happens when it ends between them."""
+"""Taking over in DynamoDB takes several calls: what comes between them, and what happens when it
+ends between them.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ CALLS = pytest.mark.parametrize(
 )
 
 
-async def test_three_calls_for_each_response_of_a_lost_task(dynamodb_stores: DynamoDBStores) -> None:
+async def test_three_calls_for_each_response_of_a_lost_task(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     owner, taker = new_name("task"), new_name("task")
     left = [await stores.begin(owner) for _ in range(8)]
     await stores.responses.renew(owner, NOW + 10)
-    assert [lease.lost for lease in await stores.responses.leases() if lease.owner == owner] == [False]
+    assert [lease.lost for lease in await stores.responses.leases() if lease.owner == owner] == [
+        False
+    ]
     before = stores.dynamodb.requests.copy()
     for lease in left:
         assert await stores.responses.take_over(lease.response_id, taker, NOW + 10) is not None
@@ -34,7 +40,9 @@ async def test_three_calls_for_each_response_of_a_lost_task(dynamodb_stores: Dyn
     assert stores.dynamodb.requests - before == {"GetItem": 1, "UpdateItem": 1 + 2 * 8, "Query": 8}
 
 
-async def test_who_reads_that_a_lease_is_lost_need_not_declare_it(dynamodb_stores: DynamoDBStores) -> None:
+async def test_who_reads_that_a_lease_is_lost_need_not_declare_it(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     left = await stores.begin(new_name("task"))
     await stores.responses.renew(left.owner, NOW + 10)
@@ -42,7 +50,9 @@ async def test_who_reads_that_a_lease_is_lost_need_not_declare_it(dynamodb_store
     task = stores.of_another_task()
     await task.leases()
     before = stores.dynamodb.requests.copy()
-    assert lease_of(await task.take_over(left.response_id, "b", NOW)) == Lease(left.response_id, "b", 2)
+    assert lease_of(await task.take_over(left.response_id, "b", NOW)) == Lease(
+        left.response_id, "b", 2
+    )
     assert stores.dynamodb.requests - before == {"UpdateItem": 2, "Query": 1}
 
 
@@ -50,12 +60,16 @@ async def test_more_lost_tasks_than_one_condition_may_name(dynamodb_stores: Dyna
     stores = dynamodb_stores
     left = await stores.begin(new_name("task"))
     stores.responses._leases.known_lost = {new_name("task") for _ in range(150)}  # type: ignore[attr-defined]
-    assert lease_of(await stores.responses.take_over(left.response_id, "b", NOW)) == Lease(left.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(left.response_id, "b", NOW)) == Lease(
+        left.response_id, "b", 2
+    )
 
 
 @pytest.mark.usefixtures("short_pauses")
 @CALLS
-@pytest.mark.parametrize("fault", [Fault.RESET_BEFORE, Fault.RESET_AFTER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault", [Fault.RESET_BEFORE, Fault.RESET_AFTER], ids=lambda fault: fault.name
+)
 async def test_who_was_interrupted_in_taking_over_does_it_again(
     dynamodb_stores: DynamoDBStores, call: tuple[str, str], fault: Fault
 ) -> None:
@@ -78,7 +92,9 @@ async def test_who_was_interrupted_in_taking_over_does_it_again(
 
 @pytest.mark.usefixtures("short_pauses")
 @CALLS
-@pytest.mark.parametrize("fault", [Fault.RESET_BEFORE, Fault.RESET_AFTER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault", [Fault.RESET_BEFORE, Fault.RESET_AFTER], ids=lambda fault: fault.name
+)
 async def test_who_was_interrupted_in_taking_over_is_followed_by_another(
     dynamodb_stores: DynamoDBStores, call: tuple[str, str], fault: Fault
 ) -> None:
@@ -131,7 +147,9 @@ async def test_a_take_over_whose_answers_are_lost_succeeds(
     await stores.write(old, 0, ["a0", "a1"])
     operation, wording = call
     stores.dynamodb.inject(Fault.RESET_AFTER, operation, wording=wording, times=1)
-    assert lease_of(await stores.responses.take_over(old.response_id, "b", NOW)) == Lease(old.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(old.response_id, "b", NOW)) == Lease(
+        old.response_id, "b", 2
+    )
     assert stores.dynamodb.struck[Fault.RESET_AFTER] == 1
     head = await stores.responses.head(old.response_id, NOW)
     assert head is not None
@@ -151,7 +169,9 @@ async def test_a_renewal_while_its_lease_is_declared_lost(dynamodb_stores: Dynam
     await stores.responses.finish(old, completed(0), NOW + 300)
 
 
-async def test_a_renewal_that_comes_after_its_lease_was_declared_lost(dynamodb_stores: DynamoDBStores) -> None:
+async def test_a_renewal_that_comes_after_its_lease_was_declared_lost(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     old = await stores.begin(owner := new_name("task"))
     await stores.responses.renew(owner, NOW + 10)
@@ -164,7 +184,9 @@ async def test_a_renewal_that_comes_after_its_lease_was_declared_lost(dynamodb_s
         await renewing
 
 
-async def test_what_comes_between_the_claim_and_the_start_is_never_read(dynamodb_stores: DynamoDBStores) -> None:
+async def test_what_comes_between_the_claim_and_the_start_is_never_read(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     old = await stores.begin(new_name("task"))
     await stores.write(old, 0, ["a0", "a1"])
@@ -207,7 +229,9 @@ async def test_what_comes_between_the_claim_and_its_reading_never_goes_away_agai
     assert await stores.read(old.response_id) == [*kept, "b"]
 
 
-async def test_what_was_read_before_the_claim_never_goes_away_again(dynamodb_stores: DynamoDBStores) -> None:
+async def test_what_was_read_before_the_claim_never_goes_away_again(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     old = await stores.begin(new_name("task"))
     await stores.write(old, 0, ["a0", "a1"])
@@ -244,7 +268,9 @@ async def test_a_reader_that_a_take_over_overtakes_gets_nothing_stale(
     assert len(seen) >= 2
 
 
-async def test_one_task_that_takes_over_twice_at_once_begins_once(dynamodb_stores: DynamoDBStores) -> None:
+async def test_one_task_that_takes_over_twice_at_once_begins_once(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
     stores = dynamodb_stores
     old = await stores.begin(new_name("task"))
     await stores.write(old, 0, ["a0"])

@@ -45,6 +45,8 @@ async def test_what_a_killed_process_was_told_is_kept_and_another_goes_on(tmp_pa
         # What the killed one had on its way counts for nothing, had it arrived.
         await stores.write(Lease(response_id, OWNER, 1), len(found), ["late"])
         with pytest.raises(LeaseLost):
-            await opened.responses.finish(Lease(response_id, OWNER, 1), completed(len(found)), NOW + 300)
+            await opened.responses.finish(
+                Lease(response_id, OWNER, 1), completed(len(found)), NOW + 300
+            )
         assert list(await opened.responses.append([chunk(lease, len(found), ["on"])])) == []
         assert await stores.read(response_id) == [*found, "on"]

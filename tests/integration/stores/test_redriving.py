@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from aiobotocore.session import AioSession
 
+from stream_aws.redrive import main
 from stream_aws.redriving import Outcome, Redriven, Redriving
 from stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
 from stream_core.log.response_log import ResponseState
@@ -21,9 +21,16 @@ from stream_core.ports.response_store import Ending, Lease, StoreUnavailable
 from stream_core.ports.session_store import LedgerEntry
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.dynamodb_faults import Fault
-from tests.integration.server_process import ROOT, free_port
+from tests.integration.server_process import free_port
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import LIFETIME, NOW, lease_of, new_channel, new_message, new_name
+from tests.integration.stores.stores import (
+    LIFETIME,
+    NOW,
+    lease_of,
+    new_channel,
+    new_message,
+    new_name,
+)
 
 LATER = NOW + 60.0
 """When letters are redriven."""
@@ -61,7 +68,9 @@ class DeadLetterOffice:
         """A message that was accepted, given up and put aside."""
         channel, message = new_channel(), new_message(None)
         lease = await self.stores.sessions.accept(channel, message, NOW)
-        letter = DeadLetter(lease.response_id, str(channel), message.message_id, 3, "attempts_exhausted", NOW)
+        letter = DeadLetter(
+            lease.response_id, str(channel), message.message_id, 3, "attempts_exhausted", NOW
+        )
         await self.letters.send(letter)
         await self.stores.responses.finish(lease, Ending(ResponseState.ERROR, 0, NOW), NOW + 300)
         await self.stores.sessions.answered(channel, message.message_id, None)
@@ -74,13 +83,17 @@ class DeadLetterOffice:
 
     async def left_to_take_over(self) -> set[str]:
         """Responses of lost owners, as the tasks' sweep finds them."""
-        lost = [lease for lease in await self.stores.responses.leases() if not lease.in_force(LATER)]
+        lost = [
+            lease for lease in await self.stores.responses.leases() if not lease.in_force(LATER)
+        ]
         found = [await self.stores.responses.unfinished(lease.owner) for lease in lost]
         return {response_id for response_ids in found for response_id in response_ids}
 
     async def counts(self) -> tuple[int, int]:
         """Letters that wait, and letters that somebody is looking at."""
-        answer = await self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])
+        answer = await self.sqs.get_queue_attributes(
+            QueueUrl=self.queue_url, AttributeNames=["All"]
+        )
         attributes = answer["Attributes"]
         return (
             int(attributes["ApproximateNumberOfMessages"]),
@@ -90,8 +103,13 @@ class DeadLetterOffice:
 
 @pytest.fixture
 async def office(
-    dynamodb_stores: DynamoDBStores, emulated_aws: AwsEmulator, sdk: AioSession
+    dynamodb_stores: DynamoDBStores,
+    emulated_aws: AwsEmulator,
+    sdk: AioSession,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[DeadLetterOffice]:
+    # The emulator is one server, which knows at once that there are no more.
+    monkeypatch.setattr("stream_aws.redriving._WAIT_SECONDS", 0)
     async with sdk.create_client(
         "sqs",
         config=CLIENT_CONFIG,
@@ -104,14 +122,20 @@ async def office(
         yield DeadLetterOffice(dynamodb_stores, sqs, queue["QueueUrl"])
 
 
-async def test_a_redriven_message_is_taken_up_as_what_any_task_leaves(office: DeadLetterOffice) -> None:
+async def test_a_redriven_message_is_taken_up_as_what_any_task_leaves(
+    office: DeadLetterOffice,
+) -> None:
     letter, channel, message = await office.give_up()
     (redriven,) = await office.redrive()
     assert (redriven.outcome, redriven.letter) == (Outcome.REDRIVEN, letter)
     assert redriven.response_id is not None
     assert redriven.response_id != letter.response_id
     entry = await office.known(channel)
-    assert (entry.response_id, entry.text, entry.ended) == (redriven.response_id, message.text, False)
+    assert (entry.response_id, entry.text, entry.ended) == (
+        redriven.response_id,
+        message.text,
+        False,
+    )
     assert redriven.response_id in await office.left_to_take_over()
     lease = lease_of(await office.stores.responses.take_over(redriven.response_id, "task-b", LATER))
     assert lease == Lease(redriven.response_id, "task-b", 2)
@@ -127,7 +151,9 @@ async def test_the_response_that_was_given_up_stays_as_it_was(office: DeadLetter
     assert letter.response_id not in await office.left_to_take_over()
 
 
-async def test_a_letter_that_comes_twice_does_nothing_the_second_time(office: DeadLetterOffice) -> None:
+async def test_a_letter_that_comes_twice_does_nothing_the_second_time(
+    office: DeadLetterOffice,
+) -> None:
     letter, channel, _ = await office.give_up()
     (redriven,) = await office.redrive()
     await office.letters.send(letter)
@@ -172,7 +198,10 @@ async def test_who_only_looks_changes_nothing(office: DeadLetterOffice) -> None:
     await office.letters.send(unknown)
     before = await office.known(channel)
     looked = await office.look()
-    assert {r.letter: r.outcome for r in looked} == {letter: Outcome.WOULD_BE_REDRIVEN, unknown: Outcome.EXPIRED}
+    assert {r.letter: r.outcome for r in looked} == {
+        letter: Outcome.WOULD_BE_REDRIVEN,
+        unknown: Outcome.EXPIRED,
+    }
     assert await office.known(channel) == before
     assert await office.counts() == (2, 0)
     assert {r.outcome for r in await office.redrive()} == {Outcome.REDRIVEN, Outcome.EXPIRED}
@@ -186,7 +215,9 @@ async def test_no_more_letters_than_one_wants(office: DeadLetterOffice) -> None:
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_a_letter_whose_message_could_not_be_redriven_is_kept(office: DeadLetterOffice) -> None:
+async def test_a_letter_whose_message_could_not_be_redriven_is_kept(
+    office: DeadLetterOffice,
+) -> None:
     _, channel, _ = await office.give_up()
     before = await office.known(channel)
     office.stores.dynamodb.inject(Fault.THROTTLED, "TransactWriteItems")
@@ -223,42 +254,49 @@ async def test_a_queue_that_is_not_there(office: DeadLetterOffice, sdk: AioSessi
             await SqsDeadLetters(sqs, f"{nowhere}/111111111111/letters").send(letter)
 
 
-async def _command(environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "stream_aws.redrive", "--env", "test", *options],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+Command = Callable[..., Awaitable[tuple[int, str, str]]]
+"""`make redrive` with these options: its exit status, and what it printed on either way."""
 
 
-async def test_the_command_says_what_it_did(office: DeadLetterOffice, emulated_aws: AwsEmulator) -> None:
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    async def command(environment: Mapping[str, str], *options: str) -> tuple[int, str, str]:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["redrive", "--env", "test", *options])
+        status = await asyncio.to_thread(main)
+        return (status, *capsys.readouterr())
+
+    return command
+
+
+async def test_the_command_says_what_it_did(
+    office: DeadLetterOffice, emulated_aws: AwsEmulator, command: Command
+) -> None:
     environment = emulated_aws.environment | office.stores.dynamodb.environment
     letter, _, _ = await office.give_up()
     queue = office.queue_url.rpartition("/")[2]
     tables = office.stores.tables
     options = ("--ledger", tables.ledger, "--responses", tables.responses, "--queue", queue)
-    looked = await _command(environment, "--dry-run", *options)
-    assert (looked.returncode, looked.stderr) == (0, "")
-    assert "would be redriven" in looked.stdout
-    done = await _command(environment, *options)
-    assert (done.returncode, done.stderr) == (0, "")
-    heading, row, total = done.stdout.splitlines()
+    status, printed, complained = await command(environment, "--dry-run", *options)
+    assert (status, complained) == (0, "")
+    assert "would be redriven" in printed
+    status, printed, complained = await command(environment, *options)
+    assert (status, complained) == (0, "")
+    heading, row, total = printed.splitlines()
     assert heading.startswith("given up at")
     assert row.startswith("2027-01-15 08:00 UTC")
     assert letter.message_id in row
     assert " redriven " in row
     assert total == "letters: 1"
-    assert (await _command(environment, *options)).stdout == "letters: 0\n"
+    assert await command(environment, *options) == (0, "letters: 0\n", "")
 
 
-async def test_the_command_says_what_is_wrong_in_one_line(emulated_aws: AwsEmulator) -> None:
-    failed = await _command(emulated_aws.environment)
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr.startswith("redrive: ")
-    assert "NonExistentQueue" in failed.stderr
-    assert len(failed.stderr.splitlines()) == 1
+async def test_the_command_says_what_is_wrong_in_one_line(
+    emulated_aws: AwsEmulator, command: Command
+) -> None:
+    status, printed, complained = await command(emulated_aws.environment)
+    assert (status, printed) == (1, "")
+    assert complained.startswith("redrive: ")
+    assert "NonExistentQueue" in complained
+    assert len(complained.splitlines()) == 1

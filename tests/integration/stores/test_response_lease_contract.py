@@ -1,4 +1,6 @@
-"""What the port of the response buffer promises about owners and taking over, held against each implementation."""
+"""What the port of the response buffer promises about owners and taking over, held against each
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,20 @@ import pytest
 
 from stream_core.log.response_log import LogEntry, Restart
 from stream_core.ports.response_store import Lease, LeaseLost
-from tests.integration.stores.stores import LIFETIME, NOW, Stores, chunk, completed, lease_of, new_name
+from tests.integration.stores.stores import (
+    LIFETIME,
+    NOW,
+    Stores,
+    chunk,
+    completed,
+    lease_of,
+    new_name,
+)
 
 
-async def test_a_response_is_taken_over_only_after_its_owners_lease_has_run_out(stores: Stores) -> None:
+async def test_a_response_is_taken_over_only_after_its_owners_lease_has_run_out(
+    stores: Stores,
+) -> None:
     lease = await stores.begin(owner := new_name("task"))
     await stores.responses.renew(owner, NOW + 10)
     for now in (NOW, NOW + 9.5, NOW + 9.99):
@@ -53,7 +65,9 @@ async def test_a_late_renewal_does_not_shorten_the_lease(stores: Stores) -> None
 
 async def test_a_task_that_never_took_a_lease_has_none(stores: Stores) -> None:
     lease = await stores.begin(new_name("task"))
-    assert lease_of(await stores.responses.take_over(lease.response_id, "b", NOW)) == Lease(lease.response_id, "b", 2)
+    assert lease_of(await stores.responses.take_over(lease.response_id, "b", NOW)) == Lease(
+        lease.response_id, "b", 2
+    )
 
 
 async def test_an_ended_response_is_not_taken_over(stores: Stores) -> None:
@@ -105,7 +119,9 @@ async def test_the_new_owner_goes_on_behind_the_gapless_prefix(stores: Stores) -
     assert await stores.read(old.response_id, 3) == ["b3", "b4"]
 
 
-async def test_a_response_without_any_chunk_is_taken_over_from_its_beginning(stores: Stores) -> None:
+async def test_a_response_without_any_chunk_is_taken_over_from_its_beginning(
+    stores: Stores,
+) -> None:
     old = await stores.begin(new_name("task"))
     new = lease_of(await stores.responses.take_over(old.response_id, "b", NOW))
     assert new is not None
@@ -117,7 +133,9 @@ async def test_a_response_without_any_chunk_is_taken_over_from_its_beginning(sto
 
 @pytest.mark.parametrize("late", range(4), ids="after {} writes of the new owner".format)
 @pytest.mark.parametrize("end", [3, 9], ids="up to {}".format)
-async def test_what_the_stale_owner_writes_late_is_never_read(stores: Stores, late: int, end: int) -> None:
+async def test_what_the_stale_owner_writes_late_is_never_read(
+    stores: Stores, late: int, end: int
+) -> None:
     olds, news = [f"a{index}" for index in range(9)], [f"b{index}" for index in range(9)]
     wanted = [*olds[:2], *news[2:8]]
     old = await stores.begin(new_name("task"))
@@ -200,7 +218,15 @@ async def test_three_owners_in_a_row(stores: Stores) -> None:
     await stores.write(first, 3, ["a3", "a4", "a5"])
     await stores.write(second, 5, ["b5", "b6"])
     await stores.write(third, 5, [markers[1], "c6"])
-    assert await stores.read(first.response_id) == ["a0", "a1", "a2", markers[0], "b4", markers[1], "c6"]
+    assert await stores.read(first.response_id) == [
+        "a0",
+        "a1",
+        "a2",
+        markers[0],
+        "b4",
+        markers[1],
+        "c6",
+    ]
     head = await stores.responses.head(first.response_id, NOW)
     assert head is not None
     assert head.starts == {1: 0, 2: 3, 3: 5}
@@ -220,7 +246,8 @@ async def test_an_owner_in_the_middle_that_wrote_nothing(stores: Stores) -> None
     assert await stores.read(first.response_id) == ["a0", "c1"]
 
 
-# -- handing over ------------------------------------------------------------------------------------------------
+# -- handing over
+# ------------------------------------------------------------------------------------------------
 
 
 async def losses(stores: Stores, response_id: str) -> tuple[int, int]:
@@ -260,7 +287,11 @@ async def test_only_its_owner_hands_a_response_over(stores: Stores) -> None:
     old = await stores.begin(new_name("task"))
     new = lease_of(await stores.responses.take_over(old.response_id, new_name("task"), NOW))
     assert new is not None
-    for other in (old, Lease(old.response_id, new.owner, 3), Lease(new_name("response"), new.owner, 1)):
+    for other in (
+        old,
+        Lease(old.response_id, new.owner, 3),
+        Lease(new_name("response"), new.owner, 1),
+    ):
         with pytest.raises(LeaseLost):
             await stores.responses.hand_over(other)
     assert await losses(stores, old.response_id) == (0, 1)

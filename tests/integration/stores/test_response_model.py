@@ -1,4 +1,6 @@
-"""Owners, readers and the stores in memory, in a file and in DynamoDB, side by side: whatever happens, they answer alike."""
+"""Owners, readers and the stores in memory, in a file and in DynamoDB, side by side: whatever
+happens, they answer alike.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,10 @@ def implement() -> Iterator[Callable[[], Sequence[Implementation]]]:
         opening = emulator.asynchronous_client(AioSession())
         client = runner.run(opening.__aenter__())
         try:
-            yield lambda: [InMemory(), InDynamoDB(client, emulator.create_tables(new_name("model")), runner)]
+            yield lambda: [
+                InMemory(),
+                InDynamoDB(client, emulator.create_tables(new_name("model")), runner),
+            ]
         finally:
             runner.run(opening.__aexit__(None, None, None))
         assert emulator.refused == []
@@ -108,7 +113,9 @@ def test_a_file_answers_like_memory_whatever_happens(
     run_state_machine_as_test(BothStores, settings=_PLAYS)
 
 
-def test_dynamodb_answers_like_memory_whatever_happens(implement: Callable[[], Sequence[Implementation]]) -> None:
+def test_dynamodb_answers_like_memory_whatever_happens(
+    implement: Callable[[], Sequence[Implementation]],
+) -> None:
     class BothStores(ResponseMachine):
         def implement(self) -> Sequence[Implementation]:
             return implement()

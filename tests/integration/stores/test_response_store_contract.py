@@ -22,7 +22,8 @@ from tests.integration.stores.stores import (
     new_name,
 )
 
-# -- reading -----------------------------------------------------------------------------------------------------
+# -- reading
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_an_accepted_message_has_an_empty_response(stores: Stores) -> None:
@@ -30,12 +31,26 @@ async def test_an_accepted_message_has_an_empty_response(stores: Stores) -> None
     lease = await stores.sessions.accept(channel, message, NOW)
     head = await stores.responses.head(lease.response_id, NOW)
     assert head is not None
-    assert (head.response_id, head.channel, head.message_id) == (message.response_id, str(channel), message.message_id)
-    assert (head.lease, head.starts, head.polls, head.ending) == (Lease(message.response_id, "a", 1), {1: 0}, 0, None)
+    assert (head.response_id, head.channel, head.message_id) == (
+        message.response_id,
+        str(channel),
+        message.message_id,
+    )
+    assert (head.lease, head.starts, head.polls, head.ending) == (
+        Lease(message.response_id, "a", 1),
+        {1: 0},
+        0,
+        None,
+    )
     assert head.created_at == NOW
     assert head.expires_at > NOW
     stored = await stores.responses.entries(lease.response_id, 0, NOW)
-    assert (stored.first_index, list(stored.entries), stored.next_index, stored.began_at) == (0, [], 0, None)
+    assert (stored.first_index, list(stored.entries), stored.next_index, stored.began_at) == (
+        0,
+        [],
+        0,
+        None,
+    )
     assert stored.head == head
 
 
@@ -48,10 +63,14 @@ async def test_chunks_are_read_in_the_order_of_their_indexes(stores: Stores) -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_readers_see_a_growing_prefix_while_chunks_arrive_in_any_order(stores: Stores, seed: int) -> None:
+async def test_readers_see_a_growing_prefix_while_chunks_arrive_in_any_order(
+    stores: Stores, seed: int
+) -> None:
     lease = await stores.begin("a")
     entries = [f"{index} " for index in range(120)]
-    chunks = [chunk(lease, first, entries[first : first + 3]) for first in range(0, len(entries), 3)]
+    chunks = [
+        chunk(lease, first, entries[first : first + 3]) for first in range(0, len(entries), 3)
+    ]
     random.Random(seed).shuffle(chunks)
     before: list[object] = []
     for first in range(0, len(chunks), 10):
@@ -93,8 +112,12 @@ async def test_one_call_may_hold_a_chunk_twice(stores: Stores) -> None:
     assert await stores.read(lease.response_id) == ["a", "b"]
 
 
-@pytest.mark.parametrize("ranges", [[(0, 4), (2, 6)], [(2, 6), (0, 4)], [(0, 3), (0, 6)], [(0, 6), (1, 3)]])
-async def test_overlapping_chunks_are_read_once(stores: Stores, ranges: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize(
+    "ranges", [[(0, 4), (2, 6)], [(2, 6), (0, 4)], [(0, 3), (0, 6)], [(0, 6), (1, 3)]]
+)
+async def test_overlapping_chunks_are_read_once(
+    stores: Stores, ranges: list[tuple[int, int]]
+) -> None:
     lease = await stores.begin("a")
     for first, end in ranges:
         await stores.write(lease, first, list("abcdef"[first:end]))
@@ -102,7 +125,9 @@ async def test_overlapping_chunks_are_read_once(stores: Stores, ranges: list[tup
 
 
 @pytest.mark.parametrize("firsts", [[0, 2], [2, 0]])
-async def test_chunks_that_end_together_do_not_displace_each_other(stores: Stores, firsts: list[int]) -> None:
+async def test_chunks_that_end_together_do_not_displace_each_other(
+    stores: Stores, firsts: list[int]
+) -> None:
     lease = await stores.begin("a")
     for first in firsts:
         await stores.write(lease, first, list("abcd"[first:]))
@@ -111,7 +136,14 @@ async def test_chunks_that_end_together_do_not_displace_each_other(stores: Store
 
 async def test_many_chunks_in_one_call(stores: Stores) -> None:
     lease = await stores.begin("a")
-    assert list(await stores.responses.append([chunk(lease, index, [f"{index} "]) for index in range(60)])) == []
+    assert (
+        list(
+            await stores.responses.append(
+                [chunk(lease, index, [f"{index} "]) for index in range(60)]
+            )
+        )
+        == []
+    )
     assert await stores.read(lease.response_id) == [f"{index} " for index in range(60)]
 
 
@@ -121,7 +153,11 @@ async def test_no_chunks_in_one_call(stores: Stores) -> None:
 
 async def test_one_call_may_hold_chunks_of_several_responses(stores: Stores) -> None:
     leases = [await stores.begin("a") for _ in range(3)]
-    chunks = [chunk(lease, index, [f"{lease.response_id}:{index}"]) for index in (1, 0) for lease in leases]
+    chunks = [
+        chunk(lease, index, [f"{lease.response_id}:{index}"])
+        for index in (1, 0)
+        for lease in leases
+    ]
     assert list(await stores.responses.append(chunks)) == []
     for lease in leases:
         wanted = [f"{lease.response_id}:0", f"{lease.response_id}:1"]
@@ -134,7 +170,10 @@ async def test_reading_from_any_index_also_in_the_middle_of_a_chunk(stores: Stor
     await stores.write(lease, 3, list("defg"))
     for from_index in range(9):
         stored = await stores.responses.entries(lease.response_id, from_index, NOW)
-        assert (stored.first_index, list(stored.entries)) == (from_index, list("abcdefg"[from_index:]))
+        assert (stored.first_index, list(stored.entries)) == (
+            from_index,
+            list("abcdefg"[from_index:]),
+        )
 
 
 async def test_indexes_of_several_digits_stay_in_order(stores: Stores) -> None:
@@ -147,7 +186,9 @@ async def test_indexes_of_several_digits_stay_in_order(stores: Stores) -> None:
 
 async def test_when_the_first_delta_came_is_known_up_to_the_end(stores: Stores) -> None:
     lease = await stores.begin("a")
-    await stores.responses.append([chunk(lease, 0, ["a", "b"], NOW + 0.25), chunk(lease, 2, ["c"], NOW + 0.25)])
+    await stores.responses.append(
+        [chunk(lease, 0, ["a", "b"], NOW + 0.25), chunk(lease, 2, ["c"], NOW + 0.25)]
+    )
     for from_index, wanted in (
         (0, NOW + 0.25),
         (1, NOW + 0.25),
@@ -160,12 +201,21 @@ async def test_when_the_first_delta_came_is_known_up_to_the_end(stores: Stores) 
         assert stored.began_at == wanted
 
 
-# -- what entries may hold ---------------------------------------------------------------------------------------
+# -- what entries may hold
+# ---------------------------------------------------------------------------------------
 
 
 async def test_restart_markers_keep_their_index(stores: Stores) -> None:
     lease = await stores.begin("a")
-    entries: list[LogEntry] = ["draft", Restart(-1, 1), "the ", "answer", Restart(3, 2, 2), "end", Restart(0, 3, 17)]
+    entries: list[LogEntry] = [
+        "draft",
+        Restart(-1, 1),
+        "the ",
+        "answer",
+        Restart(3, 2, 2),
+        "end",
+        Restart(0, 3, 17),
+    ]
     await stores.write(lease, 0, entries[:3])
     await stores.write(lease, 3, entries[3:])
     assert await stores.read(lease.response_id) == entries
@@ -216,7 +266,8 @@ async def test_a_response_of_several_megabytes(stores: Stores) -> None:
     assert await stores.read(lease.response_id, 17) == entries[17:]
 
 
-# -- ending ------------------------------------------------------------------------------------------------------
+# -- ending
+# --------------------------------------------------------------------------------------------------
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10}
 FAILURE = {"code": "model_failed", "message": "ä\n", "retry_after_ms": 2000}
@@ -242,7 +293,9 @@ async def test_the_first_ending_stays_and_a_repetition_changes_nothing(stores: S
     await stores.responses.finish(lease, completed(3), NOW + 300)
     await stores.responses.finish(lease, completed(3), NOW + 300)
     first = await stores.responses.head(lease.response_id, NOW)
-    await stores.responses.finish(lease, Ending(ResponseState.CANCELLED, 9, NOW, "cancelled"), NOW + 300)
+    await stores.responses.finish(
+        lease, Ending(ResponseState.CANCELLED, 9, NOW, "cancelled"), NOW + 300
+    )
     assert await stores.responses.head(lease.response_id, NOW) == first
     assert first is not None
     assert first.ending == completed(3)
@@ -271,7 +324,8 @@ async def test_an_unknown_response_can_not_be_ended(stores: Stores) -> None:
         await stores.responses.finish(Lease(new_name("response"), "a", 1), completed(0), NOW + 300)
 
 
-# -- expiry and polls --------------------------------------------------------------------------------------------
+# -- expiry and polls
+# --------------------------------------------------------------------------------------------
 
 
 async def test_what_has_expired_is_not_there(stores: Stores) -> None:

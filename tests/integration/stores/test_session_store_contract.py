@@ -11,10 +11,20 @@ from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
 from stream_core.ports.response_store import Lease
 from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation
-from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, new_channel, new_message, new_name
+from tests.integration.stores.stores import (
+    LIFETIME,
+    NOW,
+    Stores,
+    completed,
+    new_channel,
+    new_message,
+    new_name,
+)
 
 
-async def conversation(stores: Stores, count: int, now: float = NOW) -> tuple[Channel, list[LedgerEntry]]:
+async def conversation(
+    stores: Stores, count: int, now: float = NOW
+) -> tuple[Channel, list[LedgerEntry]]:
     """A session with so many messages, each of which follows the one before."""
     channel, messages = new_channel(), list[LedgerEntry]()
     for _ in range(count):
@@ -23,7 +33,9 @@ async def conversation(stores: Stores, count: int, now: float = NOW) -> tuple[Ch
     return channel, messages
 
 
-async def loaded(stores: Stores, channel: Channel, now: float = NOW) -> tuple[str | None, list[LedgerEntry]]:
+async def loaded(
+    stores: Stores, channel: Channel, now: float = NOW
+) -> tuple[str | None, list[LedgerEntry]]:
     """What is known of a session."""
     stored = await stores.sessions.load(channel, now)
     return stored.last_message_id, list(stored.entries)
@@ -86,7 +98,9 @@ async def test_any_text_comes_back_as_it_was(stores: Stores, text: str) -> None:
     assert entries == [replace(message, answer=text, ended=True)]
 
 
-async def test_a_message_that_does_not_follow_the_last_one_is_refused_and_changes_nothing(stores: Stores) -> None:
+async def test_a_message_that_does_not_follow_the_last_one_is_refused_and_changes_nothing(
+    stores: Stores,
+) -> None:
     channel, messages = await conversation(stores, 3)
     before = await loaded(stores, channel)
     unknown = replace(new_message(None), previous_message_id=new_name("message"))
@@ -113,7 +127,9 @@ async def test_a_known_message_with_another_response_is_refused(stores: Stores) 
         with pytest.raises(NotAccepted):
             await stores.sessions.accept(channel, again, NOW)
         assert await stores.responses.head(again.response_id, NOW) is None
-    circle = replace(messages[0], previous_message_id=messages[1].message_id, response_id=new_name("response"))
+    circle = replace(
+        messages[0], previous_message_id=messages[1].message_id, response_id=new_name("response")
+    )
     with pytest.raises(NotAccepted):
         await stores.sessions.accept(channel, circle, NOW)
     assert await loaded(stores, channel) == before
@@ -124,7 +140,9 @@ async def test_repeating_a_call_that_succeeded_is_safe(stores: Stores, later: fl
     channel, messages = await conversation(stores, 2)
     before = await loaded(stores, channel)
     last = messages[-1]
-    assert await stores.sessions.accept(channel, last, NOW + later) == Lease(last.response_id, last.owner, 1)
+    assert await stores.sessions.accept(channel, last, NOW + later) == Lease(
+        last.response_id, last.owner, 1
+    )
     assert await loaded(stores, channel) == before
 
 
@@ -141,13 +159,19 @@ async def test_a_repeated_call_does_not_reset_the_response(stores: Stores) -> No
 
 
 @pytest.mark.parametrize("known", [0, 2])
-async def test_of_many_tasks_that_race_for_one_previous_message_one_wins(stores: Stores, known: int) -> None:
+async def test_of_many_tasks_that_race_for_one_previous_message_one_wins(
+    stores: Stores, known: int
+) -> None:
     channel, messages = await conversation(stores, known)
-    racers = [new_message(messages[-1] if messages else None, owner=new_name("task")) for _ in range(6)]
+    racers = [
+        new_message(messages[-1] if messages else None, owner=new_name("task")) for _ in range(6)
+    ]
     results = await asyncio.gather(
         *(stores.sessions.accept(channel, racer, NOW) for racer in racers), return_exceptions=True
     )
-    won = [racer for racer, result in zip(racers, results, strict=True) if isinstance(result, Lease)]
+    won = [
+        racer for racer, result in zip(racers, results, strict=True) if isinstance(result, Lease)
+    ]
     assert len(won) == 1
     assert sum(isinstance(result, NotAccepted) for result in results) == len(racers) - 1
     assert await loaded(stores, channel) == (won[0].message_id, [*messages, won[0]])
@@ -162,7 +186,8 @@ async def test_of_two_tasks_that_race_with_one_message_one_wins(stores: Stores) 
     first = new_message(messages[-1], owner="task-a")
     second = replace(first, response_id=new_name("response"), owner="task-b")
     results = await asyncio.gather(
-        *(stores.sessions.accept(channel, entry, NOW) for entry in (first, second)), return_exceptions=True
+        *(stores.sessions.accept(channel, entry, NOW) for entry in (first, second)),
+        return_exceptions=True,
     )
     assert sorted(type(result).__name__ for result in results) == ["Lease", "NotAccepted"]
 
@@ -210,7 +235,9 @@ async def test_an_expired_session_is_not_there_and_starts_anew(stores: Stores) -
     with pytest.raises(NotAccepted):
         await stores.sessions.accept(channel, new_message(messages[-1]), later)
     first = new_message(None)
-    assert await stores.sessions.accept(channel, first, later) == Lease(first.response_id, first.owner, 1)
+    assert await stores.sessions.accept(channel, first, later) == Lease(
+        first.response_id, first.owner, 1
+    )
     second = new_message(first)
     await stores.sessions.accept(channel, second, later)
     assert await loaded(stores, channel, later) == (second.message_id, [first, second])

@@ -1,4 +1,6 @@
-"""What the port of the response buffer promises about the leases of tasks, held against each implementation."""
+"""What the port of the response buffer promises about the leases of tasks, held against each
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,16 @@ ADDRESS = "http://10.0.1.5:8080"
 async def listed(stores: Stores, *owners: str) -> list[TaskLease]:
     """The leases of these owners, as another task is told."""
     leases = await stores.of_another_task().leases()
-    return sorted((lease for lease in leases if lease.owner in owners), key=lambda lease: owners.index(lease.owner))
+    return sorted(
+        (lease for lease in leases if lease.owner in owners),
+        key=lambda lease: owners.index(lease.owner),
+    )
 
 
 async def lost(stores: Stores) -> Lease:
-    """A response whose owner's lease was declared lost while another task took over another of its responses."""
+    """A response whose owner's lease was declared lost while another task took over another of
+    its responses.
+    """
     left, other = [await stores.begin(owner := new_name("task")), await stores.begin(owner)]
     await stores.responses.renew(owner, NOW + 10, ADDRESS)
     assert await stores.of_another_task().take_over(other.response_id, "b", NOW + 10) is not None
@@ -43,9 +50,16 @@ async def test_a_task_need_not_be_reachable(stores: Stores) -> None:
 
 async def test_the_last_renewal_counts(stores: Stores) -> None:
     owner = new_name("task")
-    for until, address in ((10, ADDRESS), (20, "http://10.0.1.6:8080"), (20, "http://10.0.1.7:8080"), (15, ADDRESS)):
+    for until, address in (
+        (10, ADDRESS),
+        (20, "http://10.0.1.6:8080"),
+        (20, "http://10.0.1.7:8080"),
+        (15, ADDRESS),
+    ):
         await stores.responses.renew(owner, NOW + until, address)
-    assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 20, address="http://10.0.1.7:8080")
+    assert await stores.responses.lease(owner) == TaskLease(
+        owner, NOW + 20, address="http://10.0.1.7:8080"
+    )
     await stores.responses.renew(owner, NOW + 30)
     assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 30)
 
@@ -88,7 +102,8 @@ async def test_any_name_is_kept_apart_from_all_others(stores: Stores, name: str)
         await stores.responses.forget(owner)
 
 
-# -- lost --------------------------------------------------------------------------------------------------------
+# -- lost
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_lease_that_ran_out_unnoticed_is_renewed(stores: Stores) -> None:
@@ -100,14 +115,20 @@ async def test_a_lease_that_ran_out_unnoticed_is_renewed(stores: Stores) -> None
 
 async def test_who_takes_over_declares_the_lease_lost(stores: Stores) -> None:
     left = await lost(stores)
-    assert await stores.responses.lease(left.owner) == TaskLease(left.owner, NOW + 10, lost=True, address=ADDRESS)
+    assert await stores.responses.lease(left.owner) == TaskLease(
+        left.owner, NOW + 10, lost=True, address=ADDRESS
+    )
     for until in (5, 10, 20, 1_000):
         with pytest.raises(LeaseLost):
             await stores.responses.renew(left.owner, NOW + until, ADDRESS)
-    assert await stores.responses.lease(left.owner) == TaskLease(left.owner, NOW + 10, lost=True, address=ADDRESS)
+    assert await stores.responses.lease(left.owner) == TaskLease(
+        left.owner, NOW + 10, lost=True, address=ADDRESS
+    )
 
 
-async def test_what_a_lost_lease_covered_anybody_may_take_over_whatever_their_clock_says(stores: Stores) -> None:
+async def test_what_a_lost_lease_covered_anybody_may_take_over_whatever_their_clock_says(
+    stores: Stores,
+) -> None:
     left = await lost(stores)
     taken = lease_of(await stores.of_another_task().take_over(left.response_id, "c", NOW - 3))
     assert taken == Lease(left.response_id, "c", 2)
@@ -133,7 +154,11 @@ async def test_a_lease_that_was_never_taken_is_lost_too(stores: Stores) -> None:
 
 async def test_what_is_not_taken_over_costs_nobody_a_lease(stores: Stores) -> None:
     owner, ended_owner, own = new_name("task"), new_name("task"), new_name("task")
-    live, ended, mine = await stores.begin(owner), await stores.begin(ended_owner), await stores.begin(own)
+    live, ended, mine = (
+        await stores.begin(owner),
+        await stores.begin(ended_owner),
+        await stores.begin(own),
+    )
     expired = await stores.begin(ended_owner)
     await stores.responses.finish(ended, completed(0), NOW + 300)
     await stores.responses.renew(owner, NOW + 10)
@@ -149,19 +174,27 @@ async def test_what_is_not_taken_over_costs_nobody_a_lease(stores: Stores) -> No
         await stores.responses.renew(other, NOW + 20)
 
 
-# -- released ----------------------------------------------------------------------------------------------------
+# -- released
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_leaves_releases_its_lease(stores: Stores) -> None:
-    left, other = await stores.begin(owner := new_name("task")), await stores.begin(new_name("task"))
+    left, other = (
+        await stores.begin(owner := new_name("task")),
+        await stores.begin(new_name("task")),
+    )
     for each in (owner, other.owner):
         await stores.responses.renew(each, NOW + 10, ADDRESS)
     await stores.responses.release(owner)
-    assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 10, lost=True, address=ADDRESS)
+    assert await stores.responses.lease(owner) == TaskLease(
+        owner, NOW + 10, lost=True, address=ADDRESS
+    )
     with pytest.raises(LeaseLost):
         await stores.responses.renew(owner, NOW + 20, ADDRESS)
     task = stores.of_another_task()
-    assert lease_of(await task.take_over(left.response_id, "b", NOW)) == Lease(left.response_id, "b", 2)
+    assert lease_of(await task.take_over(left.response_id, "b", NOW)) == Lease(
+        left.response_id, "b", 2
+    )
     assert await task.take_over(other.response_id, "b", NOW) is None
 
 
@@ -186,7 +219,8 @@ async def test_releasing_again_or_without_a_lease_changes_nothing(stores: Stores
         assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 10, lost=True)
 
 
-# -- forgotten ---------------------------------------------------------------------------------------------------
+# -- forgotten
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_lost_lease_may_be_forgotten_but_not_renewed(stores: Stores) -> None:

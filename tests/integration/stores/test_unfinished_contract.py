@@ -1,4 +1,6 @@
-"""What the port of the response buffer promises about the responses that a task has not finished."""
+"""What the port of the response buffer promises about the responses that a task has not
+finished.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,21 @@ import asyncio
 from collections.abc import Collection
 
 from stream_core.ports.response_store import Lease
-from tests.integration.stores.stores import NOW, Stores, completed, lease_of, new_channel, new_message, new_name
+from tests.integration.stores.stores import (
+    NOW,
+    Stores,
+    completed,
+    lease_of,
+    new_channel,
+    new_message,
+    new_name,
+)
 
 
 async def left_by(stores: Stores, owner: str, wanted: Collection[Lease]) -> None:
-    """Return when these are the unfinished responses of `owner`: it may take a moment until that is known."""
+    """Return when these are the unfinished responses of `owner`: it may take a moment until that
+    is known.
+    """
     ids = sorted(lease.response_id for lease in wanted)
     for _ in range(100):
         found = sorted(await stores.of_another_task().unfinished(owner))

@@ -1,6 +1,8 @@
-"""`python -m tests.integration.stores.writing_process PATH`: writes an answer to a file without end, and says what is kept.
+"""`python -m tests.integration.stores.writing_process PATH`: writes an answer to a file without
+end, and says what is kept.
 
-Each line on standard output is the id of the response, or the index up to which its chunks were taken.
+Each line on standard output is the id of the response, or the index up to which its chunks were
+taken.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ async def _write(path: Path) -> None:
     print(lease.response_id, flush=True)
     index = 0
     while True:
-        chunks = [chunk(lease, first, [f"{first} ", f"{first + 1} "]) for first in range(index, index + 20, 2)]
+        chunks = [
+            chunk(lease, first, [f"{first} ", f"{first + 1} "])
+            for first in range(index, index + 20, 2)
+        ]
         assert list(await opened.responses.append(chunks)) == []
         index += 20
         print(index, flush=True)

@@ -1,4 +1,6 @@
-"""Writes a tiny model with random weights, in the form of transformers and in that of llama.cpp: `make_models.py FOLDER`."""
+"""Writes a tiny model with random weights, in the form of transformers and in that of llama.cpp:
+`make_models.py FOLDER`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 WIDTH, LAYERS, HEADS, INNER, CONTEXT = 64, 2, 2, 128, 512
 TEMPLATE = (
-    "{% for message in messages %}<|start|>{{ message['role'] }}: {{ message['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start|>assistant: {% endif %}"
+    "{% for message in messages %}<|start|>{{ message['role'] }}: {{ message['content'] "
+    "}}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant: {% endif %}"
 )
 SPECIAL = ("<|start|>", "<|end|>")
 # Each byte is a token, so that answers hold cut characters too.
@@ -25,10 +27,14 @@ MERGES = (("h", "e"),)
 
 def write_transformers(folder: Path) -> None:
     """The folder that `transformers serve` loads."""
-    tokenizer = Tokenizer(models.BPE({token: index for index, token in enumerate(TOKENS)}, list(MERGES)))
+    tokenizer = Tokenizer(
+        models.BPE({token: index for index, token in enumerate(TOKENS)}, list(MERGES))
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=SPECIAL[0], eos_token=SPECIAL[1])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=SPECIAL[0], eos_token=SPECIAL[1]
+    )
     fast.chat_template = TEMPLATE
     fast.save_pretrained(folder)
     torch.manual_seed(7)
@@ -58,7 +64,9 @@ def write_gguf(file: Path) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(TOKENS)
-    kinds = [gguf.TokenType.CONTROL if token in SPECIAL else gguf.TokenType.NORMAL for token in TOKENS]
+    kinds = [
+        gguf.TokenType.CONTROL if token in SPECIAL else gguf.TokenType.NORMAL for token in TOKENS
+    ]
     writer.add_token_types(kinds)
     writer.add_token_merges([" ".join(pair) for pair in MERGES])
     writer.add_bos_token_id(0)

@@ -1,4 +1,6 @@
-"""The pages that say how to add something: their examples are those that tests run, and their files are there."""
+"""The pages that say how to add something: their examples are those that tests run, and their
+files are there.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,15 @@ def table(page: str, heading: str) -> list[str]:
 
 def ours(source: str) -> set[str]:
     """The project's modules that a file imports, as their files."""
-    modules = {node.module or "" for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
+    modules = {
+        node.module or ""
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+    }
     places = ("fargate_handler", "stream_core", "tests")
-    return {f"{module.replace('.', '/')}.py" for module in modules if module.split(".")[0] in places}
+    return {
+        f"{module.replace('.', '/')}.py" for module in modules if module.split(".")[0] in places
+    }
 
 
 @each_page
@@ -39,7 +47,9 @@ def test_the_example_of_the_page_is_the_one_that_is_tested(page: str, example: s
 
 
 @each_page
-def test_the_example_stands_on_what_the_page_says_and_on_nothing_else(page: str, example: str) -> None:
+def test_the_example_stands_on_what_the_page_says_and_on_nothing_else(
+    page: str, example: str
+) -> None:
     assert set(table(page, "What it stands on")) == ours((ROOT / example).read_text("utf-8"))
 
 

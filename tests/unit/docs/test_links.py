@@ -21,7 +21,10 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 def _anchors(text: str) -> set[str]:
     """Of its headings, as GitHub makes them, and those that it names itself."""
-    made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(text)}
+    made = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(text)
+    }
     return made | set(_NAMED.findall(text))
 
 

@@ -77,7 +77,9 @@ async def test_work_that_does_not_end_is_told_of_and_not_waited_for(
     await task
 
 
-async def test_what_fails_is_logged_but_for_what_its_caller_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_fails_is_logged_but_for_what_its_caller_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     background = Background()
 
     async def fail(error: Exception) -> None:

@@ -1,4 +1,6 @@
-"""A leaving task's clients go one by one; who still reads is waited for, as long as there is time."""
+"""A leaving task's clients go one by one; who still reads is waited for, as long as there is
+time.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ async def test_nobody_is_waited_for_when_nobody_is_there(node: Node) -> None:
     assert node.handler._orchestrator.draining
 
 
-async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_last(node: Node) -> None:
+async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_last(
+    node: Node,
+) -> None:
     clients = node.clients(50)
     draining = await node.drain(6.1)
     slots = sorted(client.slot for client in clients if client.slot is not None)
@@ -113,10 +117,14 @@ async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_l
     assert [client.close_frame for client in clients] == [None] * 50, "they went by themselves"
 
 
-async def test_thousands_are_told_little_by_little_who_goes_first_is_told_first_and_nobody_too_late(node: Node) -> None:
+async def test_thousands_are_told_little_by_little_who_goes_first_is_told_first_and_nobody_too_late(
+    node: Node,
+) -> None:
     clients = node.clients(950)
     await node.drain(0.2)
-    assert 100 <= sum(client.slot is not None for client in clients) <= 500, "not all in one turn of the loop"
+    assert 100 <= sum(client.slot is not None for client in clients) <= 500, (
+        "not all in one turn of the loop"
+    )
     await node.clock.pass_time(1.0, step=0.05)
     moments = sorted((client.told_at, client.told_at + (client.slot or 0.0)) for client in clients)
     assert [moment for _, moment in moments] == sorted(moment for _, moment in moments)
@@ -179,7 +187,7 @@ async def test_readers_whose_answers_end_together_go_one_after_the_other() -> No
     await node.handler.stop()
 
 
-async def test_readers_whose_answers_never_end_are_sent_one_after_the_other_before_the_time_is_up() -> None:
+async def test_readers_whose_answers_never_end_are_sent_away_one_by_one_in_time() -> None:
     node = Node(per_second=100.0)
     readers = node.clients(300, reads=True, obeys=False)
     draining = await node.drain(105.2)

@@ -21,6 +21,8 @@ def test_the_messages_are_those_of_the_proto(tmp_path: Path) -> None:
     written = sorted((tmp_path / PACKAGE).iterdir())
     assert len(written) == 3
     stale = [
-        path.name for path in written if (ROOT / PACKAGE / path.name).read_text("utf-8") != path.read_text("utf-8")
+        path.name
+        for path in written
+        if (ROOT / PACKAGE / path.name).read_text("utf-8") != path.read_text("utf-8")
     ]
     assert stale == [], "run `make proto`"

@@ -41,7 +41,9 @@ class Node:
 
     async def ask(self) -> ResponseStream:
         """A response whose model has begun, or will."""
-        submission = await self.handler._orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hello"))
+        submission = await self.handler._orchestrator.submit(
+            IngestEvent(CHANNEL, "m1", None, "hello")
+        )
         await self.clock.pass_time(2.0)
         return submission.stream
 
@@ -86,7 +88,9 @@ async def test_behind_its_end_no_task_runs(node: Node, drains: bool) -> None:
 
 
 @pytest.mark.parametrize("sweep_waits_for", ["leases", "unfinished"])
-async def test_no_task_waits_for_a_store_that_does_not_answer(clock: HandTurnedClock, sweep_waits_for: str) -> None:
+async def test_no_task_waits_for_a_store_that_does_not_answer(
+    clock: HandTurnedClock, sweep_waits_for: str
+) -> None:
     memory = memory_stores()
     responses = ScriptedResponseStore(memory.responses)
     node = await _started(replace(memory, responses=responses, leases=responses), clock)
@@ -111,7 +115,9 @@ async def test_where_the_store_ends_with_the_process_readers_are_told(node: Node
     await node.stop()
 
 
-async def test_where_the_store_outlives_the_process_the_next_one_goes_on(clock: HandTurnedClock) -> None:
+async def test_where_the_store_outlives_the_process_the_next_one_goes_on(
+    clock: HandTurnedClock,
+) -> None:
     stores = replace(memory_stores(), outlives_process=True)
     first = await _started(stores, clock)
     stream = await first.ask()
@@ -125,7 +131,9 @@ async def test_where_the_store_outlives_the_process_the_next_one_goes_on(clock: 
     await second.stop()
 
 
-async def test_what_a_hurried_end_leaves_is_as_it_was_and_a_successor_finds_it(clock: HandTurnedClock) -> None:
+async def test_what_a_hurried_end_leaves_is_as_it_was_and_a_successor_finds_it(
+    clock: HandTurnedClock,
+) -> None:
     stores = replace(memory_stores(), outlives_process=True)
     first = await _started(stores, clock)
     stream = await first.ask()

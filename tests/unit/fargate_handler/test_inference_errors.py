@@ -7,7 +7,13 @@ import logging
 import grpc
 import pytest
 
-from fargate_handler.inference.errors import Options, error_of, handler_options, status_of, worker_options
+from fargate_handler.inference.errors import (
+    Options,
+    error_of,
+    handler_options,
+    status_of,
+    worker_options,
+)
 from fargate_handler.token_sources.operator_log import OperatorLog
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import (
@@ -35,25 +41,41 @@ def ended(status: grpc.StatusCode, said: str = "", *told: tuple[str, str]) -> gr
     ("error", "status"),
     [
         (ModelRefused("no", code="model_refused"), Status.INVALID_ARGUMENT),
-        (UnsupportedByModel("no", code="unsupported_parameter", param="größe\n"), Status.INVALID_ARGUMENT),
+        (
+            UnsupportedByModel("no", code="unsupported_parameter", param="größe\n"),
+            Status.INVALID_ARGUMENT,
+        ),
         (UpstreamFailed("it failed", code="upstream_failed"), Status.ABORTED),
-        (UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000), Status.RESOURCE_EXHAUSTED),
+        (
+            UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000),
+            Status.RESOURCE_EXHAUSTED,
+        ),
         (InternalError("ours", code="internal_error"), Status.INTERNAL),
         (
             ModelRefused(
-                "no", code="context_length_exceeded", param="messages", status=400, type="invalid_request_error"
+                "no",
+                code="context_length_exceeded",
+                param="messages",
+                status=400,
+                type="invalid_request_error",
             ),
             Status.INVALID_ARGUMENT,
         ),
         (
             UpstreamAnswered(
-                "later", code="rate_limit_exceeded", status=429, type="rate_limit_error", retry_after_ms=7
+                "later",
+                code="rate_limit_exceeded",
+                status=429,
+                type="rate_limit_error",
+                retry_after_ms=7,
             ),
             Status.RESOURCE_EXHAUSTED,
         ),
         (UpstreamAnswered("it failed", code="upstream_failed", status=502), Status.ABORTED),
         (
-            UpstreamRejected("no quota", code="insufficient_quota", status=429, type="rate_limit_error"),
+            UpstreamRejected(
+                "no quota", code="insufficient_quota", status=429, type="rate_limit_error"
+            ),
             Status.FAILED_PRECONDITION,
         ),
     ],
@@ -70,7 +92,12 @@ def test_a_worker_that_is_not_let_in_is_not_asked_again_and_its_reasons_are_not_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     came = error_of(
-        ended(*status_of(UpstreamRejected("the key of the model is wrong", code="model_not_set_up"))[:2]), OPERATOR
+        ended(
+            *status_of(UpstreamRejected("the key of the model is wrong", code="model_not_set_up"))[
+                :2
+            ]
+        ),
+        OPERATOR,
     )
     assert type(came) is UpstreamRejected
     assert "key" not in came.message
@@ -80,13 +107,23 @@ def test_a_worker_that_is_not_let_in_is_not_asked_again_and_its_reasons_are_not_
 def test_a_deadline_of_the_worker_is_a_timeout() -> None:
     code, message, metadata = status_of(UpstreamTimeout("x", code="model_timeout"))
     assert type(error_of(ended(code, message, *metadata), OPERATOR)) is UpstreamTimeout
-    assert error_of(ended(Status.DEADLINE_EXCEEDED, "Deadline Exceeded"), OPERATOR).code == "model_timeout"
+    assert (
+        error_of(ended(Status.DEADLINE_EXCEEDED, "Deadline Exceeded"), OPERATOR).code
+        == "model_timeout"
+    )
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
-def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(status: grpc.StatusCode) -> None:
+def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(
+    status: grpc.StatusCode,
+) -> None:
     came = error_of(ended(status, "10.0.0.7: stack trace"), OPERATOR)
-    refused = (Status.FAILED_PRECONDITION, Status.NOT_FOUND, Status.PERMISSION_DENIED, Status.UNAUTHENTICATED)
+    refused = (
+        Status.FAILED_PRECONDITION,
+        Status.NOT_FOUND,
+        Status.PERMISSION_DENIED,
+        Status.UNAUTHENTICATED,
+    )
     kinds = {
         Status.INVALID_ARGUMENT: ModelRefused,
         Status.DEADLINE_EXCEEDED: UpstreamTimeout,
@@ -101,7 +138,9 @@ def test_a_message_fits_into_the_headers() -> None:
     assert len(status_of(UpstreamFailed("x" * 100_000, code="upstream_failed"))[1]) <= 500
 
 
-@pytest.mark.parametrize("options", [handler_options(Limits(), "worker:50051"), worker_options(Limits())])
+@pytest.mark.parametrize(
+    "options", [handler_options(Limits(), "worker:50051"), worker_options(Limits())]
+)
 def test_a_silent_machine_is_found_before_a_first_token_is_due(options: Options) -> None:
     told = dict(options)
     silent, waits = told["grpc.keepalive_time_ms"], told["grpc.http2.ping_timeout_ms"]

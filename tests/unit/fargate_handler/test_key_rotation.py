@@ -1,4 +1,6 @@
-"""The handler reads its keys, and the tenants', again every few minutes: a change logs nobody out and needs no restart."""
+"""The handler reads its keys, and the tenants', again every few minutes: a change logs nobody
+out and needs no restart.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ async def test_new_keys_are_in_force_within_minutes_for_every_part(node: Node) -
 @pytest.mark.parametrize(
     "failure",
     [
-        ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue"),
+        ClientError(
+            {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue"
+        ),
         EndpointConnectionError(endpoint_url="https://secretsmanager"),
         ValueError("a bug"),
     ],
@@ -127,7 +131,9 @@ async def test_keys_that_cannot_be_read_leave_the_old_ones_in_force(
     assert node.opens(NEW, "k2")
 
 
-@pytest.mark.parametrize("secret", ["", "{", "{}", "[]", '{"k1": "short"}', f'{{"k1": "{NEW}", "k1": "{OLD}"}}'])
+@pytest.mark.parametrize(
+    "secret", ["", "{", "{}", "[]", '{"k1": "short"}', f'{{"k1": "{NEW}", "k1": "{OLD}"}}']
+)
 async def test_a_secret_that_is_none_leaves_the_old_ones_in_force_and_is_not_logged(
     node: Node, secret: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,7 +167,9 @@ async def test_tenants_keys_that_cannot_be_read_leave_the_old_ones_in_force(
 
 async def test_a_node_with_keys_of_its_own_reads_none() -> None:
     adapters = Adapters({"k1": OLD.encode()}, memory_stores())
-    handler = Handler(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
+    handler = Handler(
+        HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None
+    )
     handler._read_keys_at = 0.0
     handler.on_due(0)
     await asyncio.sleep(0)

@@ -23,7 +23,9 @@ def test_the_first_version_of_control_groups(tmp_path: Path) -> None:
     assert memory_bytes(tmp_path) == 32 * MEBIBYTE
 
 
-def test_limits_that_need_more_than_there_is_are_warned_of_by_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_limits_that_need_more_than_there_is_are_warned_of_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     limits = Limits(connections_per_node=1_000, requests_per_node=100)
     warn_of_too_little_memory(limits, limits_bound(limits))
     assert not caplog.records

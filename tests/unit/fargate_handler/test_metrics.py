@@ -52,7 +52,9 @@ def test_the_page_says_what_each_metric_means() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=60))
-@settings(max_examples=settings().max_examples // 4)  # each reads a whole page; the buckets have tests of their own
+@settings(
+    max_examples=settings().max_examples // 4
+)  # each reads a whole page; the buckets have tests of their own
 def test_a_distribution_is_a_histogram_with_cumulative_buckets(values: list[float]) -> None:
     metrics, name = full_metrics(), catalogue.DELIVERY_JITTER.prometheus_name
     for value in values:

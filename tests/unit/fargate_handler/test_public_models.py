@@ -33,5 +33,7 @@ def test_names_that_name_nothing_or_tell_too_much_are_refused(text: str) -> None
         ("bedrock", "arn:aws:iam::123456789012:123456789012", "default"),
     ],
 )
-def test_the_only_model_has_a_name_that_tells_of_no_account(model: str, name: str, public: str) -> None:
+def test_the_only_model_has_a_name_that_tells_of_no_account(
+    model: str, name: str, public: str
+) -> None:
     assert own_name(model, name) == public

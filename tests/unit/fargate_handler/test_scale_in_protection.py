@@ -120,7 +120,9 @@ async def test_a_task_that_becomes_busy_asks_before_it_takes_it(task: Task) -> N
     assert "protect" not in task.ecs.calls
 
 
-async def test_a_refusal_is_said_once_and_tried_again_seldom(task: Task, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_is_said_once_and_tried_again_seldom(
+    task: Task, caplog: pytest.LogCaptureFixture
+) -> None:
     task.busy = task.ecs.refusing = True
     await task.look_for(120)
     assert 120 / 20 <= task.ecs.calls.count("protect") <= 120 / 10 + 1

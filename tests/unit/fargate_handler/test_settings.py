@@ -34,7 +34,9 @@ def refusal() -> str:
     return message
 
 
-def test_without_any_variable_it_runs_on_this_machine_with_the_demo_model(environment: Environment) -> None:
+def test_without_any_variable_it_runs_on_this_machine_with_the_demo_model(
+    environment: Environment,
+) -> None:
     settings = load_settings()
     assert (settings.http_host, settings.http_port, settings.ws_port) == ("127.0.0.1", 8080, 8081)
     assert settings.model == "demo"
@@ -49,7 +51,9 @@ def test_keys_made_at_the_start_are_long_and_never_the_same(environment: Environ
 
 
 def test_every_setting_and_limit_is_a_variable(environment: Environment) -> None:
-    environment(HTTP_PORT="9000", QUEUE_DEPTH="5", GRACE_SECONDS="0", LOG_LEVEL="debug", FALLBACK_TEXT="")
+    environment(
+        HTTP_PORT="9000", QUEUE_DEPTH="5", GRACE_SECONDS="0", LOG_LEVEL="debug", FALLBACK_TEXT=""
+    )
     settings = load_settings()
     assert (settings.http_port, settings.queue_depth, settings.grace_seconds) == (9000, 5, 0)
     assert (settings.log_level, settings.fallback_text) == ("debug", "")
@@ -96,7 +100,9 @@ def test_a_wrong_value_is_refused_with_the_variable_and_the_value(
     assert value in message
 
 
-def test_values_that_contradict_each_other_are_refused_by_their_variables(environment: Environment) -> None:
+def test_values_that_contradict_each_other_are_refused_by_their_variables(
+    environment: Environment,
+) -> None:
     environment(HEARTBEAT_SECONDS="100")
     message = refusal()
     assert "EVENFLOW_HEARTBEAT_SECONDS" in message
@@ -113,15 +119,23 @@ def test_the_ports_must_differ_on_one_host(environment: Environment) -> None:
 @pytest.mark.parametrize("model", ["bedrock", "sagemaker"])
 def test_a_model_on_aws_needs_its_name(environment: Environment, model: str) -> None:
     environment(MODEL=model)
-    assert refusal().startswith(f"EVENFLOW_MODEL_NAME must be set when model is {model}: the name of an ")
+    assert refusal().startswith(
+        f"EVENFLOW_MODEL_NAME must be set when model is {model}: the name of an "
+    )
     environment(MODEL=model, MODEL_NAME="a-name", MODEL_MAX_TOKENS="0")
     assert refusal().startswith("EVENFLOW_MODEL_MAX_TOKENS='0': ")
     environment(MODEL=model, MODEL_NAME="a-name", MODEL_MAX_TOKENS="2000")
     settings = load_settings()
-    assert (settings.model, settings.model_name, settings.model_max_tokens) == (model, "a-name", 2000)
+    assert (settings.model, settings.model_name, settings.model_max_tokens) == (
+        model,
+        "a-name",
+        2000,
+    )
 
 
-def test_a_model_on_aws_needs_the_sdk(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_on_aws_needs_the_sdk(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "aiobotocore", None)
     environment(MODEL="bedrock", MODEL_NAME="a-name")
     assert "needs the AWS SDK" in refusal()
@@ -149,13 +163,19 @@ def test_workers_that_cannot_be_asked_are_refused(environment: Environment, work
 
 def test_signing_keys_keep_their_order_and_may_hold_colons(environment: Environment) -> None:
     environment(TOKEN_KEYS=f"new:{KEY}:more,old:{KEY}")
-    assert list(load_settings().signing_keys.items()) == [("new", f"{KEY}:more".encode()), ("old", KEY.encode())]
+    assert list(load_settings().signing_keys.items()) == [
+        ("new", f"{KEY}:more".encode()),
+        ("old", KEY.encode()),
+    ]
 
 
 @pytest.mark.parametrize(
-    "keys", ["", KEY, f":{KEY}", "k1:too-short-a-secret", f"k1:{KEY},", f"k1:{KEY},k2:too-short-a-secret"]
+    "keys",
+    ["", KEY, f":{KEY}", "k1:too-short-a-secret", f"k1:{KEY},", f"k1:{KEY},k2:too-short-a-secret"],
 )
-def test_unreadable_signing_keys_are_refused_without_being_shown(environment: Environment, keys: str) -> None:
+def test_unreadable_signing_keys_are_refused_without_being_shown(
+    environment: Environment, keys: str
+) -> None:
     environment(TOKEN_KEYS=keys)
     message = refusal()
     assert "EVENFLOW_TOKEN_KEYS" in message
@@ -174,16 +194,26 @@ def test_tenant_keys_are_json(environment: Environment) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", ["their-own-long-key", '{"acme": their-own-long-key}', '["their-own-long-key"]', '"their-own-long-key"']
+    "keys",
+    [
+        "their-own-long-key",
+        '{"acme": their-own-long-key}',
+        '["their-own-long-key"]',
+        '"their-own-long-key"',
+    ],
 )
-def test_unreadable_tenant_keys_are_refused_without_being_shown(environment: Environment, keys: str) -> None:
+def test_unreadable_tenant_keys_are_refused_without_being_shown(
+    environment: Environment, keys: str
+) -> None:
     environment(TENANT_KEYS=keys)
     message = refusal()
     assert "EVENFLOW_TENANT_KEYS" in message
     assert "their-own-long-key" not in message
 
 
-def test_an_empty_tenant_key_is_refused_because_everyone_would_have_it(environment: Environment) -> None:
+def test_an_empty_tenant_key_is_refused_because_everyone_would_have_it(
+    environment: Environment,
+) -> None:
     environment(TENANT_KEYS='{"acme": "short"}')
     assert "short" not in refusal().replace("shorter", "")
     environment(TENANT_KEYS='{"acme": ""}')
@@ -199,6 +229,10 @@ def test_the_tenants_keys_are_set_or_in_a_secret(environment: Environment) -> No
 
 
 def test_secrets_do_not_show_when_settings_are_printed(environment: Environment) -> None:
-    environment(TOKEN_KEYS=f"k1:{KEY}", TENANT_KEYS='{"acme": "their-own-long-key"}', MODEL_API_KEY="sk-secret")
+    environment(
+        TOKEN_KEYS=f"k1:{KEY}",
+        TENANT_KEYS='{"acme": "their-own-long-key"}',
+        MODEL_API_KEY="sk-secret",
+    )
     shown = repr(load_settings())
     assert not any(secret in shown for secret in (KEY, "their-own-long-key", "sk-secret"))

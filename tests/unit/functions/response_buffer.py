@@ -1,4 +1,6 @@
-"""A response in the buffer as the poll function finds it: its owners write, and time passes only while a poll sleeps."""
+"""A response in the buffer as the poll function finds it: its owners write, and time passes only
+while a poll sleeps.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
 class Readers(StoredResponses):
     """The blocking reader, over the state of a store in memory.
 
-    `before_the_answer` happens before the head is read alone, `within_a_look` between the chunks and the head of a look:
-    the table makes no promise which of them is older.
+    `before_the_answer` happens before the head is read alone, `within_a_look` between the chunks
+    and the head of a look: the table makes no promise which of them is older.
     """
 
     def __init__(self, store: MemoryResponseStore) -> None:
@@ -61,7 +63,9 @@ class Readers(StoredResponses):
         self.before_the_answer()
         return self._unexpired(response_id, now)
 
-    def chunks_and_head(self, response_id: str, from_index: int, now: float) -> tuple[list[Chunk], ResponseHead]:
+    def chunks_and_head(
+        self, response_id: str, from_index: int, now: float
+    ) -> tuple[list[Chunk], ResponseHead]:
         self.looks.append(from_index)
         if self.head_first:
             head = self._unexpired(response_id, now)
@@ -72,7 +76,11 @@ class Readers(StoredResponses):
         return chunks, self._unexpired(response_id, now)
 
     def _chunks(self, response_id: str, from_index: int) -> list[Chunk]:
-        return [chunk for chunk in self._store._chunks[response_id] if chunk.last_index >= from_index - 1]
+        return [
+            chunk
+            for chunk in self._store._chunks[response_id]
+            if chunk.last_index >= from_index - 1
+        ]
 
     def _unexpired(self, response_id: str, now: float) -> ResponseHead:
         head = at_once(self._store.head(response_id, now))
@@ -83,7 +91,9 @@ class Readers(StoredResponses):
 
 @dataclass
 class Buffer:
-    """A response in the buffer, time that passes only while a poll sleeps, and what happens meanwhile."""
+    """A response in the buffer, time that passes only while a poll sleeps, and what happens
+    meanwhile.
+    """
 
     now: float = START
     store: MemoryResponseStore = field(default_factory=MemoryResponseStore)
@@ -102,24 +112,33 @@ class Buffer:
         """The head as it is."""
         return self.store._heads["r"]
 
-    # -- what its owner does ---------------------------------------------------------------------------------
+    # -- what its owner does
+    # ---------------------------------------------------------------------------------
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
         """Do it so long after the start."""
         self._plans.append((START + seconds, action))
         self._plans.sort(key=lambda plan: plan[0])
 
-    def write(self, *entries: LogEntry, lease: Lease | None = None, first_index: int | None = None) -> None:
+    def write(
+        self, *entries: LogEntry, lease: Lease | None = None, first_index: int | None = None
+    ) -> None:
         """A chunk comes."""
         if self.began_at is None:
             self.began_at = self.now
         first = self.next_index if first_index is None else first_index
         lease = lease or self.lease
-        at_once(self.store.append([Chunk(lease.response_id, lease.epoch, first, entries, self.began_at)]))
+        at_once(
+            self.store.append(
+                [Chunk(lease.response_id, lease.epoch, first, entries, self.began_at)]
+            )
+        )
         if lease == self.lease:
             self.next_index = max(self.next_index, first + len(entries))
 
-    def end(self, state: ResponseState = ResponseState.COMPLETED, next_index: int | None = None) -> None:
+    def end(
+        self, state: ResponseState = ResponseState.COMPLETED, next_index: int | None = None
+    ) -> None:
         """The response ends."""
         index = self.next_index if next_index is None else next_index
         ending = Ending(state, index, self.now, "stop", USAGE)
@@ -148,9 +167,12 @@ class Buffer:
 
     def go_on(self, *entries: LogEntry, attempt: int = 2, continues: bool = True) -> None:
         """The new owner's marker comes, and what follows it."""
-        self.write(Restart(self.next_index - 1 if continues else -1, attempt, self.lease.epoch), *entries)
+        self.write(
+            Restart(self.next_index - 1 if continues else -1, attempt, self.lease.epoch), *entries
+        )
 
-    # -- what its readers do ---------------------------------------------------------------------------------
+    # -- what its readers do
+    # ---------------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
         """Time passes."""
@@ -168,7 +190,9 @@ class Buffer:
         if self._plans:
             self._plans.pop(0)[1]()
 
-    def poll(self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL, epoch: int = 1) -> PollResult:
+    def poll(
+        self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL, epoch: int = 1
+    ) -> PollResult:
         """One poll."""
         return LongPoll(
             self.readers,

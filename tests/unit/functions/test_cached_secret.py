@@ -44,7 +44,9 @@ def holds(secret_string: str) -> dict[str, str]:
     return {"SecretString": secret_string}
 
 
-DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue")
+DENIED = ClientError(
+    {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSecretValue"
+)
 UNREACHABLE = EndpointConnectionError(endpoint_url="https://secretsmanager.example")
 FAILURES = [DENIED, UNREACHABLE, holds(SHORT), holds("{"), {"SecretBinary": "AA=="}]
 
@@ -71,7 +73,9 @@ def test_a_secret_is_read_once_in_a_while(logger: Logger, clock: Clock) -> None:
     assert manager.calls == 2
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=["denied", "unreachable", "short", "no JSON", "binary"])
+@pytest.mark.parametrize(
+    "failure", FAILURES, ids=["denied", "unreachable", "short", "no JSON", "binary"]
+)
 def test_the_last_good_value_stays_in_use(
     failure: Mapping[str, str] | Exception, log: io.StringIO, logger: Logger, clock: Clock
 ) -> None:
@@ -93,7 +97,9 @@ def test_the_last_good_value_stays_in_use(
     assert "too-short" not in log.getvalue()
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=["denied", "unreachable", "short", "no JSON", "binary"])
+@pytest.mark.parametrize(
+    "failure", FAILURES, ids=["denied", "unreachable", "short", "no JSON", "binary"]
+)
 def test_without_an_earlier_value_the_call_is_refused_and_a_little_later_asked_again(
     failure: Mapping[str, str] | Exception, log: io.StringIO, logger: Logger, clock: Clock
 ) -> None:
@@ -102,7 +108,11 @@ def test_without_an_earlier_value_the_call_is_refused_and_a_little_later_asked_a
     for _ in range(5):
         with pytest.raises(Overloaded) as refusal:
             secret.get()
-    assert (refusal.value.status, refusal.value.code, refusal.value.retry_after_seconds) == (503, "keys_unavailable", 2)
+    assert (refusal.value.status, refusal.value.code, refusal.value.retry_after_seconds) == (
+        503,
+        "keys_unavailable",
+        2,
+    )
     assert manager.calls == 1, "no call waits for an outage that another has just seen"
     assert len(log.getvalue().splitlines()) == 1
     assert "calls are refused" in log.getvalue()

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from functions.settings import ConfigurationError, SessionInitSettings, allowed_origins, limits, required
+from functions.settings import (
+    ConfigurationError,
+    SessionInitSettings,
+    allowed_origins,
+    limits,
+    required,
+)
 from stream_core.policy.limits import Limits
 
 VARIABLES = {
@@ -40,13 +46,19 @@ def test_a_limit_outside_its_range_is_named(variables: dict[str, str]) -> None:
 def test_origins_are_the_handlers() -> None:
     assert not allowed_origins({}).are_named
     assert not allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": ""}).are_named
-    assert allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": "https://a.example"}).admits("https://a.example")
-    with pytest.raises(ConfigurationError, match=r"EVENFLOW_ALLOWED_ORIGINS must be .*'a\.example'"):
+    assert allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": "https://a.example"}).admits(
+        "https://a.example"
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"EVENFLOW_ALLOWED_ORIGINS must be .*'a\.example'"
+    ):
         allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": "a.example"})
 
 
 def test_the_settings_of_session_init() -> None:
-    settings = SessionInitSettings.from_environment(VARIABLES | {"EVENFLOW_SESSION_TOKEN_TTL_SECONDS": "60"})
+    settings = SessionInitSettings.from_environment(
+        VARIABLES | {"EVENFLOW_SESSION_TOKEN_TTL_SECONDS": "60"}
+    )
     assert settings.token_keys_secret == VARIABLES["EVENFLOW_TOKEN_KEYS_SECRET"]
     assert settings.tenant_keys_secret == VARIABLES["EVENFLOW_TENANT_KEYS_SECRET"]
     assert settings.sessions_table == "sessions"

@@ -20,9 +20,14 @@ APP, NO_ORIGINS = "https://app.example.com", AllowedOrigins()
 
 
 def answered(
-    event: dict[str, Any], endpoint: Any, body_limit: int = 100, origins: AllowedOrigins = NO_ORIGINS
+    event: dict[str, Any],
+    endpoint: Any,
+    body_limit: int = 100,
+    origins: AllowedOrigins = NO_ORIGINS,
 ) -> HttpApiAnswer:
-    answer = answer_event(event, ROUTE, endpoint, origins=origins, body_limit=body_limit, logger=LOGGER)
+    answer = answer_event(
+        event, ROUTE, endpoint, origins=origins, body_limit=body_limit, logger=LOGGER
+    )
     assert answer["headers"]["Cache-Control"] == "no-store"
     assert answer["headers"]["Content-Type"] == "application/json"
     return answer
@@ -67,7 +72,9 @@ def test_a_route_without_names() -> None:
 
 
 def test_a_request_is_read() -> None:
-    event = http_api_event("POST", "/things/a?x=1&y=a%20b&x=2", b'{"a": 1}', {"Authorization": "Bearer t"})
+    event = http_api_event(
+        "POST", "/things/a?x=1&y=a%20b&x=2", b'{"a": 1}', {"Authorization": "Bearer t"}
+    )
     request = request_of(event)
     assert request.path_names == {"name": "a"}
     assert request.query == {"x": "1,2", "y": "a b"}
@@ -86,7 +93,10 @@ def test_what_is_left_out_of_an_event_is_empty() -> None:
 
 @pytest.mark.parametrize("body", [b"\x00\xff", b'{"a":1}', b""])
 def test_a_body_in_base64_is_decoded(body: bytes) -> None:
-    event = http_api_event("POST", "/things/a") | {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+    event = http_api_event("POST", "/things/a") | {
+        "body": base64.b64encode(body).decode(),
+        "isBase64Encoded": True,
+    }
     assert request_of(event).body == body
 
 
@@ -105,7 +115,9 @@ def test_half_of_a_surrogate_pair_reaches_the_parser_as_bytes() -> None:
         ("GET", "/", 404, "path_not_found", None),
     ],
 )
-def test_another_path_or_method_is_refused(method: str, path: str, status: int, code: str, allow: str | None) -> None:
+def test_another_path_or_method_is_refused(
+    method: str, path: str, status: int, code: str, allow: str | None
+) -> None:
     answer = answered(http_api_event(method, path), unreached)
     assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (status, code)
     assert answer["headers"].get("Allow") == allow
@@ -118,7 +130,10 @@ def test_a_body_counts_by_its_bytes(content_type: str) -> None:
     assert answered(fits, lambda _: json_answer({}))["statusCode"] == 200
     too_large = http_api_event("POST", "/things/a", "ä".encode() * 50 + b"x", headers)
     answer = answered(too_large, unreached)
-    assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (413, "message_too_large")
+    assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (
+        413,
+        "message_too_large",
+    )
 
 
 def test_an_error_of_the_contract_leaves_in_its_shape() -> None:
@@ -127,7 +142,12 @@ def test_an_error_of_the_contract_leaves_in_its_shape() -> None:
 
     answer = answered(http_api_event("POST", "/things/a"), refuse)
     assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "2")
-    error = {"type": "overloaded_error", "code": "keys_unavailable", "message": "busy", "retry_after_ms": 1500}
+    error = {
+        "type": "overloaded_error",
+        "code": "keys_unavailable",
+        "message": "busy",
+        "retry_after_ms": 1500,
+    }
     assert json.loads(answer["body"]) == {"error": error}
 
 
@@ -135,24 +155,36 @@ def test_whoever_has_no_token_is_told_the_scheme() -> None:
     def refuse(_request: HttpApiRequest) -> HttpApiAnswer:
         raise AuthenticationFailed("no", code="token_missing")
 
-    assert answered(http_api_event("POST", "/things/a"), refuse)["headers"]["WWW-Authenticate"] == "Bearer"
+    assert (
+        answered(http_api_event("POST", "/things/a"), refuse)["headers"]["WWW-Authenticate"]
+        == "Bearer"
+    )
 
 
-@pytest.mark.parametrize("event", [http_api_event("POST", "/things/a"), {}, {"requestContext": {"http": {}}}])
-def test_a_defect_is_logged_and_not_told(event: dict[str, Any], log: io.StringIO, logger: Logger) -> None:
+@pytest.mark.parametrize(
+    "event", [http_api_event("POST", "/things/a"), {}, {"requestContext": {"http": {}}}]
+)
+def test_a_defect_is_logged_and_not_told(
+    event: dict[str, Any], log: io.StringIO, logger: Logger
+) -> None:
     def fail(_request: HttpApiRequest) -> HttpApiAnswer:
         raise RuntimeError("the details")
 
     answer = answer_event(event, ROUTE, fail, origins=NO_ORIGINS, body_limit=100, logger=logger)
     error = json.loads(answer["body"])["error"]
-    assert (answer["statusCode"], error["type"], error["code"]) == (500, "internal_error", "internal_error")
+    assert (answer["statusCode"], error["type"], error["code"]) == (
+        500,
+        "internal_error",
+        "internal_error",
+    )
     assert "details" not in answer["body"]
     logged = json.loads(log.getvalue())
     assert logged["level"] == "ERROR"
     assert logged["exception_name"] in ("RuntimeError", "KeyError")
 
 
-# -- pages of other origins --------------------------------------------------------------------------------------
+# -- pages of other origins
+# --------------------------------------------------------------------------------------
 
 
 def test_every_answer_says_who_may_read_it() -> None:
@@ -169,11 +201,19 @@ def test_every_answer_says_who_may_read_it() -> None:
         ("POST", "/things/a", refuse),
         ("POST", "/things/a", fail),
     ]
-    for method, path, endpoint in [*calls, ("GET", "/things/a", unreached), ("POST", "/nowhere", unreached)]:
-        told = answered(http_api_event(method, path, headers={"Origin": APP}), endpoint, origins=allowed)["headers"]
+    for method, path, endpoint in [
+        *calls,
+        ("GET", "/things/a", unreached),
+        ("POST", "/nowhere", unreached),
+    ]:
+        told = answered(
+            http_api_event(method, path, headers={"Origin": APP}), endpoint, origins=allowed
+        )["headers"]
         assert (told["Access-Control-Allow-Origin"], told["Vary"]) == (APP, "Origin")
         for headers in ({}, {"Origin": "https://evil.example"}):
-            untold = answered(http_api_event(method, path, headers=headers), endpoint, origins=allowed)["headers"]
+            untold = answered(
+                http_api_event(method, path, headers=headers), endpoint, origins=allowed
+            )["headers"]
             assert "Access-Control-Allow-Origin" not in untold
             assert untold["Vary"] == "Origin"
 
@@ -181,7 +221,9 @@ def test_every_answer_says_who_may_read_it() -> None:
 def test_a_preflight_is_answered_without_the_endpoint() -> None:
     headers = {"Origin": APP, "Access-Control-Request-Method": "POST"}
     event = http_api_event("OPTIONS", "/things/a", headers=headers)
-    answer = answer_event(event, ROUTE, unreached, origins=AllowedOrigins([APP]), body_limit=100, logger=LOGGER)
+    answer = answer_event(
+        event, ROUTE, unreached, origins=AllowedOrigins([APP]), body_limit=100, logger=LOGGER
+    )
     assert (answer["statusCode"], answer["body"]) == (204, "")
     assert answer["headers"]["Access-Control-Allow-Origin"] == APP
     assert "Authorization" in answer["headers"]["Access-Control-Allow-Headers"]

@@ -8,7 +8,8 @@ from stream_core.ports.response_store import Chunk, Ending
 from stream_core.protocol.errors import Gone, InvalidRequest, NotFound
 from tests.unit.functions.response_buffer import CHANNEL, LOOK, START, USAGE, Buffer, at_once
 
-# -- when it answers -----------------------------------------------------------------------------------------------
+# -- when it answers
+# -----------------------------------------------------------------------------------------------
 
 
 def test_the_first_poll_answers_with_the_first_delta() -> None:
@@ -64,13 +65,21 @@ def test_without_news_it_waits_as_long_as_it_was_told() -> None:
     buffer = Buffer()
     result = buffer.poll(timeout=7.0)
     assert buffer.slept == pytest.approx(7.0)
-    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == ("queued", "", -1)
+    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == (
+        "queued",
+        "",
+        -1,
+    )
     assert result.late_ms <= 1
     buffer.write("a")
     buffer.slept = 0
     result = buffer.poll(1, timeout=3.0)
     assert buffer.slept == pytest.approx(3.0)
-    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == ("streaming", "", 0)
+    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == (
+        "streaming",
+        "",
+        0,
+    )
 
 
 def test_a_poll_without_patience_looks_once() -> None:
@@ -80,7 +89,9 @@ def test_a_poll_without_patience_looks_once() -> None:
 
 
 def test_a_long_silence_does_not_pile_up_what_each_look_finds_again() -> None:
-    """A function has a fraction of a core: 300 looks at the same chunk must not become 300 chunks to walk through."""
+    """A function has a fraction of a core: 300 looks at the same chunk must not become 300
+    chunks to walk through.
+    """
     buffer = Buffer()
     buffer.write(*"abc")
     buffer.now += 24
@@ -110,7 +121,9 @@ def test_each_look_reads_on_from_what_the_last_one_found() -> None:
 
 
 def test_news_after_a_pause_of_the_model_are_late_only_from_when_they_came() -> None:
-    """`fallback.poll_latency_ms` has an alarm at 500 ms: a model that pauses must not set it off."""
+    """`fallback.poll_latency_ms` has an alarm at 500 ms: a model that pauses must not set it
+    off.
+    """
     buffer = Buffer()
     buffer.write("a")
     buffer.at(6.0, lambda: buffer.write("b"))
@@ -138,7 +151,8 @@ def test_the_last_poll_knows_how_many_there_were() -> None:
     assert buffer.poll(1).polls == 3
 
 
-# -- what it answers -----------------------------------------------------------------------------------------------
+# -- what it answers
+# -----------------------------------------------------------------------------------------------
 
 
 def test_an_index_inside_a_chunk() -> None:
@@ -153,7 +167,11 @@ def test_an_index_inside_a_chunk() -> None:
 def test_a_reader_that_was_given_more_by_another_transport_than_the_buffer_has() -> None:
     buffer = Buffer()
     result = buffer.poll(from_index=3, timeout=1.0)
-    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == ("streaming", "", 2)
+    assert (result.polled.status, result.polled.part.text, result.polled.part.last_index) == (
+        "streaming",
+        "",
+        2,
+    )
     buffer.write("a", "b")
     buffer.at(buffer.passed + 0.5, lambda: buffer.write("c", "d", "e"))
     result = buffer.poll(from_index=3)
@@ -177,7 +195,11 @@ def test_a_chunk_that_is_missing_is_a_delay_and_no_gap() -> None:
     assert (result.polled.status, result.polled.part.text) == ("streaming", "a")
     buffer.at(buffer.passed + 1.0, lambda: buffer.write("b", first_index=1))
     result = buffer.poll(1)
-    assert (result.polled.status, result.polled.part.text, result.polled.full_text) == ("completed", "bc", "abc")
+    assert (result.polled.status, result.polled.part.text, result.polled.full_text) == (
+        "completed",
+        "bc",
+        "abc",
+    )
 
 
 def test_a_restart_replaces_what_the_reader_holds() -> None:
@@ -191,7 +213,11 @@ def test_a_restart_replaces_what_the_reader_holds() -> None:
     assert later.polled.to_body()["metadata"]["restarted"] == {"from_index": -1, "attempt": 2}
     buffer.end()
     last = buffer.poll(from_index=4)
-    assert (last.polled.part.text, last.polled.part.restarted, last.polled.full_text) == ("", None, "right")
+    assert (last.polled.part.text, last.polled.part.restarted, last.polled.full_text) == (
+        "",
+        None,
+        "right",
+    )
 
 
 def test_errors_and_degraded_answers_are_told() -> None:
@@ -216,7 +242,8 @@ def test_an_index_behind_the_end() -> None:
     assert buffer.slept == 0
 
 
-# -- a stale owner ---------------------------------------------------------------------------------------------------
+# -- a stale owner
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_a_stale_owner_writes_after_a_take_over_never_comes_out() -> None:
@@ -234,7 +261,9 @@ def test_what_a_stale_owner_writes_after_a_take_over_never_comes_out() -> None:
 
 
 def test_what_was_read_before_a_take_over_that_did_not_see_it_never_comes_out() -> None:
-    """The chunk is late: who takes over has looked already, and a reader finds it with the head of the time before."""
+    """The chunk is late: who takes over has looked already, and a reader finds it with the head
+    of the time before.
+    """
     buffer = Buffer()
     old = buffer.lease
     buffer.write("a")
@@ -253,7 +282,8 @@ def test_a_take_over_right_before_the_answer() -> None:
     def take_over() -> None:
         if not took_over:
             took_over.append(True)
-            # It saw no more than the first chunk; the second comes in between its look and its word.
+            # It saw no more than the first chunk; the second comes in between its look and its
+            # word.
             buffer.take_over()
             at_once(buffer.store.append([Chunk("r", 1, 1, ("stale",), START)]))
 
@@ -276,7 +306,8 @@ def test_a_poll_that_waits_through_a_take_over_gets_what_the_new_owner_writes() 
     assert (result.polled.status, result.polled.part.text) == ("streaming", "cd")
 
 
-# -- who may not -----------------------------------------------------------------------------------------------------
+# -- who may not
+# --------------------------------------------------------------------------------------------------
 
 
 def test_another_sessions_response_and_one_that_is_none() -> None:

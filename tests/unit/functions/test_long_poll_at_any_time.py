@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.poll_response.long_poll import PollResult
-from stream_core.log.response_log import Cursor, LogEntry, ResponseLog, Restart, resume_point, slice_of
+from stream_core.log.response_log import (
+    Cursor,
+    LogEntry,
+    ResponseLog,
+    Restart,
+    resume_point,
+    slice_of,
+)
 from stream_core.ports.response_store import Chunk, gapless
 from tests.unit.functions.response_buffer import LOOK, START, Buffer, at_once
 
@@ -52,10 +59,12 @@ class Reader:
         self.epoch = max(self.epoch, entry.epoch)
 
 
-# -- one owner ---------------------------------------------------------------------------------------------------------
+# -- one owner
+# --------------------------------------------------------------------------------------------------
 
 ENTRIES = st.lists(
-    st.one_of(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), st.just("restart")), max_size=25
+    st.one_of(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), st.just("restart")),
+    max_size=25,
 )
 
 
@@ -69,15 +78,24 @@ def as_log(entries: Sequence[str]) -> list[LogEntry]:
 
 @given(
     ENTRIES,
-    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0.0, 0.03, 0.15, 0.15, 1.0, 3.0])), max_size=25),
     st.lists(
-        st.tuples(st.sampled_from([0.0, 0.0, 0.2, 2.5]), st.sampled_from([0.0, 0.1, 1.0, 10.0, 25.0])), max_size=12
+        st.tuples(st.integers(1, 4), st.sampled_from([0.0, 0.03, 0.15, 0.15, 1.0, 3.0])),
+        max_size=25,
+    ),
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.0, 0.2, 2.5]), st.sampled_from([0.0, 0.1, 1.0, 10.0, 25.0])
+        ),
+        max_size=12,
     ),
     st.integers(0, 3),
 )
 @settings(max_examples=2 * settings().max_examples)
 def test_polling_at_any_time_gives_exactly_the_logs_text(
-    entries: list[str], cuts: list[tuple[int, float]], timing: list[tuple[float, float]], doubled: int
+    entries: list[str],
+    cuts: list[tuple[int, float]],
+    timing: list[tuple[float, float]],
+    doubled: int,
 ) -> None:
     log, buffer = as_log(entries), Buffer()
     written, moment = 0, 0.0
@@ -108,14 +126,18 @@ def test_polling_at_any_time_gives_exactly_the_logs_text(
     assert result.polls == polls
 
 
-# -- owners that are lost ----------------------------------------------------------------------------------------------
+# -- owners that are lost
+# ----------------------------------------------------------------------------------------------
 
 _LONGEST_POLL = 10.0
 _MOST_POLLS = 200
 
 
 class Owners:
-    """Who answers, one after the other. Each has a log of its own, of which not everything gets on record."""
+    """Who answers, one after the other.
+
+    Each has a log of its own, of which not everything gets on record.
+    """
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
@@ -142,7 +164,9 @@ class Owners:
 
     def record(self, most: int, *, late: bool) -> None:
         """What isn't on record yet is written, or sent and arrives when it likes."""
-        if self.log is None or not (entries := tuple(self.log.entries[self._written : self._written + most])):
+        if self.log is None or not (
+            entries := tuple(self.log.entries[self._written : self._written + most])
+        ):
             return
         chunk = Chunk("r", self._buffer.lease.epoch, self._written, entries, START)
         if late:
@@ -168,7 +192,11 @@ class Owners:
         log = self.logs[self._buffer.lease.epoch] = ResponseLog()
         log.extend(gapless(self._buffer.head, self._buffer.store._chunks["r"], 0).entries)
         self._written = log.next_index
-        log.restart(self._written - 1 if continues else -1, 1 + _last_attempt(log.entries), self._buffer.lease.epoch)
+        log.restart(
+            self._written - 1 if continues else -1,
+            1 + _last_attempt(log.entries),
+            self._buffer.lease.epoch,
+        )
 
     def end(self) -> None:
         """The last one says its last word, and what is still on its way comes."""
@@ -184,7 +212,9 @@ def _last_attempt(entries: Sequence[LogEntry]) -> int:
     return max((entry.attempt for entry in entries if isinstance(entry, Restart)), default=1)
 
 
-def read_over_socket(log: ResponseLog, reader: Reader, epoch: int | None, frames: int, most: int) -> None:
+def read_over_socket(
+    log: ResponseLog, reader: Reader, epoch: int | None, frames: int, most: int
+) -> None:
     """Resume at a task that has this log, and take some frames of at most so many characters."""
     point = resume_point(log, reader.next_index - 1, epoch)
     if point is None:
@@ -214,7 +244,9 @@ READS = st.one_of(
 
 @dataclass
 class Play:
-    """One reader, who polls and now and then has a socket to one of the owners, while they come and go."""
+    """One reader, who polls and now and then has a socket to one of the owners, while they come
+    and go.
+    """
 
     tells_epoch: bool
     buffer: Buffer = field(default_factory=Buffer)
@@ -271,7 +303,8 @@ class Play:
         slept, looks = buffer.slept, len(buffer.readers.looks)
         result = buffer.poll(reader.next_index, timeout, epoch=reader.epoch)
         assert result.late_ms >= 0
-        # It pauses between two looks, whatever they found; one is the first, one may be for the whole text.
+        # It pauses between two looks, whatever they found; one is the first, one may be for the
+        # whole text.
         assert len(buffer.readers.looks) - looks <= (buffer.slept - slept) / (LOOK - 0.02) + 3
         reader.take_poll(result)
         self.full_text = result.polled.full_text

@@ -1,4 +1,6 @@
-"""A response that changes its owner: who may hold what is no longer part of it begins again, everyone else goes on exactly."""
+"""A response that changes its owner: who may hold what is no longer part of it begins again,
+everyone else goes on exactly.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,19 @@ from stream_core.protocol.long_poll import Polled
 from tests.unit.functions.response_buffer import LOOK, USAGE, Buffer
 
 # Two take-overs, at 3 and at 6, and a restart by the last owner.
-ENTRIES: list[LogEntry] = ["a", "b", "c", Restart(2, 2, 2), "d", "e", Restart(5, 3, 3), "f", Restart(-1, 4), "g", "h"]
+ENTRIES: list[LogEntry] = [
+    "a",
+    "b",
+    "c",
+    Restart(2, 2, 2),
+    "d",
+    "e",
+    Restart(5, 3, 3),
+    "f",
+    Restart(-1, 4),
+    "g",
+    "h",
+]
 
 
 def taken_over_twice() -> Buffer:
@@ -35,13 +49,16 @@ def taken_over_at_two() -> Buffer:
     return buffer
 
 
-# -- the rule --------------------------------------------------------------------------------------------------------
+# -- the rule
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize("epoch", [1, 2, 3])
 @pytest.mark.parametrize("from_index", range(len(ENTRIES) + 1))
-def test_it_answers_as_a_handler_does_that_has_the_log(from_index: int, epoch: int, ended: bool) -> None:
+def test_it_answers_as_a_handler_does_that_has_the_log(
+    from_index: int, epoch: int, ended: bool
+) -> None:
     buffer, log = taken_over_twice(), ResponseLog()
     log.extend(ENTRIES)
     if ended:
@@ -66,10 +83,13 @@ def test_the_rule_in_words() -> None:
     buffer = taken_over_twice()
 
     def restarted(from_index: int, epoch: int) -> object:
-        return buffer.poll(from_index, timeout=0, epoch=epoch).polled.to_body()["metadata"]["restarted"]
+        return buffer.poll(from_index, timeout=0, epoch=epoch).polled.to_body()["metadata"][
+            "restarted"
+        ]
 
     everything = {"from_index": -1, "attempt": 4}
-    # Who has index 3 may have it from the first owner. Who has only what comes before it, or has heard of the later one, goes on.
+    # Who has index 3 may have it from the first owner. Who has only what comes before it, or has
+    # heard of the later one, goes on.
     assert [restarted(from_index, 1) for from_index in (0, 4, 11)] == [None, everything, everything]
     assert [restarted(from_index, 2) for from_index in (6, 7, 11)] == [everything] * 3
     assert [restarted(from_index, 3) for from_index in (7, 9, 11)] == [everything, None, None]
@@ -93,12 +113,17 @@ def test_a_new_owner_that_begins_again_replaces_everything_for_everyone() -> Non
     for from_index, epoch in ((3, 1), (6, 1)):
         body = buffer.poll(from_index, timeout=0, epoch=epoch).polled.to_body()
         assert (body["new_text"], body["metadata"]["next_index"]) == ("xy", 6)
-        assert (body["metadata"]["restarted"], body["metadata"]["epoch"]) == ({"from_index": -1, "attempt": 2}, 2)
+        assert (body["metadata"]["restarted"], body["metadata"]["epoch"]) == (
+            {"from_index": -1, "attempt": 2},
+            2,
+        )
 
 
 def test_the_epoch_is_that_of_the_text_that_the_reader_has_now() -> None:
     buffer = taken_over_at_two()
-    assert buffer.poll(0, timeout=0).polled.epoch == 1  # the later owner's beginning hasn't been told
+    assert (
+        buffer.poll(0, timeout=0).polled.epoch == 1
+    )  # the later owner's beginning hasn't been told
     assert buffer.poll(2, timeout=0).polled.epoch == 1
     # It was told of the later owner, and then cut off early in the text.
     assert buffer.poll(1, timeout=0, epoch=2).polled.epoch == 2
@@ -126,10 +151,15 @@ def test_a_first_owner_of_which_nothing_is_on_record() -> None:
     assert (waiting.part.text, waiting.part.last_index, waiting.part.restarted) == ("", 4, None)
     buffer.go_on("x", "y")
     again = buffer.poll(5, timeout=0).polled
-    assert (again.part.text, again.part.last_index, again.part.restarted) == ("xy", 2, Restart(-1, 2, 2))
+    assert (again.part.text, again.part.last_index, again.part.restarted) == (
+        "xy",
+        2,
+        Restart(-1, 2, 2),
+    )
 
 
-# -- before the later owner's beginning is on record -------------------------------------------------------------------
+# -- before the later owner's beginning is on record
+# -------------------------------------------------------------------
 
 
 def test_until_there_is_something_to_begin_with_a_reader_keeps_what_it_has() -> None:
@@ -141,7 +171,10 @@ def test_until_there_is_something_to_begin_with_a_reader_keeps_what_it_has() -> 
     buffer.go_on("c")
     body = buffer.poll(4, timeout=0, epoch=1).polled.to_body()
     assert (body["new_text"], body["chunk_index"]) == ("abc", 3)
-    assert (body["metadata"]["restarted"], body["metadata"]["epoch"]) == ({"from_index": -1, "attempt": 2}, 2)
+    assert (body["metadata"]["restarted"], body["metadata"]["epoch"]) == (
+        {"from_index": -1, "attempt": 2},
+        2,
+    )
 
 
 def test_while_a_task_has_claimed_it_and_not_begun_nobody_is_told_anything() -> None:
@@ -150,7 +183,11 @@ def test_while_a_task_has_claimed_it_and_not_begun_nobody_is_told_anything() -> 
     buffer.claim()
     for from_index in (0, 1, 3, 5):
         polled = buffer.poll(from_index, timeout=0.5).polled
-        assert (polled.part.text, polled.part.last_index, polled.part.restarted) == ("", from_index - 1, None)
+        assert (polled.part.text, polled.part.last_index, polled.part.restarted) == (
+            "",
+            from_index - 1,
+            None,
+        )
         assert polled.epoch == 1
     buffer.at(buffer.passed + 0.2, buffer.begin)
     assert buffer.poll(0).polled.part.text == "abc"
@@ -161,14 +198,20 @@ def test_a_claim_upon_a_response_that_the_reader_knows_to_be_taken_over() -> Non
     buffer.go_on("c")
     buffer.claim()
     keeps = buffer.poll(4, timeout=0.5).polled
-    assert (keeps.part.text, keeps.part.last_index, keeps.part.restarted, keeps.epoch) == ("", 3, None, 1)
+    assert (keeps.part.text, keeps.part.last_index, keeps.part.restarted, keeps.epoch) == (
+        "",
+        3,
+        None,
+        1,
+    )
     buffer.begin()
     buffer.go_on("d", attempt=3)
     again = buffer.poll(4, timeout=0).polled
     assert (again.part.text, again.part.restarted, again.epoch) == ("abcd", Restart(-1, 3, 3), 3)
 
 
-# -- between a look and the answer -------------------------------------------------------------------------------------
+# -- between a look and the answer
+# -------------------------------------------------------------------------------------
 
 
 class Once:
@@ -196,13 +239,20 @@ def test_a_take_over_before_the_answer_to_one_who_is_ahead_of_the_record() -> No
     buffer.write("a", "b")
     buffer.readers.before_the_answer = Once(buffer.take_over, lambda: buffer.go_on("c"))
     keeps = buffer.poll(4, timeout=0).polled
-    assert (keeps.part.text, keeps.part.last_index, keeps.part.restarted, keeps.epoch) == ("", 3, None, 1)
+    assert (keeps.part.text, keeps.part.last_index, keeps.part.restarted, keeps.epoch) == (
+        "",
+        3,
+        None,
+        1,
+    )
     again = buffer.poll(4, timeout=0).polled
     assert (again.part.text, again.part.restarted, again.epoch) == ("abc", Restart(-1, 2, 2), 2)
 
 
 def test_a_claim_before_the_answer_puts_it_off() -> None:
-    """Nothing counts until the new owner has begun: an answer without text would be one poll too many."""
+    """Nothing counts until the new owner has begun: an answer without text would be one poll too
+    many.
+    """
     buffer = Buffer()
     buffer.write("a", "b")
     buffer.readers.before_the_answer = Once(buffer.claim)
@@ -254,10 +304,16 @@ def test_late_entries_of_a_lost_owner_that_were_seen_for_a_moment_hide_nothing()
 
     buffer.at(1.0, lambda: setattr(buffer.readers, "within_a_look", Once(take_over)))
     polled = buffer.poll(2).polled
-    assert (polled.part.text, polled.part.last_index, polled.part.restarted, polled.epoch) == ("c", 3, None, 2)
+    assert (polled.part.text, polled.part.last_index, polled.part.restarted, polled.epoch) == (
+        "c",
+        3,
+        None,
+        2,
+    )
 
 
-# -- while a poll waits ------------------------------------------------------------------------------------------------
+# -- while a poll waits
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_poll_that_waits_goes_on_exactly_with_the_new_owner() -> None:
@@ -267,7 +323,11 @@ def test_a_poll_that_waits_goes_on_exactly_with_the_new_owner() -> None:
     buffer.at(2.5, lambda: buffer.go_on("c"))
     result = buffer.poll(2)
     assert 2.5 <= buffer.passed <= 2.5 + LOOK
-    assert (result.polled.part.text, result.polled.part.last_index, result.polled.part.restarted) == ("c", 3, None)
+    assert (
+        result.polled.part.text,
+        result.polled.part.last_index,
+        result.polled.part.restarted,
+    ) == ("c", 3, None)
     assert result.polled.epoch == 2
     assert result.late_ms <= LOOK * 1000
 
@@ -306,12 +366,18 @@ def test_who_is_ahead_of_the_record_goes_on_exactly_when_its_owner_writes() -> N
     buffer.at(6.0, lambda: buffer.write("d", "e"))
     result = buffer.poll(4)
     assert 6.0 <= buffer.passed <= 6.0 + LOOK
-    assert (result.polled.part.text, result.polled.part.last_index, result.polled.part.restarted) == ("e", 4, None)
+    assert (
+        result.polled.part.text,
+        result.polled.part.last_index,
+        result.polled.part.restarted,
+    ) == ("e", 4, None)
     assert result.late_ms <= LOOK * 1000
 
 
 def test_who_begins_again_lingers_like_any_later_poll() -> None:
-    """A client that never says its epoch begins again in each poll: were it answered at once, it would ask again at once."""
+    """A client that never says its epoch begins again in each poll: were it answered at once, it
+    would ask again at once.
+    """
     buffer = taken_over_twice()
     buffer.now += 3
     result = buffer.poll(len(ENTRIES), epoch=1)
@@ -319,7 +385,8 @@ def test_who_begins_again_lingers_like_any_later_poll() -> None:
     assert buffer.slept == pytest.approx(1 + 3, abs=LOOK)
 
 
-# -- the end -----------------------------------------------------------------------------------------------------------
+# -- the end
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_a_reader_has_of_a_lost_owner_may_lie_behind_the_end() -> None:
@@ -327,7 +394,12 @@ def test_what_a_reader_has_of_a_lost_owner_may_lie_behind_the_end() -> None:
     buffer.go_on("c")
     buffer.end()
     polled = buffer.poll(30, epoch=1).polled
-    assert (polled.status, polled.part.text, polled.full_text, polled.epoch) == ("completed", "abc", "abc", 2)
+    assert (polled.status, polled.part.text, polled.full_text, polled.epoch) == (
+        "completed",
+        "abc",
+        "abc",
+        2,
+    )
     assert polled.part.restarted == Restart(-1, 2, 2)
     assert buffer.slept == 0
     with pytest.raises(InvalidRequest) as refusal:
@@ -352,10 +424,15 @@ def test_the_end_comes_while_a_poll_waits_for_what_was_lost() -> None:
     buffer.at(1.0, buffer.end)
     result = buffer.poll(9)
     assert 1.0 <= buffer.passed <= 1.0 + LOOK
-    assert (result.polled.status, result.polled.part.text, result.polled.full_text) == ("completed", "abc", "abc")
+    assert (result.polled.status, result.polled.part.text, result.polled.full_text) == (
+        "completed",
+        "abc",
+        "abc",
+    )
 
 
-# -- what it costs -----------------------------------------------------------------------------------------------------
+# -- what it costs
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_poll_that_begins_again_reads_once() -> None:

@@ -44,7 +44,9 @@ def test_cloudwatch_knows_every_unit_and_none_is_a_rate_or_size_called_a_count()
         unit = cloudwatch_unit(metric.unit)
         assert unit in known
         assert unit != "Count" or metric.unit.isalpha(), metric.name
-        assert not metric.name.endswith(("_ms", "_bytes")) or unit in ("Milliseconds", "Bytes"), metric.name
+        assert not metric.name.endswith(("_ms", "_bytes")) or unit in ("Milliseconds", "Bytes"), (
+            metric.name
+        )
 
 
 async def test_a_minute_is_one_request_of_the_environment_s_only_dimension() -> None:

@@ -29,7 +29,10 @@ def test_what_is_written_is_read_in_its_order(keys: dict[str, str]) -> None:
         ("null", "not a JSON object"),
         (f'{{"": "{KEY}"}}', "entry 1 of the keys has no name"),
         (f'{{"a": "{KEY}", "a": "{OTHER}"}}', "entry 2 of the keys has the name of an earlier one"),
-        (f'{{"a": "{KEY}", "b": "{OTHER[1:]}"}}', "entry 2 of the keys is not a string of 32 characters or more"),
+        (
+            f'{{"a": "{KEY}", "b": "{OTHER[1:]}"}}',
+            "entry 2 of the keys is not a string of 32 characters or more",
+        ),
         (f'{{"a": ["{KEY}"]}}', "entry 1 of the keys is not a string"),
         (f'{{"a": {{"b": "{KEY}"}}}}', "entry 1 of the keys is not a string"),
         (f'{{"{KEY}": "a"}}', "entry 1 of the keys is not a string"),

@@ -34,7 +34,11 @@ class ScriptedPublisher:
 
     def increase(self, minute: int) -> float:
         """Of the counter that the tests use."""
-        return next(point.values[0] for point in self.taken[minute] if point.metric is catalogue.DELTAS_DELIVERED)
+        return next(
+            point.values[0]
+            for point in self.taken[minute]
+            if point.metric is catalogue.DELTAS_DELIVERED
+        )
 
 
 class Task:
@@ -43,7 +47,10 @@ class Task:
     def __init__(self) -> None:
         self.metrics = Metrics()
         for metric in catalogue.CATALOGUE:
-            if metric.kind is catalogue.MetricKind.GAUGE and metric is not catalogue.MESSAGES_PER_SECOND:
+            if (
+                metric.kind is catalogue.MetricKind.GAUGE
+                and metric is not catalogue.MESSAGES_PER_SECOND
+            ):
                 self.metrics.gauge(metric, lambda: 7.0)
         self.publisher = ScriptedPublisher()
         self.publication = MetricPublication(self.publisher, self.metrics.snapshot())
@@ -57,11 +64,15 @@ class Task:
 
 
 def throttled() -> ClientError:
-    return ClientError({"Error": {"Code": "Throttling", "Message": "Rate exceeded"}}, "PutMetricData")
+    return ClientError(
+        {"Error": {"Code": "Throttling", "Message": "Rate exceeded"}}, "PutMetricData"
+    )
 
 
 def refused() -> ClientError:
-    return ClientError({"Error": {"Code": "InvalidParameterValue", "Message": "NaN"}}, "PutMetricData")
+    return ClientError(
+        {"Error": {"Code": "InvalidParameterValue", "Message": "NaN"}}, "PutMetricData"
+    )
 
 
 async def settle() -> None:
@@ -88,7 +99,9 @@ async def test_what_was_measured_before_the_first_minute_is_not_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [throttled(), EndpointConnectionError(endpoint_url="https://monitoring"), OSError("reset")], ids=str
+    "failure",
+    [throttled(), EndpointConnectionError(endpoint_url="https://monitoring"), OSError("reset")],
+    ids=str,
 )
 async def test_what_could_not_be_sent_goes_out_later_in_order_with_its_own_minute(
     failure: Exception, caplog: pytest.LogCaptureFixture
@@ -108,7 +121,9 @@ async def test_what_could_not_be_sent_goes_out_later_in_order_with_its_own_minut
     assert [task.publisher.increase(minute) for minute in began] == [1, 2, 3, 4]
 
 
-async def test_fifteen_minutes_are_kept_and_the_log_says_which_are_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_fifteen_minutes_are_kept_and_the_log_says_which_are_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     task = Task()
     task.publisher.failure = throttled()
     began = []
@@ -124,7 +139,9 @@ async def test_fifteen_minutes_are_kept_and_the_log_says_which_are_not(caplog: p
     assert list(task.publisher.taken) == began[3:]
 
 
-async def test_a_minute_that_is_wrong_in_itself_does_not_hold_up_the_next(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_minute_that_is_wrong_in_itself_does_not_hold_up_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     task = Task()
     task.publisher.failure = refused()
     task.minute(0, deltas=1)
@@ -154,7 +171,9 @@ async def test_closing_publishes_the_minute_that_has_begun_without_levels() -> N
     await task.publication.close(task.metrics.snapshot(), first + 60)
     assert list(task.publisher.taken) == [first, first + 60]
     assert task.publisher.increase(first + 60) == 9
-    assert catalogue.ACTIVE_CONNECTIONS not in [point.metric for point in task.publisher.taken[first + 60]]
+    assert catalogue.ACTIVE_CONNECTIONS not in [
+        point.metric for point in task.publisher.taken[first + 60]
+    ]
 
 
 async def test_closing_tries_once_more_what_was_kept() -> None:
@@ -179,7 +198,9 @@ async def test_closing_while_nothing_answers_ends_and_says_what_is_lost(
     assert "1 minutes of metrics are lost" in caplog.text
 
 
-async def test_closing_while_it_fails_ends_and_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+async def test_closing_while_it_fails_ends_and_says_what_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     task = Task()
     task.publisher.failure = throttled()
     await task.publication.close(task.metrics.snapshot(), MINUTE)

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_aws.response_items import chunk_item, head_item, is_chunk, is_head, read_chunk, read_head
+from stream_aws.response_items import (
+    chunk_item,
+    head_item,
+    is_chunk,
+    is_head,
+    read_chunk,
+    read_head,
+)
 from stream_core.log.response_log import LogEntry, ResponseState, Restart
 from stream_core.ports.response_store import Chunk, Ending, ResponseHead
 from stream_core.ports.stored_json import ending_text
@@ -26,7 +33,9 @@ ENTRIES: st.SearchStrategy[list[LogEntry]] = st.lists(
 
 
 @given(ENTRIES, st.integers(1, 9_999), st.integers(0, 1_000_000))
-def test_a_chunk_comes_back_as_it_was(entries: list[LogEntry], epoch: int, first_index: int) -> None:
+def test_a_chunk_comes_back_as_it_was(
+    entries: list[LogEntry], epoch: int, first_index: int
+) -> None:
     chunk = Chunk("r", epoch, first_index, entries, NOW + 0.125)
     item = chunk_item(chunk)
     assert is_chunk(item)

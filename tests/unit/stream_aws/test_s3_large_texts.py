@@ -32,6 +32,10 @@ def _asked(region: str) -> list[str]:
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
 def test_s3_is_asked_at_its_regional_address(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_US_EAST_1_REGIONAL_ENDPOINT"):
+    for variable in (
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_S3_US_EAST_1_REGIONAL_ENDPOINT",
+    ):
         monkeypatch.delenv(variable, raising=False)
     assert _asked(region) == [f"https://large.s3.{region}.amazonaws.com/requests/rsp_1"]

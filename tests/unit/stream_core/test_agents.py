@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.policy.agents import Agent, Agents, AgentsError, agents_as_json, agents_from_json, agents_from_toml
+from stream_core.policy.agents import (
+    Agent,
+    Agents,
+    AgentsError,
+    agents_as_json,
+    agents_from_json,
+    agents_from_toml,
+)
 from stream_core.protocol.errors import NotFound
 
 TEXT = """
@@ -38,10 +45,19 @@ def test_a_table_is_an_agent_and_json_says_the_same() -> None:
     ("text", "said"),
     [
         ("[a]\ntemperature = 3", r"^agents.toml: \[a\] temperature: must be a number from 0 to 2 "),
-        ("[a]\n[b]\nmax_tokens = 0", r"^agents.toml: \[b\] max_tokens: must be a whole number from 1 "),
+        (
+            "[a]\n[b]\nmax_tokens = 0",
+            r"^agents.toml: \[b\] max_tokens: must be a whole number from 1 ",
+        ),
         ('[a]\nmax_tokens = "many"', r"\[a\] max_tokens: must be a whole number"),
-        ("[a]\nprompt = 1", r"\[a\] prompt: there is no such field; there are model, instructions, "),
-        ('[a]\nsuggestions = ["ok", ""]', r"\[a\] suggestions: must be a list of at most 8 questions"),
+        (
+            "[a]\nprompt = 1",
+            r"\[a\] prompt: there is no such field; there are model, instructions, ",
+        ),
+        (
+            '[a]\nsuggestions = ["ok", ""]',
+            r"\[a\] suggestions: must be a list of at most 8 questions",
+        ),
         ("[a]\nsilence_seconds = 0", r"\[a\] silence_seconds: must be seconds from 0.1"),
         ('["a b"]', r"\[a b\]: an agent's name has"),
         ("a = 1", r"a must be an agent's table, \[a\]"),

@@ -19,7 +19,10 @@ EVERY = AllowedOrigins(["*"])
         (f" {APP} ,http://localhost:3000,", (APP, "http://localhost:3000")),
         ("http://127.0.0.1:5173", ("http://127.0.0.1:5173",)),
         ("http://[::1]:3000", ("http://[::1]:3000",)),
-        ("http://app_1.example:443,https://app.example:80", ("http://app_1.example:443", "https://app.example:80")),
+        (
+            "http://app_1.example:443,https://app.example:80",
+            ("http://app_1.example:443", "https://app.example:80"),
+        ),
         ("capacitor://localhost", ("capacitor://localhost",)),
         ("chrome-extension://abcdefghijklmnop", ("chrome-extension://abcdefghijklmnop",)),
     ],
@@ -105,14 +108,22 @@ def test_a_preflight_is_told_what_the_contract_uses() -> None:
         assert told is not None
         assert told["Access-Control-Allow-Methods"] == "GET, POST"
         names = told["Access-Control-Allow-Headers"].split(", ")
-        # `*` stands for all but Authorization (Fetch standard, CORS non-wildcard request-header name).
-        assert {"Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "*"} <= set(names)
+        # `*` stands for all but Authorization (Fetch standard, CORS non-wildcard request-header
+        # name).
+        assert {"Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "*"} <= set(
+            names
+        )
         assert int(told["Access-Control-Max-Age"]) > 0
 
 
 @pytest.mark.parametrize(
     ("method", "origin", "asked_method"),
-    [("POST", APP, "POST"), ("OPTIONS", None, "POST"), ("OPTIONS", APP, None), ("OPTIONS", OTHER, "POST")],
+    [
+        ("POST", APP, "POST"),
+        ("OPTIONS", None, "POST"),
+        ("OPTIONS", APP, None),
+        ("OPTIONS", OTHER, "POST"),
+    ],
 )
 def test_what_is_no_allowed_preflight_is_answered_as_ever(
     method: str, origin: str | None, asked_method: str | None

@@ -11,7 +11,9 @@ NAMES = st.from_regex(NAME_PATTERN, fullmatch=True)
 
 
 @given(NAMES, NAMES, NAMES, NAMES, NAMES, NAMES)
-def test_different_channels_never_look_alike(a: str, b: str, c: str, d: str, e: str, f: str) -> None:
+def test_different_channels_never_look_alike(
+    a: str, b: str, c: str, d: str, e: str, f: str
+) -> None:
     assert (str(Channel(a, b, c)) == str(Channel(d, e, f))) == ((a, b, c) == (d, e, f))
 
 

@@ -36,17 +36,29 @@ from stream_core.protocol.errors import (
     Overloaded,
     RateLimited,
 )
-from stream_core.protocol.messages import ChatMessageFrame, ClientMessage, ErrorFrame, ResponseAck, ResponseResume
+from stream_core.protocol.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    ErrorFrame,
+    ResponseAck,
+    ResponseResume,
+)
 
-CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000)
-MESSAGE = b'{"type":"chat.message","message_id":"m1","previous_message_id":null,"payload":{"text":"hi"}}'
+CLAIMS = SessionClaims(
+    Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000
+)
+MESSAGE = (
+    b'{"type":"chat.message","message_id":"m1","previous_message_id":null,"payload":{"text":"hi"}}'
+)
 ACK = b'{"type":"response.ack","response_id":"rsp_1","index":3}'
 
 
 READY = ErrorFrame(type="error", error={"message": "stands for session.ready"})
 
 
-def new_session(limits: Limits | None = None, *, expires_in: float = 3600.0, now: float = 0.0) -> ClientSession:
+def new_session(
+    limits: Limits | None = None, *, expires_in: float = 3600.0, now: float = 0.0
+) -> ClientSession:
     """One that is open."""
     session = ClientSession(CLAIMS, limits or Limits(), expires_in=expires_in, now=now)
     session.connected(READY, 0.5, now)
@@ -60,17 +72,25 @@ class Received:
         self.outputs = outputs
         self.frames = [output.data for output in outputs if isinstance(output, SendText)]
         self.pings = sum(isinstance(output, SendPing) for output in outputs)
-        self.refused = next((output.code for output in outputs if isinstance(output, MessageRefused)), "")
-        self.event: ClientMessage | None = next((o.message for o in outputs if isinstance(o, Command)), None)
+        self.refused = next(
+            (output.code for output in outputs if isinstance(output, MessageRefused)), ""
+        )
+        self.event: ClientMessage | None = next(
+            (o.message for o in outputs if isinstance(o, Command)), None
+        )
         self.close = next((output for output in outputs if isinstance(output, SendClose)), None)
-        self.look_again_in = next((output.seconds for output in outputs if isinstance(output, SetTimer)), None)
+        self.look_again_in = next(
+            (output.seconds for output in outputs if isinstance(output, SetTimer)), None
+        )
 
 
 def receive(session: ClientSession, data: bytes, now: float) -> Received:
     return Received(session.receive_frame(Opcode.TEXT, data, now))
 
 
-def receive_fragment(session: ClientSession, data: bytes, *, continues: bool, final: bool, now: float) -> Received:
+def receive_fragment(
+    session: ClientSession, data: bytes, *, continues: bool, final: bool, now: float
+) -> Received:
     kind = Opcode.CONTINUATION if continues else Opcode.TEXT
     return Received(session.receive_frame(kind, data, now, final=final))
 
@@ -86,7 +106,8 @@ def refusal_code(received: Received) -> str:
     return code
 
 
-# -- messages ------------------------------------------------------------------------------------------------------
+# -- messages
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_message_becomes_an_event() -> None:
@@ -97,7 +118,9 @@ def test_a_message_becomes_an_event() -> None:
 
 
 def test_an_acknowledgement_becomes_an_event_and_unknown_fields_are_ignored() -> None:
-    received = receive(new_session(), b'{"type":"response.ack","response_id":"r","index":2,"later":{"a":[1]}}', 1.0)
+    received = receive(
+        new_session(), b'{"type":"response.ack","response_id":"r","index":2,"later":{"a":[1]}}', 1.0
+    )
     assert received.event == ResponseAck(type="response.ack", response_id="r", index=2)
 
 
@@ -107,7 +130,10 @@ def test_a_message_in_any_pieces_is_the_message(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(MESSAGE)]
     pieces = [MESSAGE[start:end] for start, end in itertools.pairwise(edges)]
     for number, piece in enumerate(pieces[:-1]):
-        assert receive_fragment(session, piece, continues=number > 0, final=False, now=1.0).outputs == []
+        assert (
+            receive_fragment(session, piece, continues=number > 0, final=False, now=1.0).outputs
+            == []
+        )
     whole = receive_fragment(session, pieces[-1], continues=len(pieces) > 1, final=True, now=1.0)
     assert isinstance(whole.event, ChatMessageFrame)
     again = receive_fragment(session, MESSAGE, continues=False, final=True, now=1.0)
@@ -163,8 +189,13 @@ def test_fragments_out_of_order_close_1002(frames: list[tuple[bool, bool]]) -> N
     """Each frame: whether it continues a message, and whether it is the message's last."""
     session = new_session()
     for continues, final in frames[:-1]:
-        assert receive_fragment(session, b"{}", continues=continues, final=final, now=1.0).close is None
-    received = receive_fragment(session, b"{}", continues=frames[-1][0], final=frames[-1][1], now=1.0)
+        assert (
+            receive_fragment(session, b"{}", continues=continues, final=final, now=1.0).close
+            is None
+        )
+    received = receive_fragment(
+        session, b"{}", continues=frames[-1][0], final=frames[-1][1], now=1.0
+    )
     assert received.close is not None
     assert received.close.code == CloseCode.PROTOCOL == 1002
     assert session.state is SessionState.CLOSING
@@ -200,7 +231,9 @@ def test_text_that_is_not_utf8_closes_1007(body: bytes) -> None:
         (b'{"type":"response.cancel","response_id":""}', "invalid_field"),
     ],
 )
-def test_a_frame_that_is_not_understood_is_answered_and_the_connection_stays(body: bytes, code: str) -> None:
+def test_a_frame_that_is_not_understood_is_answered_and_the_connection_stays(
+    body: bytes, code: str
+) -> None:
     session = new_session()
     received = receive(session, body, 1.0)
     assert only_frame(received)["type"] == "error"
@@ -226,7 +259,9 @@ def test_no_bytes_at_all_break_the_machine(body: bytes) -> None:
         (b"{", {}),
     ],
 )
-def test_a_refusal_names_the_message_or_response_that_the_frame_named(body: bytes, named: dict[str, str]) -> None:
+def test_a_refusal_names_the_message_or_response_that_the_frame_named(
+    body: bytes, named: dict[str, str]
+) -> None:
     frame = only_frame(receive(new_session(), body, 1.0))
     assert {name: frame[name] for name in ("message_id", "response_id") if name in frame} == named
 
@@ -248,15 +283,22 @@ def test_a_client_that_errs_now_and_then_is_not_closed() -> None:
         assert receive(session, b"nonsense", float(second)).close is None
 
 
-# -- rate ----------------------------------------------------------------------------------------------------------
+# -- rate
+# --------------------------------------------------------------------------------------------------
 
 
-def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later_ones_taken() -> None:
+def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later_ones_taken() -> (
+    None
+):
     session = new_session()
     answers = [receive(session, MESSAGE, 1.0) for _ in range(41)]
     assert all(answer.event is not None for answer in answers[:40])
     frame = only_frame(answers[40])
-    assert (frame["type"], frame["message_id"], frame["error"]["code"]) == ("throttle", "m1", "rate_limited")
+    assert (frame["type"], frame["message_id"], frame["error"]["code"]) == (
+        "throttle",
+        "m1",
+        "rate_limited",
+    )
     assert (answers[40].refused, answers[0].refused) == ("rate_limited", "")
     assert 0 < frame["retry_after_ms"] <= 51
     assert receive(session, MESSAGE, 1.0 + frame["retry_after_ms"] / 1000).event is not None
@@ -267,7 +309,11 @@ def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
     received = [receive(session, ACK, 1.0) for _ in range(41)][40]
     frame = only_frame(received)
     assert not received.refused  # no message
-    assert (frame["type"], frame["response_id"], frame["error"]["code"]) == ("throttle", "rsp_1", "rate_limited")
+    assert (frame["type"], frame["response_id"], frame["error"]["code"]) == (
+        "throttle",
+        "rsp_1",
+        "rate_limited",
+    )
 
 
 @pytest.mark.parametrize(
@@ -278,12 +324,18 @@ def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
         (b'{"type":"chat.message","message_id":"m1","payload":{"text":"x"},"credit":%d}', "credit"),
     ],
 )
-def test_credit_beyond_the_window_is_refused_before_anything_is_done(body: bytes, param: str) -> None:
+def test_credit_beyond_the_window_is_refused_before_anything_is_done(
+    body: bytes, param: str
+) -> None:
     session = new_session(Limits(credit_window=100))
     assert receive(session, body % 100, 1.0).event is not None
     for credit in (101, 10**40):
         received = receive(session, body % credit, 1.0)
-        assert (received.event, received.close, refusal_code(received)) == (None, None, "invalid_field")
+        assert (received.event, received.close, refusal_code(received)) == (
+            None,
+            None,
+            "invalid_field",
+        )
         assert only_frame(received)["error"]["param"] == param
 
 
@@ -299,7 +351,8 @@ def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
     assert next(close for close in closes if close is not None).code == CloseCode.POLICY
 
 
-# -- expiry and drain ------------------------------------------------------------------------------------------------
+# -- expiry and drain
+# ------------------------------------------------------------------------------------------------
 
 
 def test_with_an_expired_token_messages_are_refused_and_everything_else_goes_on() -> None:
@@ -326,7 +379,8 @@ def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> No
     assert session.state is SessionState.DRAINING
 
 
-# -- the closing handshake -------------------------------------------------------------------------------------------
+# -- the closing handshake
+# -------------------------------------------------------------------------------------------
 
 
 def test_what_the_node_closes_the_client_answers() -> None:
@@ -352,7 +406,13 @@ def test_a_close_frame_that_is_not_answered_is_waited_for_so_long_and_not_longer
 
 @pytest.mark.parametrize(
     ("payload", "code"),
-    [(b"", None), (b"\x03\xe8bye", 1000), (b"\x0f\xa0", 4000), (b"\x03", 1002), (b"\x13\x88", 1002)],
+    [
+        (b"", None),
+        (b"\x03\xe8bye", 1000),
+        (b"\x0f\xa0", 4000),
+        (b"\x03", 1002),
+        (b"\x13\x88", 1002),
+    ],
 )
 def test_what_the_client_closes_is_answered_with_its_code(payload: bytes, code: int | None) -> None:
     session = new_session()
@@ -390,9 +450,12 @@ def test_a_connection_that_is_over_says_nothing_whatever_comes(state: SessionSta
 
 
 @pytest.mark.parametrize(
-    ("kind", "reserved", "code"), [(Opcode.BINARY, False, 1003), (3, False, 1003), (Opcode.TEXT, True, 1002)]
+    ("kind", "reserved", "code"),
+    [(Opcode.BINARY, False, 1003), (3, False, 1003), (Opcode.TEXT, True, 1002)],
 )
-def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(kind: int, reserved: bool, code: int) -> None:
+def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(
+    kind: int, reserved: bool, code: int
+) -> None:
     session = new_session()
     received = Received(session.receive_frame(kind, b"{}", 1.0, reserved=reserved))
     assert received.close is not None
@@ -402,7 +465,8 @@ def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(kind: int, 
     assert session.state is SessionState.CLOSING
 
 
-# -- a client that doesn't read --------------------------------------------------------------------------------------
+# -- a client that doesn't read
+# --------------------------------------------------------------------------------------
 
 
 def test_a_ping_is_answered_unless_the_client_does_not_read() -> None:
@@ -439,12 +503,15 @@ def test_the_refusal_that_is_one_too_many_is_not_followed_by_a_second_close() ->
     for _ in range(64):
         session.tell(READY)
     closes = [
-        output for output in session.receive_frame(Opcode.TEXT, b"nonsense", 1.0) if isinstance(output, SendClose)
+        output
+        for output in session.receive_frame(Opcode.TEXT, b"nonsense", 1.0)
+        if isinstance(output, SendClose)
     ]
     assert [close.code for close in closes] == [CloseCode.TOO_SLOW]
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------
+# -- refusals
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -472,12 +539,15 @@ def test_each_error_is_refused_with_the_frame_of_its_kind(error: EvenflowError, 
 
 
 def test_a_refused_operation_names_its_response() -> None:
-    frame = json.loads(refusal_frame(NotFound("x", code="response_not_found"), response_id="rsp_9").to_json())
+    frame = json.loads(
+        refusal_frame(NotFound("x", code="response_not_found"), response_id="rsp_9").to_json()
+    )
     assert frame["response_id"] == "rsp_9"
     assert "message_id" not in frame
 
 
-# -- heartbeat -----------------------------------------------------------------------------------------------------
+# -- heartbeat
+# --------------------------------------------------------------------------------------------------
 
 
 def _timer(outputs: list[Output]) -> float:
@@ -486,9 +556,13 @@ def _timer(outputs: list[Output]) -> float:
 
 
 class HeartbeatRun:
-    """A connection whose heartbeat is looked at as the clock would: when it asked to, or up to 20 ms later."""
+    """A connection whose heartbeat is looked at as the clock would: when it asked to, or up to
+    20 ms later.
+    """
 
-    def __init__(self, share: float, late: float, limits: Limits | None = None, *, opened_at: float = 0.0) -> None:
+    def __init__(
+        self, share: float, late: float, limits: Limits | None = None, *, opened_at: float = 0.0
+    ) -> None:
         self.session = ClientSession(CLAIMS, limits or Limits(), expires_in=1e6, now=opened_at)
         self.late = late
         self.pings: list[float] = []
@@ -539,7 +613,9 @@ def test_a_client_last_heard_at_t_is_given_up_between_60_and_75_seconds_later(
 
 
 @given(st.floats(0, 1), st.floats(0, 0.02), st.floats(0, 29))
-def test_a_client_that_answers_its_pings_is_never_given_up(share: float, late: float, answers_after: float) -> None:
+def test_a_client_that_answers_its_pings_is_never_given_up(
+    share: float, late: float, answers_after: float
+) -> None:
     run = HeartbeatRun(share, late)
     run.run(3600.0, answers_after)
     assert run.closed_at is None
@@ -556,7 +632,9 @@ def test_a_client_that_answers_its_pings_lives_with_any_limits_that_are_allowed(
 
 
 @given(st.floats(0, 1), st.floats(0, 0.02))
-def test_pings_come_every_30_seconds_from_a_moment_of_each_connections_own(share: float, late: float) -> None:
+def test_pings_come_every_30_seconds_from_a_moment_of_each_connections_own(
+    share: float, late: float
+) -> None:
     run = HeartbeatRun(share, late)
     run.run(1000.0, answers_after=0.05)
     assert 30 * 0.05 <= run.pings[0] <= 30.0 + 0.05

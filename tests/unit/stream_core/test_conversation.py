@@ -12,20 +12,25 @@ from stream_core.ports.session_store import LedgerEntry, StoredConversation
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
-def say(conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0) -> tuple[Turn, ...]:
+def say(
+    conversation: Conversation, message_id: str, text: str = "hi", now: float = 0.0
+) -> tuple[Turn, ...]:
     conversation.check_rate(now)
     conversation.check(message_id, conversation.last_message_id)
     conversation.check_in_flight()
     return conversation.accept(message_id, f"rsp_{message_id}", text, now)
 
 
-def exchange(conversation: Conversation, message_id: str, text: str, answer: str, now: float = 0.0) -> tuple[Turn, ...]:
+def exchange(
+    conversation: Conversation, message_id: str, text: str, answer: str, now: float = 0.0
+) -> tuple[Turn, ...]:
     turns = say(conversation, message_id, text, now)
     conversation.response_ended(message_id, answer, now)
     return turns
 
 
-# -- causality -----------------------------------------------------------------------------------------------------
+# -- causality
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_first_message_follows_nothing() -> None:
@@ -78,7 +83,8 @@ def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: lis
         accepted.append(message_id)
 
 
-# -- idempotency ---------------------------------------------------------------------------------------------------
+# -- idempotency
+# --------------------------------------------------------------------------------------------------
 
 
 def test_an_accepted_message_is_known_by_its_response() -> None:
@@ -94,12 +100,15 @@ def test_only_the_newest_messages_are_remembered_and_a_forgotten_one_cannot_be_r
     conversation = Conversation(Limits(messages_remembered_per_session=8), 0.0)
     for number in range(20):
         exchange(conversation, f"m{number}", "hi", "hello", now=float(number))
-    assert [conversation.known_response(f"m{n}") is not None for n in range(20)] == [False] * 12 + [True] * 8
+    assert [conversation.known_response(f"m{n}") is not None for n in range(20)] == [False] * 12 + [
+        True
+    ] * 8
     with pytest.raises(Conflict):
         conversation.check("m0", None)
 
 
-# -- limits --------------------------------------------------------------------------------------------------------
+# -- limits
+# --------------------------------------------------------------------------------------------------
 
 
 def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
@@ -132,13 +141,18 @@ def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
     say(Conversation(Limits(messages_per_second=rate), 0.0), "m1")
 
 
-# -- history -------------------------------------------------------------------------------------------------------
+# -- history
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_model_sees_what_was_said_and_answered_and_last_the_new_message() -> None:
     conversation = Conversation(Limits(), 0.0)
     exchange(conversation, "m1", "one?", "one.")
-    assert say(conversation, "m2", "two?") == (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
+    assert say(conversation, "m2", "two?") == (
+        Turn("user", "one?"),
+        Turn("assistant", "one."),
+        Turn("user", "two?"),
+    )
 
 
 def test_an_answer_that_did_not_come_leaves_no_turn() -> None:
@@ -165,7 +179,13 @@ def test_another_try_takes_the_place_of_the_message_before_it_and_of_its_answer(
     seen = conversation.accept("m3", "rsp_m3", "two?", 1.0, "m2")
     assert [turn.text for turn in seen] == ["one?", "one.", "two?"]
     conversation.response_ended("m3", "two.", 2.0)
-    assert [turn.text for turn in say(conversation, "m4", "three?")] == ["one?", "one.", "two?", "two.", "three?"]
+    assert [turn.text for turn in say(conversation, "m4", "three?")] == [
+        "one?",
+        "one.",
+        "two?",
+        "two.",
+        "three?",
+    ]
     assert conversation.known_response("m2") == "rsp_m2", "its answer can still be read"
 
 
@@ -175,7 +195,13 @@ def test_what_was_replaced_takes_no_room_in_the_history() -> None:
     exchange(conversation, "m2", "two?", "two.")
     conversation.accept("m3", "rsp_m3", "two!", 1.0, "m2")
     conversation.response_ended("m3", "two.", 2.0)
-    assert [turn.text for turn in say(conversation, "m4", "end?")] == ["one?", "one.", "two!", "two.", "end?"]
+    assert [turn.text for turn in say(conversation, "m4", "end?")] == [
+        "one?",
+        "one.",
+        "two!",
+        "two.",
+        "end?",
+    ]
 
 
 @pytest.mark.parametrize(("previous", "replaces"), [("m2", "m1"), ("m2", "m9")])
@@ -188,16 +214,23 @@ def test_only_the_last_message_can_be_replaced(previous: str, replaces: str) -> 
     assert (refusal.value.code, refusal.value.param) == ("invalid_request", "replaces")
 
 
-# -- what other tasks accepted ---------------------------------------------------------------------------------------
+# -- what other tasks accepted
+# ---------------------------------------------------------------------------------------
 
 
-def entry(message_id: str, previous: str | None, answer: str | None, *, ended: bool = True) -> LedgerEntry:
-    return LedgerEntry(message_id, previous, f"{message_id}?", f"rsp_{message_id}", "task", answer, ended)
+def entry(
+    message_id: str, previous: str | None, answer: str | None, *, ended: bool = True
+) -> LedgerEntry:
+    return LedgerEntry(
+        message_id, previous, f"{message_id}?", f"rsp_{message_id}", "task", answer, ended
+    )
 
 
 def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
     conversation = Conversation(Limits(), 0.0)
-    conversation.catch_up(StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]), "this task")
+    conversation.catch_up(
+        StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]), "this task"
+    )
     assert conversation.known_response("m1") == "rsp_m1"
     assert not conversation.stale
     assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m1?", "m1.", "m2?", "m3?"]
@@ -205,7 +238,9 @@ def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
 
 def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> None:
     conversation = Conversation(Limits(), 0.0)
-    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
+    conversation.catch_up(
+        StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
+    )
     assert conversation.stale
     conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "task")
     assert not conversation.stale
@@ -217,7 +252,9 @@ def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> No
 def test_an_answer_of_this_task_is_not_forgotten_because_the_store_does_not_have_it_yet() -> None:
     conversation = Conversation(Limits(), 0.0)
     exchange(conversation, "m1", "m1?", "m1.")
-    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
+    conversation.catch_up(
+        StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
+    )
     assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
 
 
@@ -263,9 +300,13 @@ def test_with_no_history_the_model_sees_only_the_message() -> None:
     assert say(conversation, "m2", "two?") == (Turn("user", "two?"),)
 
 
-def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_it_is_given() -> None:
+def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_it_is_given() -> (
+    None
+):
     conversation = Conversation(Limits(), 0.0, keeps_history=False)
-    conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task")
+    conversation.catch_up(
+        StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
+    )
     assert conversation.known_response("m1") == "rsp_m1"
     assert conversation.begin_late("m1", "m1?") == (Turn("user", "m1?"),)
     conversation.response_ended("m1", "m1.", 1.0)

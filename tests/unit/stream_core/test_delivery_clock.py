@@ -25,7 +25,9 @@ class Alarm:
 class Asking:
     """Puts an alarm on the clock when it is called, so many seconds into the slot."""
 
-    def __init__(self, clock: HandTurnedClock, alarm: Alarm, seconds: float, into_slot: float) -> None:
+    def __init__(
+        self, clock: HandTurnedClock, alarm: Alarm, seconds: float, into_slot: float
+    ) -> None:
         self._clock, self._alarm, self._seconds, self._into_slot = clock, alarm, seconds, into_slot
         self.asked_at = 0.0
 
@@ -39,7 +41,9 @@ SECONDS = st.one_of(st.floats(0, 3), st.integers(0, 300).map(lambda slots: slots
 
 
 @given(SECONDS, st.floats(0, 0.5))
-def test_an_entry_between_turns_is_called_once_and_never_early(seconds: float, start: float) -> None:
+def test_an_entry_between_turns_is_called_once_and_never_early(
+    seconds: float, start: float
+) -> None:
     clock = HandTurnedClock()
     clock.turn(start)
     alarm = Alarm(clock)
@@ -51,7 +55,9 @@ def test_an_entry_between_turns_is_called_once_and_never_early(seconds: float, s
 
 
 @given(SECONDS, st.floats(0, SLOT_SECONDS * 0.9))
-def test_an_entry_put_during_a_turn_is_called_once_and_never_early(seconds: float, into_slot: float) -> None:
+def test_an_entry_put_during_a_turn_is_called_once_and_never_early(
+    seconds: float, into_slot: float
+) -> None:
     clock = HandTurnedClock()
     alarm = Alarm(clock)
     asking = Asking(clock, alarm, seconds, into_slot)
@@ -62,7 +68,9 @@ def test_an_entry_put_during_a_turn_is_called_once_and_never_early(seconds: floa
 
 
 @given(SECONDS, st.floats(0, 0.6))
-def test_an_entry_put_while_the_clock_is_late_is_never_called_early(seconds: float, late: float) -> None:
+def test_an_entry_put_while_the_clock_is_late_is_never_called_early(
+    seconds: float, late: float
+) -> None:
     clock = HandTurnedClock()
     alarm = Alarm(clock)
     asking = Asking(clock, alarm, seconds, 0.0)
@@ -85,7 +93,9 @@ def test_an_entry_is_called_soon_after_its_time(seconds: float) -> None:
 
 
 @given(st.floats(0, 1e7), st.lists(st.floats(0, 0.1), max_size=50))
-def test_no_slot_is_reached_before_its_time_whatever_the_epoch(start: float, steps: list[float]) -> None:
+def test_no_slot_is_reached_before_its_time_whatever_the_epoch(
+    start: float, steps: list[float]
+) -> None:
     clock = DeliveryClock(start, 50, 200)
     now = start
     for step in steps:
@@ -138,7 +148,9 @@ def be_late(clock: HandTurnedClock, seconds: float, late: float) -> list[float]:
     return seen
 
 
-def test_under_lateness_the_interval_goes_from_50_ms_to_200_ms_step_by_step_and_no_further() -> None:
+def test_under_lateness_the_interval_goes_from_50_ms_to_200_ms_step_by_step_and_no_further() -> (
+    None
+):
     clock = HandTurnedClock(50, 200)
     seen = be_late(clock, 5.0, late=0.030)
     assert seen[0] == pytest.approx(0.05)
@@ -155,7 +167,9 @@ def test_when_the_lateness_is_over_the_interval_returns_slowly() -> None:
     seen = be_late(clock, 60.0, late=0.0001)
     assert seen[-1] == pytest.approx(0.05)
     assert seen == sorted(seen, reverse=True)
-    assert all(before - after == pytest.approx(SLOT_SECONDS) for before, after in itertools.pairwise(seen))
+    assert all(
+        before - after == pytest.approx(SLOT_SECONDS) for before, after in itertools.pairwise(seen)
+    )
 
 
 def test_one_hiccup_does_not_lengthen_the_interval() -> None:

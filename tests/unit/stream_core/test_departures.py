@@ -11,7 +11,9 @@ def _departures(count: int, *, first_until: float = 75.0, until: float = 100.0) 
     return Departures(range(count), 0.0, per_second=12.0, first_until=first_until, until=until)
 
 
-def _sent_at(departures: Departures[int], reading_until: float, end: float = 100.0) -> dict[int, float]:
+def _sent_at(
+    departures: Departures[int], reading_until: float, end: float = 100.0
+) -> dict[int, float]:
     """When each client is sent that reads until then, looked at every 10 ms."""
     sent = {}
     for step in range(int(end * 100) + 1):

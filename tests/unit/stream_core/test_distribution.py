@@ -61,7 +61,9 @@ def test_what_is_below_the_first_bound_and_above_the_last_is_counted() -> None:
 
 def test_bounds_are_at_most_a_seventh_apart_and_fit_into_a_request() -> None:
     assert all(1.1 < high / low < WIDTH for low, high in pairwise(Distribution.BOUNDS))
-    assert len(Distribution().counts) == len(Distribution.BOUNDS) + 1 <= 150, "values of a metric in PutMetricData"
+    assert len(Distribution().counts) == len(Distribution.BOUNDS) + 1 <= 150, (
+        "values of a metric in PutMetricData"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,8 @@ def test_every_threshold_is_a_bound(metric: Metric) -> None:
     assert metric.alarm.above in Distribution.BOUNDS
 
 
-# -- as values and counts --------------------------------------------------------------------------------------------
+# -- as values and counts
+# --------------------------------------------------------------------------------------------
 
 
 def spread(weighted: list[tuple[float, int]]) -> list[float]:
@@ -83,9 +86,12 @@ def spread(weighted: list[tuple[float, int]]) -> list[float]:
 
 
 @given(st.lists(st.floats(LOWEST, HIGHEST), min_size=1, max_size=200), st.floats(0, 100))
-def test_a_percentile_of_the_weighted_values_is_within_a_bucket_of_the_truth(values: list[float], p: float) -> None:
+def test_a_percentile_of_the_weighted_values_is_within_a_bucket_of_the_truth(
+    values: list[float], p: float
+) -> None:
     told, true = (
-        interpolated_percentile(sample, p) for sample in (spread(recorded(values).weighted_values()), sorted(values))
+        interpolated_percentile(sample, p)
+        for sample in (spread(recorded(values).weighted_values()), sorted(values))
     )
     assert true / WIDTH <= told <= true * WIDTH or abs(told - true) <= LOWEST
 
@@ -94,14 +100,19 @@ def test_a_percentile_of_the_weighted_values_is_within_a_bucket_of_the_truth(val
 def test_their_count_and_sum_are_those_of_what_was_recorded(values: list[float]) -> None:
     weighted = recorded(values).weighted_values()
     assert sum(count for _, count in weighted) == len(values)
-    # Values that all lie just above their buckets' lower bounds are told a millionth of the width above them.
-    assert sum(value * count for value, count in weighted) == pytest.approx(sum(values), rel=1e-6, abs=1e-4)
+    # Values that all lie just above their buckets' lower bounds are told a millionth of the width
+    # above them.
+    assert sum(value * count for value, count in weighted) == pytest.approx(
+        sum(values), rel=1e-6, abs=1e-4
+    )
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=200), st.sampled_from(Distribution.BOUNDS))
 def test_as_many_are_above_a_bound_as_there_were(values: list[float], bound: float) -> None:
     weighted = recorded(values).weighted_values()
-    assert sum(count for value, count in weighted if value > bound) == sum(value > bound for value in values)
+    assert sum(count for value, count in weighted if value > bound) == sum(
+        value > bound for value in values
+    )
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=200))
@@ -112,7 +123,9 @@ def test_they_are_different_and_rise(values: list[float]) -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=50), st.lists(st.floats(0, 1e6), max_size=50))
-def test_what_was_recorded_since_is_what_came_after(before: list[float], after: list[float]) -> None:
+def test_what_was_recorded_since_is_what_came_after(
+    before: list[float], after: list[float]
+) -> None:
     distribution = recorded(before)
     earlier = distribution.copy()
     for value in after:

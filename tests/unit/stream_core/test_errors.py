@@ -5,7 +5,11 @@ import pytest
 from stream_core.protocol import errors
 from stream_core.protocol.errors import Conflict, EvenflowError, RateLimited
 
-KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EvenflowError)]
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, EvenflowError)
+]
 
 # docs/protocol.md, section 6.
 PROTOCOL = {
@@ -43,7 +47,9 @@ def test_an_error_has_the_one_shape_and_leaves_out_what_it_does_not_know() -> No
 
 
 def test_an_error_carries_what_it_knows() -> None:
-    assert Conflict("x", code="causal_violation", param="p", retry_after_ms=0, expected=None).to_object() == {
+    assert Conflict(
+        "x", code="causal_violation", param="p", retry_after_ms=0, expected=None
+    ).to_object() == {
         "type": "conflict_error",
         "code": "causal_violation",
         "message": "x",

@@ -3,7 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.flow_control import FLOW_TRANSITIONS, FlowEvent, FlowState, Lag, ReaderFlow
+from stream_core.delivery.flow_control import (
+    FLOW_TRANSITIONS,
+    FlowEvent,
+    FlowState,
+    Lag,
+    ReaderFlow,
+)
 from stream_core.policy.limits import Limits
 
 LIMITS = Limits()
@@ -161,4 +167,6 @@ def test_no_order_of_calls_breaks_the_flow_and_every_step_is_a_row_of_the_table(
             case _:
                 flow.check(flow.measure(now, 1, log_bytes))
         after = flow.state
-        assert after is before or after in {to for (frm, _), to in FLOW_TRANSITIONS.items() if frm is before}
+        assert after is before or after in {
+            to for (frm, _), to in FLOW_TRANSITIONS.items() if frm is before
+        }

@@ -1,4 +1,6 @@
-"""The rules by which chunks become what a reader gets, against an oracle that knows the whole story."""
+"""The rules by which chunks become what a reader gets, against an oracle that knows the whole
+story.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,17 @@ from stream_core.log.response_log import LogEntry
 from stream_core.ports.response_store import Chunk, ResponseHead, gapless
 
 LENGTH = 6
-"""Entries that each owner would write. An entry names its epoch and index, so that a stale one can be told apart."""
+"""Entries that each owner would write.
+
+An entry names its epoch and index, so that a stale one can be told apart.
+"""
 
 
 @dataclass(frozen=True)
 class Write:
-    """The owner of `epoch` (or whoever owns it now, when there is no such) writes entries `first` … `end`."""
+    """The owner of `epoch` (or whoever owns it now, when there is no such) writes entries
+    `first` … `end`.
+    """
 
     epoch: int
     first: int
@@ -37,9 +44,9 @@ Step = Write | Claim | Start
 
 STEPS = st.lists(
     st.one_of(
-        st.builds(Write, st.integers(1, 4), st.integers(0, LENGTH - 1), st.integers(1, LENGTH)).filter(
-            lambda write: write.first < write.end
-        ),
+        st.builds(
+            Write, st.integers(1, 4), st.integers(0, LENGTH - 1), st.integers(1, LENGTH)
+        ).filter(lambda write: write.first < write.end),
         st.just(Claim()),
         st.just(Start()),
     ),
@@ -51,7 +58,9 @@ STEPS = st.lists(
 class Story:
     """A response's life: what its head says, and which chunks have arrived."""
 
-    head: ResponseHead = field(default_factory=lambda: ResponseHead("r", "t:a:s", "m", "task-1", 1, 0.0, 1.0))
+    head: ResponseHead = field(
+        default_factory=lambda: ResponseHead("r", "t:a:s", "m", "task-1", 1, 0.0, 1.0)
+    )
     chunks: list[Chunk] = field(default_factory=list)
     owners: list[int] = field(default_factory=list)
     """The oracle: the epoch that each index belongs to, up to where the present owner began."""
@@ -70,7 +79,9 @@ class Story:
             case Write() if min(step.epoch, self.head.epoch) in self.head.starts:
                 epoch = min(step.epoch, self.head.epoch)
                 # Also below its start, where it has no say, and also when it is stale.
-                entries: list[LogEntry] = [f"{epoch}.{index}" for index in range(step.first, step.end)]
+                entries: list[LogEntry] = [
+                    f"{epoch}.{index}" for index in range(step.first, step.end)
+                ]
                 self.chunks.append(Chunk("r", epoch, step.first, entries, float(epoch)))
                 self.arrived |= {(epoch, index) for index in range(step.first, step.end)}
 
@@ -90,12 +101,22 @@ class Story:
 
 
 @given(STEPS, st.integers(0, LENGTH + 1), st.randoms(use_true_random=False))
-@example([Write(1, 0, 2), Claim(), Write(1, 2, 4), Start(), Write(1, 2, 6), Write(2, 4, 6)], 0, None)
-@example([Write(1, 0, 2), Write(1, 3, 4), Claim(), Start(), Write(1, 2, 3), Write(2, 2, 3)], 0, None)
+@example(
+    [Write(1, 0, 2), Claim(), Write(1, 2, 4), Start(), Write(1, 2, 6), Write(2, 4, 6)], 0, None
+)
+@example(
+    [Write(1, 0, 2), Write(1, 3, 4), Claim(), Start(), Write(1, 2, 3), Write(2, 2, 3)], 0, None
+)
 @example([Write(1, 0, 1), Write(1, 1, 2), Claim(), Start(), Write(2, 0, 3)], 0, None)
-@example([Write(1, 0, 3), Claim(), Claim(), Write(1, 3, 5), Start(), Write(1, 0, 8), Write(3, 3, 6)], 2, None)
+@example(
+    [Write(1, 0, 3), Claim(), Claim(), Write(1, 3, 5), Start(), Write(1, 0, 8), Write(3, 3, 6)],
+    2,
+    None,
+)
 @settings(max_examples=3 * settings().max_examples)
-def test_a_reader_gets_what_counts_without_a_gap(steps: list[Step], from_index: int, shuffler: object) -> None:
+def test_a_reader_gets_what_counts_without_a_gap(
+    steps: list[Step], from_index: int, shuffler: object
+) -> None:
     story = Story()
     for step in steps:
         story.play(step)

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.protocol.errors import AuthenticationFailed, EvenflowError, InvalidRequest, Overloaded, UpgradeRequired
+from stream_core.protocol.errors import (
+    AuthenticationFailed,
+    EvenflowError,
+    InvalidRequest,
+    Overloaded,
+    UpgradeRequired,
+)
 from stream_core.protocol.http_contract import (
     allow_header,
     body_too_large,
@@ -57,10 +63,23 @@ def test_a_whole_number() -> None:
     assert whole_number("n", "9" * 18, 7) == 10**18 - 1
 
 
-_WRITTEN_OTHERWISE = ["+1", "1_0", " 7", "7 ", "7\n", "\u0661\u0662", "\uff17", "\u00b2", "--1", "-"]
+_WRITTEN_OTHERWISE = [
+    "+1",
+    "1_0",
+    " 7",
+    "7 ",
+    "7\n",
+    "\u0661\u0662",
+    "\uff17",
+    "\u00b2",
+    "--1",
+    "-",
+]
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1,2", "9" * 19, "9" * 5000, *_WRITTEN_OTHERWISE])
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1.5", "1,2", "9" * 19, "9" * 5000, *_WRITTEN_OTHERWISE]
+)
 def test_what_is_no_whole_number_is_refused_and_named(text: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         whole_number("from_index", text, 0)

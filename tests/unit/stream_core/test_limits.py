@@ -69,13 +69,17 @@ def test_limits_that_contradict_each_other_are_refused_by_name(smaller: str, lar
         Limits.model_validate({smaller: 500, larger: 400})
 
 
-@pytest.mark.parametrize(("heartbeat", "pong_timeout", "allowed"), [(40, 60, True), (41, 60, False), (60, 60, False)])
+@pytest.mark.parametrize(
+    ("heartbeat", "pong_timeout", "allowed"), [(40, 60, True), (41, 60, False), (60, 60, False)]
+)
 def test_a_pong_has_time_to_come(heartbeat: float, pong_timeout: float, allowed: bool) -> None:
     values = {"heartbeat_seconds": heartbeat, "pong_timeout_seconds": pong_timeout}
     if allowed:
         assert Limits.model_validate(values).heartbeat_seconds == heartbeat
     else:
-        with pytest.raises(ValidationError, match=r"pong_timeout_seconds must .* heartbeat_seconds"):
+        with pytest.raises(
+            ValidationError, match=r"pong_timeout_seconds must .* heartbeat_seconds"
+        ):
             Limits.model_validate(values)
 
 
@@ -86,7 +90,10 @@ def test_a_pong_has_time_to_come(heartbeat: float, pong_timeout: float, allowed:
             {"generations_per_node": 10, "queue_depth": 5, "messages_in_flight_per_tenant": 16},
             r"per_tenant must .*\(15\)",
         ),
-        ({"messages_in_flight_per_tenant": 3, "messages_in_flight_per_session": 4}, r"per_session must .*tenant \(3\)"),
+        (
+            {"messages_in_flight_per_tenant": 3, "messages_in_flight_per_session": 4},
+            r"per_session must .*tenant \(3\)",
+        ),
         (
             {"generations_per_node": 1, "queue_depth": 1, "messages_in_flight_per_session": 3},
             r"per_session must .*\(2\)",

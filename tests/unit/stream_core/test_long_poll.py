@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from stream_core.protocol.long_poll import answer_at, linger_seconds
 
 
-def polls_of(answer_seconds: float, *, gap: float = 0.05, timeout: float = 10.0, network: float = 0.0) -> list[float]:
-    """When each poll answers, counted from the first delta, for a client that asks again `network` seconds later.
+def polls_of(
+    answer_seconds: float, *, gap: float = 0.05, timeout: float = 10.0, network: float = 0.0
+) -> list[float]:
+    """When each poll answers, counted from the first delta, for a client that asks again `network`
+    seconds later.
 
     The answer's deltas come every `gap` seconds, and it ends `answer_seconds` after the first.
     """
@@ -20,10 +23,14 @@ def polls_of(answer_seconds: float, *, gap: float = 0.05, timeout: float = 10.0,
         has_news_at = next_delta_at if next_delta_at <= answer_seconds else float("inf")
         timeout_at = now + timeout
         if now < has_news_at:
-            due = answer_at(linger_until=linger_until, timeout_at=timeout_at, has_news=False, ended=False)
+            due = answer_at(
+                linger_until=linger_until, timeout_at=timeout_at, has_news=False, ended=False
+            )
             due = max(has_news_at, min(linger_until, timeout_at)) if has_news_at <= due else due
         else:
-            due = answer_at(linger_until=linger_until, timeout_at=timeout_at, has_news=True, ended=False)
+            due = answer_at(
+                linger_until=linger_until, timeout_at=timeout_at, has_news=True, ended=False
+            )
         answers_at = max(now, min(due, answer_seconds))
         answered.append(answers_at)
         if answers_at >= answer_seconds:
@@ -50,7 +57,9 @@ def test_the_polls_of_a_long_answer_come_at_0_1_3_7_15_seconds() -> None:
 
 
 @given(st.floats(0, 7), st.floats(0.02, 0.4))
-def test_an_answer_of_up_to_seven_seconds_costs_fewer_than_five_polls(seconds: float, gap: float) -> None:
+def test_an_answer_of_up_to_seven_seconds_costs_fewer_than_five_polls(
+    seconds: float, gap: float
+) -> None:
     assert len(polls_of(seconds, gap=gap)) < 5
 
 
@@ -65,7 +74,9 @@ def test_the_number_of_polls_grows_with_the_logarithm_of_the_answer(seconds: flo
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
-def test_when_the_response_has_ended_a_poll_answers_at_once(linger: float, timeout: float, news: bool) -> None:
+def test_when_the_response_has_ended_a_poll_answers_at_once(
+    linger: float, timeout: float, news: bool
+) -> None:
     assert answer_at(linger_until=linger, timeout_at=timeout, has_news=news, ended=True) == 0.0
 
 
@@ -73,5 +84,9 @@ def test_when_the_response_has_ended_a_poll_answers_at_once(linger: float, timeo
 def test_without_news_a_poll_answers_at_its_timeout_and_with_news_when_its_linger_is_over(
     linger: float, timeout: float
 ) -> None:
-    assert answer_at(linger_until=linger, timeout_at=timeout, has_news=False, ended=False) == timeout
-    assert answer_at(linger_until=linger, timeout_at=timeout, has_news=True, ended=False) == min(linger, timeout)
+    assert (
+        answer_at(linger_until=linger, timeout_at=timeout, has_news=False, ended=False) == timeout
+    )
+    assert answer_at(linger_until=linger, timeout_at=timeout, has_news=True, ended=False) == min(
+        linger, timeout
+    )

@@ -25,7 +25,8 @@ from stream_core.log.marked_text_reader import MarkedTextReader
 
 # Much of what marks are made of, so that content looks like marks.
 TEXT = st.text(
-    st.sampled_from(["\x1e", "\n", "{", "}", '"', "a", "ß", "\\"]) | st.characters(codec="utf-8"), max_size=8
+    st.sampled_from(["\x1e", "\n", "{", "}", '"', "a", "ß", "\\"]) | st.characters(codec="utf-8"),
+    max_size=8,
 )
 NAME = TEXT.filter(bool)
 Said = tuple[int, int | str | None, str]
@@ -92,7 +93,11 @@ def expected(said: list[Said]) -> Heard:
             heard.logprobs.setdefault(choice, []).append(text)
         elif text:
             heard.texts[choice, place] = heard.texts.get((choice, place), "") + text
-    heard.begun |= {choice for choice, _ in heard.texts} | {choice for choice, _ in heard.calls} | heard.logprobs.keys()
+    heard.begun |= (
+        {choice for choice, _ in heard.texts}
+        | {choice for choice, _ in heard.calls}
+        | heard.logprobs.keys()
+    )
     return heard
 
 
@@ -110,7 +115,9 @@ def test_wherever_it_is_cut_it_is_read_as_it_was_written(said: list[Said], cuts:
 
 
 @given(SAID, st.integers(0, 10_000), CUTS)
-def test_who_comes_back_goes_on_where_the_first_part_ended(said: list[Said], break_at: int, cuts: list[int]) -> None:
+def test_who_comes_back_goes_on_where_the_first_part_ended(
+    said: list[Said], break_at: int, cuts: list[int]
+) -> None:
     text = written(said)
     place = break_at % (len(text) + 1)
     heard = Heard()
@@ -141,10 +148,17 @@ def test_an_answer_without_calls_is_its_text_but_for_marks_of_its_own(text: str)
 
 def test_what_it_looks_like() -> None:
     writer = MarkedTextWriter()
-    said = writer.text("So: ") + writer.call(0, '{"a":', "call_1", "add") + writer.call(0, "1}") + writer.text("Then")
+    said = (
+        writer.text("So: ")
+        + writer.call(0, '{"a":', "call_1", "add")
+        + writer.call(0, "1}")
+        + writer.text("Then")
+    )
     assert said == 'So: \x1e{"call":0,"id":"call_1","name":"add"}\n{"a":1}\x1e{"call":null}\nThen'
     assert writer.text("\x1e") == '\x1e{"text":"\\u001e"}\n'
-    assert MarkedTextReader().read(said) == (AnswerPart("So: Then", (CallPart(0, '{"a":1}', "call_1", "add"),)),)
+    assert MarkedTextReader().read(said) == (
+        AnswerPart("So: Then", (CallPart(0, '{"a":1}', "call_1", "add"),)),
+    )
 
 
 def test_what_is_beside_the_answer_looks_like() -> None:
@@ -153,12 +167,15 @@ def test_what_is_beside_the_answer_looks_like() -> None:
     said += writer.logprobs({"content": [{"token": "Yes"}], "refusal": None})
     said += writer.text("No", 1) + writer.end("length", 1)
     assert said == (
-        '\x1e{"to":"reasoning_content"}\nHm\x1e{"call":null}\nYes\x1e{"logprobs":{"content":[{"token":"Yes"}]}}\n'
-        '\x1e{"choice":1}\nNo\x1e{"end":"length"}\n'
+        '\x1e{"to":"reasoning_content"}\nHm\x1e{"call":null}\n'
+        'Yes\x1e{"logprobs":{"content":[{"token":"Yes"}]}}\n\x1e{"choice":1}\n'
+        'No\x1e{"end":"length"}\n'
     )
     reader = MarkedTextReader()
     assert reader.read(said) == (
-        AnswerPart("Yes", asides={"reasoning_content": "Hm"}, logprobs={"content": [{"token": "Yes"}]}),
+        AnswerPart(
+            "Yes", asides={"reasoning_content": "Hm"}, logprobs={"content": [{"token": "Yes"}]}
+        ),
         AnswerPart("No", choice=1, begins=True, end="length"),
     )
     assert reader.open_choices == (0,)
@@ -167,7 +184,9 @@ def test_what_is_beside_the_answer_looks_like() -> None:
 def test_a_choice_goes_on_where_it_was_left() -> None:
     writer = MarkedTextWriter()
     said = writer.aside("reasoning", "a", 1) + writer.text("b") + writer.aside("reasoning", "c", 1)
-    assert said == '\x1e{"choice":1}\n\x1e{"to":"reasoning"}\na\x1e{"choice":0}\nb\x1e{"choice":1}\nc'
+    assert (
+        said == '\x1e{"choice":1}\n\x1e{"to":"reasoning"}\na\x1e{"choice":0}\nb\x1e{"choice":1}\nc'
+    )
 
 
 def test_a_part_is_nothing_while_a_mark_has_no_end() -> None:
@@ -178,7 +197,13 @@ def test_a_part_is_nothing_while_a_mark_has_no_end() -> None:
 
 @pytest.mark.parametrize(
     ("index", "call_id", "name"),
-    [(0, "", "f"), (0, "c", ""), (-1, "c", "f"), (MOST_CALLS, "c", "f"), (0, "c", "f" * LONGEST_MARK)],
+    [
+        (0, "", "f"),
+        (0, "c", ""),
+        (-1, "c", "f"),
+        (MOST_CALLS, "c", "f"),
+        (0, "c", "f" * LONGEST_MARK),
+    ],
 )
 def test_what_is_no_beginning_of_a_call_is_not_written(index: int, call_id: str, name: str) -> None:
     writer = MarkedTextWriter()
@@ -283,7 +308,9 @@ def test_any_text_is_read_or_refused(text: str, cuts: list[int]) -> None:
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(["call", "id", "name", "text", "to", "choice", "logprobs", "end", "type"]),
+                st.sampled_from(
+                    ["call", "id", "name", "text", "to", "choice", "logprobs", "end", "type"]
+                ),
                 inner,
                 max_size=4,
             )

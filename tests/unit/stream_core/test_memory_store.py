@@ -1,4 +1,7 @@
-"""What has expired takes no memory. All else that these stores promise is in the contract of the stores."""
+"""What has expired takes no memory.
+
+All else that these stores promise is in the contract of the stores.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ async def test_expired_responses_and_messages_are_dropped_with_the_next_message(
     await responses.finish(ended, completed(1), NOW + 300)
     channel, first = new_channel(), new_message(None)
     await sessions.accept(channel, first, NOW + 300)
-    assert list(responses._heads) == list(responses._chunks) == [unfinished.response_id, first.response_id]
+    assert (
+        list(responses._heads)
+        == list(responses._chunks)
+        == [unfinished.response_id, first.response_id]
+    )
     assert not responses._handed_over
     second = new_message(first)
     await sessions.accept(channel, second, NOW + LIFETIME_SECONDS)
@@ -59,6 +66,8 @@ async def test_the_text_of_a_request_is_dropped_when_its_answer_has_ended() -> N
         await sessions.accept(channel, message, NOW)
         assert (await sessions.load(channel, NOW)).entries == [message]
         await sessions.answered(channel, message.message_id, None)
-        assert (await sessions.load(channel, NOW)).entries == [replace(message, text="", ended=True)]
+        assert (await sessions.load(channel, NOW)).entries == [
+            replace(message, text="", ended=True)
+        ]
     assert await texts.get("large") is None
     assert not texts._texts

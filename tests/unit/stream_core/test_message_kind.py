@@ -7,7 +7,9 @@ from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Chann
 _SESSION = Channel("acme", "demo", "ses_1")
 
 
-@pytest.mark.parametrize("kind", [CHAT, COMPLETION, KEYED_COMPLETION, COMPLETION.sent_with(_SESSION)])
+@pytest.mark.parametrize(
+    "kind", [CHAT, COMPLETION, KEYED_COMPLETION, COMPLETION.sent_with(_SESSION)]
+)
 def test_whichever_task_reads_it_finds_the_same_kind(kind: MessageKind) -> None:
     assert MessageKind.from_text(kind.to_text()) == kind
 
@@ -18,7 +20,10 @@ def test_what_has_none_on_record_is_of_a_chat() -> None:
 
 
 def test_what_a_newer_version_wrote_is_left_out() -> None:
-    assert MessageKind.from_text('{"brings_conversation":true,"falls_back":false,"later":1}') == KEYED_COMPLETION
+    assert (
+        MessageKind.from_text('{"brings_conversation":true,"falls_back":false,"later":1}')
+        == KEYED_COMPLETION
+    )
 
 
 def test_it_is_under_the_limits_of_the_session_whose_token_it_came_with() -> None:

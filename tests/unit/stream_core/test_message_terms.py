@@ -35,11 +35,15 @@ def test_a_message_that_says_nothing_has_no_text_of_its_own() -> None:
 
 
 def test_what_a_newer_version_wrote_is_left_out() -> None:
-    assert MessageTerms.from_text('{"params": {"seed": 1, "new": 2}, "other": 3}').params == MessageParams(seed=1)
+    assert MessageTerms.from_text(
+        '{"params": {"seed": 1, "new": 2}, "other": 3}'
+    ).params == MessageParams(seed=1)
 
 
 def test_the_realtime_dialect_says_the_same() -> None:
-    frame = RealtimeDialect().read(json.dumps({"type": "start", "id": "m", "text": "hi", **SAID}).encode())
+    frame = RealtimeDialect().read(
+        json.dumps({"type": "start", "id": "m", "text": "hi", **SAID}).encode()
+    )
     assert getattr(frame, "payload", None) == payload(**SAID)
 
 

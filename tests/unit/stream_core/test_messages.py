@@ -25,7 +25,12 @@ from stream_core.protocol.messages import (
     parse,
 )
 
-ERROR = {"type": "rate_limit_error", "code": "rate_limited", "message": "slowly", "retry_after_ms": 5}
+ERROR = {
+    "type": "rate_limit_error",
+    "code": "rate_limited",
+    "message": "slowly",
+    "retry_after_ms": 5,
+}
 LIMITS = {
     "message_bytes": 65536,
     "messages_in_flight": 4,
@@ -37,7 +42,12 @@ OF_RESPONSE = {"session_id": "ses_1", "response_id": "rsp_1"}
 
 FROM_CLIENT: list[tuple[dict[str, Any], type[BaseModel]]] = [
     (
-        {"type": "chat.message", "message_id": "m2", "previous_message_id": "m1", "payload": {"text": "hi"}},
+        {
+            "type": "chat.message",
+            "message_id": "m2",
+            "previous_message_id": "m1",
+            "payload": {"text": "hi"},
+        },
         ChatMessageFrame,
     ),
     ({"type": "response.resume", "response_id": "rsp_1", "after": -1}, ResponseResume),
@@ -61,7 +71,9 @@ FROM_SERVER: list[dict[str, Any]] = [
         "expires_at": "2026-11-21T09:00:00Z",
         "last_message_id": None,
         "limits": LIMITS,
-        "responses": [{"response_id": "rsp_1", "message_id": "m1", "status": "streaming", "next_index": 3}],
+        "responses": [
+            {"response_id": "rsp_1", "message_id": "m1", "status": "streaming", "next_index": 3}
+        ],
     },
     {
         "type": "chat.response.start",
@@ -94,7 +106,14 @@ FROM_SERVER: list[dict[str, Any]] = [
     {"type": "chat.response.delta", **OF_RESPONSE, "delta": "xyz", "index": 4, "from": 2},
     {"type": "chat.response.delta", **OF_RESPONSE, "delta": "xyz", "index": 4, "from": 0},
     {"type": "chat.response.restarted", **OF_RESPONSE, "from_index": -1, "attempt": 2, "index": 5},
-    {"type": "chat.response.restarted", **OF_RESPONSE, "from_index": -1, "attempt": 2, "index": -1, "epoch": 3},
+    {
+        "type": "chat.response.restarted",
+        **OF_RESPONSE,
+        "from_index": -1,
+        "attempt": 2,
+        "index": -1,
+        "epoch": 3,
+    },
     {
         "type": "chat.response.completed",
         **OF_RESPONSE,
@@ -113,7 +132,13 @@ FROM_SERVER: list[dict[str, Any]] = [
         "usage": {"prompt_tokens": 0, "completion_tokens": 0},
         "degraded": True,
     },
-    {"type": "chat.response.error", **OF_RESPONSE, "message_id": "m1", "last_index": 3, "error": ERROR},
+    {
+        "type": "chat.response.error",
+        **OF_RESPONSE,
+        "message_id": "m1",
+        "last_index": 3,
+        "error": ERROR,
+    },
     {"type": "lag", **OF_RESPONSE, "behind_deltas": 64, "behind_ms": 10_000, "last_index": 17},
     {"type": "throttle", "retry_after_ms": 5, "error": ERROR},
     {"type": "throttle", "retry_after_ms": 5, "message_id": "m1", "error": ERROR},
@@ -133,7 +158,9 @@ def refusal(body: bytes) -> InvalidRequest:
 
 
 @pytest.mark.parametrize(
-    ("frame", "model"), FROM_CLIENT, ids=[f"{n} {frame['type']}" for n, (frame, _) in enumerate(FROM_CLIENT)]
+    ("frame", "model"),
+    FROM_CLIENT,
+    ids=[f"{n} {frame['type']}" for n, (frame, _) in enumerate(FROM_CLIENT)],
 )
 def test_each_message_of_a_client_parses(frame: dict[str, Any], model: type[BaseModel]) -> None:
     parsed = parse(CLIENT_MESSAGE, json.dumps(frame).encode())
@@ -141,7 +168,9 @@ def test_each_message_of_a_client_parses(frame: dict[str, Any], model: type[Base
     assert parsed.model_dump(exclude_unset=True) == frame
 
 
-@pytest.mark.parametrize("frame", FROM_SERVER, ids=[f"{n} {frame['type']}" for n, frame in enumerate(FROM_SERVER)])
+@pytest.mark.parametrize(
+    "frame", FROM_SERVER, ids=[f"{n} {frame['type']}" for n, frame in enumerate(FROM_SERVER)]
+)
 def test_each_message_of_the_server_is_written_as_the_protocol_says(frame: dict[str, Any]) -> None:
     message = SERVER_MESSAGE.validate_json(json.dumps(frame))
     assert json.loads(message.to_json()) == frame
@@ -152,17 +181,23 @@ def test_the_fields_of_a_delta_stand_in_the_order_of_the_contract() -> None:
         {"type": "chat.response.delta", **OF_RESPONSE, "delta": "xyz", "index": 4, "from": 2}
     )
     assert delta.to_json() == (
-        b'{"type":"chat.response.delta","session_id":"ses_1","response_id":"rsp_1","delta":"xyz","index":4,"from":2}'
+        b'{"type":"chat.response.delta","session_id":"ses_1","response_id":"rsp_1",'
+        b'"delta":"xyz","index":4,"from":2}'
     )
 
 
 def test_a_first_message_may_leave_out_the_one_before() -> None:
     message = parse(POSTED_MESSAGE, b'{"message_id":"m1","payload":{"text":"hi"}}')
-    assert message == PostedMessage(message_id="m1", previous_message_id=None, payload=message.payload)
+    assert message == PostedMessage(
+        message_id="m1", previous_message_id=None, payload=message.payload
+    )
 
 
 def test_unknown_fields_are_ignored_everywhere() -> None:
-    message = parse(POSTED_MESSAGE, b'{"message_id":"m1","x":1,"payload":{"text":"hi","image":[]},"type":"other"}')
+    message = parse(
+        POSTED_MESSAGE,
+        b'{"message_id":"m1","x":1,"payload":{"text":"hi","image":[]},"type":"other"}',
+    )
     assert message.payload.text == "hi"
 
 
@@ -174,8 +209,14 @@ def test_unknown_fields_are_ignored_everywhere() -> None:
         ('{"message_id":"%s","payload":{"text":"hi"}}' % ("m" * 129), "message_id"),
         ('{"message_id":5,"payload":{"text":"hi"}}', "message_id"),
         ('{"message_id":null,"payload":{"text":"hi"}}', "message_id"),
-        ('{"message_id":"m","previous_message_id":"","payload":{"text":"hi"}}', "previous_message_id"),
-        ('{"message_id":"m","previous_message_id":1,"payload":{"text":"hi"}}', "previous_message_id"),
+        (
+            '{"message_id":"m","previous_message_id":"","payload":{"text":"hi"}}',
+            "previous_message_id",
+        ),
+        (
+            '{"message_id":"m","previous_message_id":1,"payload":{"text":"hi"}}',
+            "previous_message_id",
+        ),
         ('{"message_id":"m"}', "payload"),
         ('{"message_id":"m","payload":"hi"}', "payload"),
         ('{"message_id":"m","payload":[]}', "payload"),
@@ -195,7 +236,9 @@ def test_a_wrong_field_is_named_alike_over_http_and_websocket(body: str, param: 
 
 
 @pytest.mark.parametrize("value", ["-2", "1.5", '"1"', "null", "true", "[]"])
-@pytest.mark.parametrize(("kind", "field"), [("response.resume", "after"), ("response.ack", "index")])
+@pytest.mark.parametrize(
+    ("kind", "field"), [("response.resume", "after"), ("response.ack", "index")]
+)
 def test_an_index_is_a_whole_number_from_minus_one_on(kind: str, field: str, value: str) -> None:
     refused = refusal(f'{{"type":"{kind}","response_id":"r","{field}":{value}}}'.encode())
     assert (refused.code, refused.param) == ("invalid_field", field)
@@ -214,12 +257,16 @@ def test_an_unknown_type_is_told_the_known_ones() -> None:
 
 
 def test_a_lone_surrogate_is_no_text() -> None:
-    assert refusal(b'{"type":"chat.message","message_id":"\\ud800","payload":{"text":"a"}}').code == "invalid_json"
+    assert (
+        refusal(b'{"type":"chat.message","message_id":"\\ud800","payload":{"text":"a"}}').code
+        == "invalid_json"
+    )
 
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
     )
 )
 def test_no_json_at_all_breaks_the_parser(value: object) -> None:
@@ -232,7 +279,9 @@ def test_no_json_at_all_breaks_the_parser(value: object) -> None:
 
 @given(st.text(min_size=1), st.text(min_size=1, max_size=128))
 def test_any_text_arrives_as_it_was_sent(text: str, message_id: str) -> None:
-    body = json.dumps({"message_id": message_id, "payload": {"text": text}}, ensure_ascii=False).encode()
+    body = json.dumps(
+        {"message_id": message_id, "payload": {"text": text}}, ensure_ascii=False
+    ).encode()
     message = parse(POSTED_MESSAGE, body)
     assert (message.payload.text, message.message_id) == (text, message_id)
 

@@ -19,7 +19,9 @@ def log_of(*texts: str) -> ResponseLog:
     return log
 
 
-def paced(log: ResponseLog, credit: int | None, next_index: int = 0, most: int = 1000) -> PacedCursor:
+def paced(
+    log: ResponseLog, credit: int | None, next_index: int = 0, most: int = 1000
+) -> PacedCursor:
     return PacedCursor(log, next_index, most, credit=credit, most_credit=MOST_CREDIT)
 
 
@@ -58,7 +60,9 @@ def test_a_restart_marker_is_an_entry() -> None:
     assert cursor.take() == "b"
 
 
-def test_no_credit_at_all_holds_everything_and_the_end_is_reached_only_with_the_last_entry() -> None:
+def test_no_credit_at_all_holds_everything_and_the_end_is_reached_only_with_the_last_entry() -> (
+    None
+):
     log = log_of("a")
     log.close(ResponseState.COMPLETED)
     cursor = paced(log, 0)
@@ -115,7 +119,9 @@ def test_nor_may_a_cursor_begin_with_more() -> None:
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 10), st.integers(0, MOST_CREDIT))
-def test_how_far_the_log_is_ahead_counts_from_where_the_cursor_is(texts: list[str], start: int, credit: int) -> None:
+def test_how_far_the_log_is_ahead_counts_from_where_the_cursor_is(
+    texts: list[str], start: int, credit: int
+) -> None:
     log = log_of(*texts)
     start = min(start, log.next_index)
     cursor = paced(log, credit, start)
@@ -128,7 +134,9 @@ def test_what_was_asked_for_is_a_value() -> None:
 
 
 class Pacing(RuleBasedStateMachine):
-    """A model writes, a reader grants and takes, in any order: never more than granted, nothing twice, nothing left out."""
+    """A model writes, a reader grants and takes, in any order: never more than granted, nothing
+    twice, nothing left out.
+    """
 
     @initialize(credit=st.one_of(st.none(), st.integers(0, MOST_CREDIT)), most=st.integers(0, 12))
     def begin(self, credit: int | None, most: int) -> None:
@@ -171,7 +179,9 @@ class Pacing(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         taken = self.cursor.take()
-        reach = self.log.next_index if self.granted is None else min(self.granted, self.log.next_index)
+        reach = (
+            self.log.next_index if self.granted is None else min(self.granted, self.log.next_index)
+        )
         if taken is None:
             assert self.following >= reach, "there was something to take"
             return
@@ -191,11 +201,15 @@ class Pacing(RuleBasedStateMachine):
         if not hasattr(self, "log"):
             return
         assert self.cursor.next_index == self.following
-        assert self.cursor.credit == (None if self.granted is None else self.granted - self.following)
+        assert self.cursor.credit == (
+            None if self.granted is None else self.granted - self.following
+        )
         assert self.cursor.starved == (self.granted is not None and self.granted == self.following)
         if self.granted is not None:
             unread = self.log.entries[self.following :]
-            assert self.cursor.unread_bytes == sum(len(text.encode()) for text in unread if isinstance(text, str))
+            assert self.cursor.unread_bytes == sum(
+                len(text.encode()) for text in unread if isinstance(text, str)
+            )
 
 
 TestPacing = Pacing.TestCase

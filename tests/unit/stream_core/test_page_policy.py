@@ -15,7 +15,13 @@ def directives(policy: str) -> dict[str, list[str]]:
 def test_everything_is_the_pages_own(connections: tuple[str, ...]) -> None:
     policy = page_policy(*connections)
     told = directives(policy)
-    assert told["default-src"] == told["base-uri"] == told["form-action"] == told["frame-ancestors"] == ["'none'"]
+    assert (
+        told["default-src"]
+        == told["base-uri"]
+        == told["form-action"]
+        == told["frame-ancestors"]
+        == ["'none'"]
+    )
     assert told["script-src"] == told["style-src"] == ["'self'"]
     assert told["connect-src"] == ["'self'", *connections]
     assert "unsafe" not in policy

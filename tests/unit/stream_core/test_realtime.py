@@ -29,7 +29,11 @@ from stream_core.protocol.messages import (
     Throttle,
     Usage,
 )
-from stream_core.protocol.realtime import REALTIME_CLIENT_MESSAGE, REALTIME_SERVER_MESSAGE, RealtimeDialect
+from stream_core.protocol.realtime import (
+    REALTIME_CLIENT_MESSAGE,
+    REALTIME_SERVER_MESSAGE,
+    RealtimeDialect,
+)
 
 DIALECT = RealtimeDialect()
 ERROR = {"type": "rate_limit_error", "code": "rate_limited", "message": "slowly"}
@@ -39,7 +43,10 @@ READ: list[tuple[dict[str, Any], BaseModel]] = [
     (
         {"type": "start", "id": "m1", "text": "hi"},
         ChatMessageFrame(
-            type="chat.message", message_id="m1", previous_message_id=None, payload=MessagePayload(text="hi")
+            type="chat.message",
+            message_id="m1",
+            previous_message_id=None,
+            payload=MessagePayload(text="hi"),
         ),
     ),
     (
@@ -52,8 +59,14 @@ READ: list[tuple[dict[str, Any], BaseModel]] = [
             credit=0,
         ),
     ),
-    ({"type": "pause", "response_id": "rsp_1"}, ResponsePause(type="response.pause", response_id="rsp_1")),
-    ({"type": "resume", "response_id": "rsp_1"}, ResponseContinue(type="response.continue", response_id="rsp_1")),
+    (
+        {"type": "pause", "response_id": "rsp_1"},
+        ResponsePause(type="response.pause", response_id="rsp_1"),
+    ),
+    (
+        {"type": "resume", "response_id": "rsp_1"},
+        ResponseContinue(type="response.continue", response_id="rsp_1"),
+    ),
     (
         {"type": "resume", "response_id": "rsp_1", "after": -1},
         ResponseResume(type="response.resume", response_id="rsp_1", after=-1),
@@ -62,7 +75,10 @@ READ: list[tuple[dict[str, Any], BaseModel]] = [
         {"type": "resume", "response_id": "rsp_1", "after": 7, "epoch": 2, "credit": 5},
         ResponseResume(type="response.resume", response_id="rsp_1", after=7, epoch=2, credit=5),
     ),
-    ({"type": "cancel", "response_id": "rsp_1"}, ResponseCancel(type="response.cancel", response_id="rsp_1")),
+    (
+        {"type": "cancel", "response_id": "rsp_1"},
+        ResponseCancel(type="response.cancel", response_id="rsp_1"),
+    ),
     (
         {"type": "credit", "response_id": "rsp_1", "n": 3},
         ResponseCredit(type="response.credit", response_id="rsp_1", n=3),
@@ -70,7 +86,9 @@ READ: list[tuple[dict[str, Any], BaseModel]] = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "message"), READ, ids=[f"{n} {frame['type']}" for n, (frame, _) in enumerate(READ)])
+@pytest.mark.parametrize(
+    ("frame", "message"), READ, ids=[f"{n} {frame['type']}" for n, (frame, _) in enumerate(READ)]
+)
 def test_each_frame_is_a_message_of_the_session(frame: dict[str, Any], message: BaseModel) -> None:
     assert DIALECT.read(json.dumps(frame).encode()) == message
     assert REALTIME_CLIENT_MESSAGE.validate_python(frame).model_dump(exclude_unset=True) == frame
@@ -112,7 +130,10 @@ def test_what_is_not_understood_says_which_field(body: str, code: str, param: st
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-        lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["type", "id", "n", "credit", "response_id"]), x),
+        lambda x: (
+            st.lists(x)
+            | st.dictionaries(st.sampled_from(["type", "id", "n", "credit", "response_id"]), x)
+        ),
     )
 )
 def test_no_json_at_all_breaks_the_parser(value: object) -> None:
@@ -162,8 +183,22 @@ WRITTEN: list[tuple[ServerMessage, dict[str, Any]]] = [
         },
     ),
     (
-        ResponseRestarted(type="chat.response.restarted", **OF_RESPONSE, from_index=-1, attempt=2, index=5, epoch=3),
-        {"type": "restarted", "response_id": "rsp_1", "from_index": -1, "attempt": 2, "index": 5, "epoch": 3},
+        ResponseRestarted(
+            type="chat.response.restarted",
+            **OF_RESPONSE,
+            from_index=-1,
+            attempt=2,
+            index=5,
+            epoch=3,
+        ),
+        {
+            "type": "restarted",
+            "response_id": "rsp_1",
+            "from_index": -1,
+            "attempt": 2,
+            "index": 5,
+            "epoch": 3,
+        },
     ),
     (
         ResponseCompleted(
@@ -187,7 +222,11 @@ WRITTEN: list[tuple[ServerMessage, dict[str, Any]]] = [
     ),
     (
         ResponseFailed(
-            type="chat.response.error", **OF_RESPONSE, message_id="m1", last_index=2, error={**ERROR, "code": "x"}
+            type="chat.response.error",
+            **OF_RESPONSE,
+            message_id="m1",
+            last_index=2,
+            error={**ERROR, "code": "x"},
         ),
         {
             "type": "final",
@@ -232,8 +271,12 @@ WRITTEN: list[tuple[ServerMessage, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("message", "frame"), WRITTEN, ids=[f"{n} {message.type}" for n, (message, _) in enumerate(WRITTEN)]
+    ("message", "frame"),
+    WRITTEN,
+    ids=[f"{n} {message.type}" for n, (message, _) in enumerate(WRITTEN)],
 )
-def test_each_message_of_the_session_is_a_frame(message: ServerMessage, frame: dict[str, Any]) -> None:
+def test_each_message_of_the_session_is_a_frame(
+    message: ServerMessage, frame: dict[str, Any]
+) -> None:
     assert json.loads(DIALECT.write(message)) == frame
     assert json.loads(REALTIME_SERVER_MESSAGE.validate_python(frame).to_json()) == frame

@@ -11,7 +11,9 @@ from stream_core.delivery.departures import reconnect_slots
 
 def test_clients_go_a_little_slower_than_the_rate_one_after_another() -> None:
     """A little below the rate, so that it holds in short windows too."""
-    assert reconnect_slots(5, per_second=2.0, most_seconds=60.0) == pytest.approx([0.0, 0.6, 1.2, 1.8, 2.4])
+    assert reconnect_slots(5, per_second=2.0, most_seconds=60.0) == pytest.approx(
+        [0.0, 0.6, 1.2, 1.8, 2.4]
+    )
 
 
 def test_where_that_would_take_too_long_they_go_closer_together() -> None:
@@ -28,7 +30,9 @@ def test_without_any_time_all_go_at_once() -> None:
 
 
 @given(st.integers(1, 2_000), st.floats(0.1, 1e4), st.floats(0.0, 3_600.0))
-def test_slots_are_even_and_within_the_window(clients: int, per_second: float, most_seconds: float) -> None:
+def test_slots_are_even_and_within_the_window(
+    clients: int, per_second: float, most_seconds: float
+) -> None:
     slots = reconnect_slots(clients, per_second, most_seconds)
     assert len(slots) == clients
     assert slots[0] == 0.0

@@ -37,7 +37,9 @@ def test_the_text_that_stands_is_what_the_rule_for_restarts_leaves(steps: list[S
 
 
 @given(STEPS)
-def test_a_slice_from_any_index_completes_what_a_client_holds_up_to_there(steps: list[Step]) -> None:
+def test_a_slice_from_any_index_completes_what_a_client_holds_up_to_there(
+    steps: list[Step],
+) -> None:
     log = written(steps)
     for from_index in range(log.next_index + 1):
         held = standing_text(log, from_index)
@@ -86,11 +88,15 @@ def test_of_an_empty_log_the_first_owner_writes_the_next_entry() -> None:
     assert (log.epoch_at(-1), log.epoch_at(0), log.first_index_after(1)) == (1, 2, 0)
 
 
-OWNERS = st.lists(st.one_of(st.text(max_size=4), st.tuples(st.integers(-1, 9), st.integers(0, 3))), max_size=20)
+OWNERS = st.lists(
+    st.one_of(st.text(max_size=4), st.tuples(st.integers(-1, 9), st.integers(0, 3))), max_size=20
+)
 
 
 @given(OWNERS, st.integers(0, 20))
-def test_a_copy_is_the_log_that_it_was_made_of(steps: list[str | tuple[int, int]], cut: int) -> None:
+def test_a_copy_is_the_log_that_it_was_made_of(
+    steps: list[str | tuple[int, int]], cut: int
+) -> None:
     log, copy = ResponseLog(), ResponseLog()
     for attempt, step in enumerate(steps):
         if isinstance(step, str):
@@ -122,7 +128,9 @@ def test_a_slice_behind_the_last_index_is_empty() -> None:
 
 
 @given(STEPS, st.data())
-def test_every_cursor_is_given_every_index_once_and_in_order(steps: list[Step], data: st.DataObject) -> None:
+def test_every_cursor_is_given_every_index_once_and_in_order(
+    steps: list[Step], data: st.DataObject
+) -> None:
     log = ResponseLog()
     cursors: list[tuple[Cursor, AssembledText]] = []
     for step in steps:
@@ -163,7 +171,9 @@ def test_a_client_that_comes_back_at_any_index_ends_with_the_text_of_the_log(
 
 
 @given(STEPS_RESTARTING_ALL, st.integers(0, 20), st.data())
-def test_joined_deltas_are_the_text_of_the_log(steps: list[Step], most: int, data: st.DataObject) -> None:
+def test_joined_deltas_are_the_text_of_the_log(
+    steps: list[Step], most: int, data: st.DataObject
+) -> None:
     log, held = ResponseLog(), AssembledText()
     cursor = Cursor(log, 0, most)
     for step in steps:
@@ -178,7 +188,9 @@ def test_joined_deltas_are_the_text_of_the_log(steps: list[Step], most: int, dat
 
 
 @given(STEPS, st.integers(0, 12))
-def test_joining_stops_at_the_limit_and_at_a_restart_and_never_sooner(steps: list[Step], most: int) -> None:
+def test_joining_stops_at_the_limit_and_at_a_restart_and_never_sooner(
+    steps: list[Step], most: int
+) -> None:
     log = written(steps)
     cursor = Cursor(log, 0, most)
     while (taken := cursor.take()) is not None:
@@ -223,7 +235,9 @@ def test_what_a_restart_replaced_still_counts_into_the_size() -> None:
 
 @pytest.mark.parametrize("state", TERMINAL_STATES)
 @pytest.mark.parametrize("again", TERMINAL_STATES)
-def test_a_log_closes_exactly_once_and_keeps_its_first_end(state: ResponseState, again: ResponseState) -> None:
+def test_a_log_closes_exactly_once_and_keeps_its_first_end(
+    state: ResponseState, again: ResponseState
+) -> None:
     log = written(["a"])
     log.close(state)
     with pytest.raises(LogClosed):

@@ -18,7 +18,9 @@ from tests.unit.recording_reader import AssembledText, Delivery, RecordingReader
 CHANNEL = Channel("public", "demo", "ses_1")
 
 
-def new_stream(clock: HandTurnedClock, limits: Limits | None = None, *, start: bool = True) -> ResponseStream:
+def new_stream(
+    clock: HandTurnedClock, limits: Limits | None = None, *, start: bool = True
+) -> ResponseStream:
     stream = ResponseStream(
         response_id="rsp_1",
         message_id="m1",
@@ -38,7 +40,8 @@ def reading(stream: ResponseStream, clock: HandTurnedClock) -> RecordingReader:
     return reader
 
 
-# -- first, in between, last ---------------------------------------------------------------------------------------
+# -- first, in between, last
+# ---------------------------------------------------------------------------------------
 
 
 def test_the_first_token_is_delivered_at_once() -> None:
@@ -130,12 +133,15 @@ def test_what_stood_on_the_clock_when_the_response_ended_changes_nothing() -> No
     assert stream.log.entries == ["a", "b"]
 
 
-# -- everything at once --------------------------------------------------------------------------------------------
+# -- everything at once
+# --------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Visitor:
-    """One client of the response: it comes, pauses, goes and comes back; what it holds stays with it."""
+    """One client of the response: it comes, pauses, goes and comes back; what it holds stays
+    with it.
+    """
 
     stream: ResponseStream
     clock: HandTurnedClock
@@ -165,7 +171,8 @@ class Visitor:
             self.come_or_go()
 
 
-# A token of the model; so many slots; the number of a visitor who comes or goes (100 + n: pauses or goes on); a restart.
+# A token of the model; so many slots; the number of a visitor who comes or goes (100 + n: pauses or
+# goes on); a restart.
 TOKEN, TURN, VISIT, PAUSE, RESTART = "token", "turn", "visit", "pause", "restart"
 STEPS = st.lists(
     st.one_of(
@@ -184,7 +191,9 @@ class Play:
 
     def __init__(self, batch_tokens: int) -> None:
         self.clock = HandTurnedClock()
-        self.stream = new_stream(self.clock, Limits(batch_tokens=batch_tokens, pause_window_bytes=0))
+        self.stream = new_stream(
+            self.clock, Limits(batch_tokens=batch_tokens, pause_window_bytes=0)
+        )
         self.visitors = [Visitor(self.stream, self.clock) for _ in range(3)]
         self.standing: list[str] = []
         """The tokens since the last restart."""
@@ -248,7 +257,9 @@ def test_nothing_is_lost_or_given_twice_whatever_comes_between(
     ),
     st.sampled_from([50, 70, 120]),
 )
-def test_deliveries_of_text_are_never_closer_than_the_interval(steps: list[tuple[str, int]], window_ms: int) -> None:
+def test_deliveries_of_text_are_never_closer_than_the_interval(
+    steps: list[tuple[str, int]], window_ms: int
+) -> None:
     clock = HandTurnedClock(window_ms, 200)
     stream = new_stream(clock)
     reader = reading(stream, clock)
@@ -282,7 +293,12 @@ def test_every_token_is_delivered_within_the_interval(pauses: list[int]) -> None
         stream.push("x")
         clock.turn_slots(pause)
     clock.turn_slots(6)
-    delivered_in = [delivery.slot for delivery in reader.deliveries for text in delivery.taken for _ in str(text)]
+    delivered_in = [
+        delivery.slot
+        for delivery in reader.deliveries
+        for text in delivery.taken
+        for _ in str(text)
+    ]
     assert len(delivered_in) == len(pushed_in)
     assert all(0 <= out - into <= 5 for into, out in zip(pushed_in, delivered_in, strict=True))
 
@@ -304,7 +320,8 @@ def test_a_steady_model_is_delivered_in_even_intervals_even_when_the_interval_le
     assert gaps == sorted(gaps)
 
 
-# -- limits and ends -----------------------------------------------------------------------------------------------
+# -- limits and ends
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_full_response_takes_no_more_and_keeps_what_it_has() -> None:
@@ -356,7 +373,11 @@ def test_a_response_ends_once() -> None:
         stream.cancel()
     with pytest.raises(IllegalTransition):
         stream.fail({"code": "late"})
-    assert (stream.state, stream.finish_reason, stream.error) == (ResponseState.COMPLETED, "stop", None)
+    assert (stream.state, stream.finish_reason, stream.error) == (
+        ResponseState.COMPLETED,
+        "stop",
+        None,
+    )
 
 
 def test_a_response_that_waits_can_fail_or_be_cancelled() -> None:
@@ -369,7 +390,8 @@ def test_a_response_that_waits_can_fail_or_be_cancelled() -> None:
     assert cancelled.log.closed
 
 
-# -- restarts ------------------------------------------------------------------------------------------------------
+# -- restarts
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_restart_before_anything_was_delivered_is_not_told() -> None:
@@ -398,7 +420,8 @@ def test_a_restart_replaces_what_was_delivered_and_drops_what_waited() -> None:
     assert reader.held.text == stream.log.text == "right"
 
 
-# -- readers -------------------------------------------------------------------------------------------------------
+# -- readers
+# --------------------------------------------------------------------------------------------------
 
 
 def test_it_is_unread_from_the_beginning_until_the_first_reader_and_from_the_last_one_on() -> None:
@@ -470,7 +493,8 @@ def test_acknowledged_deltas_count_once_each(indexes: list[int]) -> None:
     assert stream.acknowledged == max([-1, *indexes])
 
 
-# -- what is measured ----------------------------------------------------------------------------------------------
+# -- what is measured
+# ----------------------------------------------------------------------------------------------
 
 
 def jitters(reader: RecordingReader) -> list[float]:

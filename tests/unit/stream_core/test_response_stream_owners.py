@@ -1,4 +1,6 @@
-"""A response that changes hands: taken up from another owner, handed over, lost, or followed as a copy."""
+"""A response that changes hands: taken up from another owner, handed over, lost, or followed as
+a copy.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from tests.unit.recording_reader import standing_text
 from tests.unit.stream_core.test_response_stream import new_stream, reading
 
 ENTRIES = st.lists(
-    st.one_of(st.text(min_size=1, max_size=3), st.builds(Restart, st.just(-1), st.integers(2, 5))), max_size=8
+    st.one_of(st.text(min_size=1, max_size=3), st.builds(Restart, st.just(-1), st.integers(2, 5))),
+    max_size=8,
 )
 
 
@@ -37,7 +40,8 @@ def taken_up(
     return stream
 
 
-# -- taken up ------------------------------------------------------------------------------------------------------
+# -- taken up
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_model_that_continues_keeps_the_text_and_changes_nothing_that_is_seen() -> None:
@@ -74,7 +78,9 @@ def test_attempts_are_counted_on_from_those_on_record() -> None:
     stream.next_attempt()
     stream.restart()
     assert stream.log.entries[-1] == Restart(-1, 4)
-    assert stream.log.epoch_at(stream.log.next_index) == 2, "a restart by the same owner begins no epoch"
+    assert stream.log.epoch_at(stream.log.next_index) == 2, (
+        "a restart by the same owner begins no epoch"
+    )
 
 
 @given(ENTRIES, st.booleans(), st.lists(st.text("xyz", min_size=1, max_size=3), max_size=5))
@@ -95,7 +101,9 @@ def test_whatever_was_on_record_stays_and_the_text_is_what_stands_of_it_and_what
 
 def test_a_continued_text_counts_against_the_size_limit_and_a_replaced_one_does_not() -> None:
     limits, clock = Limits(response_bytes=1024), HandTurnedClock()
-    continued = taken_up(clock, ["x" * 1000, Restart(-1, 2), "y" * 1000], continues=True, limits=limits)
+    continued = taken_up(
+        clock, ["x" * 1000, Restart(-1, 2), "y" * 1000], continues=True, limits=limits
+    )
     continued.push("z" * 24)
     with pytest.raises(ResponseFull):
         continued.push("z")
@@ -120,7 +128,8 @@ def test_its_first_delta_came_when_it_came_and_the_pace_is_measured_anew() -> No
     assert max(jitters) < 0.1
 
 
-# -- handed over and lost --------------------------------------------------------------------------------------------
+# -- handed over and lost
+# --------------------------------------------------------------------------------------------
 
 
 def test_what_waits_in_the_batch_is_delivered_before_another_owner_goes_on() -> None:
@@ -182,7 +191,8 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     assert stream.readers == []
 
 
-# -- a copy ----------------------------------------------------------------------------------------------------------
+# -- a copy
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_copy_gives_its_readers_at_once_what_it_is_given() -> None:
@@ -197,7 +207,9 @@ def test_a_copy_gives_its_readers_at_once_what_it_is_given() -> None:
     stream.follow(["c", Restart(-1, 2), "d"])
     assert reader.held.text == stream.log.text == "d"
     assert reader.held.indexes == [0, 1, 2, 3, 4]
-    assert all(delivery.jitter is None for delivery in reader.deliveries), "its pace is another task's"
+    assert all(delivery.jitter is None for delivery in reader.deliveries), (
+        "its pace is another task's"
+    )
 
 
 def test_a_copy_knows_where_owners_begin() -> None:
@@ -207,7 +219,9 @@ def test_a_copy_knows_where_owners_begin() -> None:
     assert [stream.log.first_index_after(epoch) for epoch in range(1, 5)] == [1, 3, 3, None]
 
 
-@pytest.mark.parametrize("state", [ResponseState.COMPLETED, ResponseState.ERROR, ResponseState.CANCELLED])
+@pytest.mark.parametrize(
+    "state", [ResponseState.COMPLETED, ResponseState.ERROR, ResponseState.CANCELLED]
+)
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_copy_ends_as_the_original_did(state: ResponseState, begun: bool) -> None:
     clock = HandTurnedClock()
@@ -218,7 +232,12 @@ def test_a_copy_ends_as_the_original_did(state: ResponseState, begun: bool) -> N
     usage = Usage(prompt_tokens=1, completion_tokens=2)
     stream.end_like(state, finish_reason="stop", usage=usage, error={"code": "x"}, degraded=True)
     assert (stream.state, stream.log.state) == (state, state)
-    assert (stream.finish_reason, stream.usage, stream.error, stream.degraded) == ("stop", usage, {"code": "x"}, True)
+    assert (stream.finish_reason, stream.usage, stream.error, stream.degraded) == (
+        "stop",
+        usage,
+        {"code": "x"},
+        True,
+    )
     assert stream.ended_at == clock.now
     assert reader not in stream.readers, "who has everything leaves"
     with pytest.raises(LogClosed):

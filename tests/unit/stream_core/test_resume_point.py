@@ -1,10 +1,20 @@
-"""Where a reader that comes back goes on. That it works out whatever happens: test_response_model."""
+"""Where a reader that comes back goes on.
+
+That it works out whatever happens: test_response_model.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from stream_core.log.response_log import EVERYTHING, ResponseLog, ResponseState, Restart, ResumePoint, resume_point
+from stream_core.log.response_log import (
+    EVERYTHING,
+    ResponseLog,
+    ResponseState,
+    Restart,
+    ResumePoint,
+    resume_point,
+)
 
 FIRST = ResumePoint(0)
 
@@ -41,7 +51,9 @@ def test_behind_the_end_of_a_closed_log_nothing_comes() -> None:
 
 
 @pytest.mark.parametrize("after", range(-1, 10))
-def test_who_holds_what_an_earlier_owner_wrote_behind_its_successors_beginning_begins_again(after: int) -> None:
+def test_who_holds_what_an_earlier_owner_wrote_behind_its_successors_beginning_begins_again(
+    after: int,
+) -> None:
     point = resume_point(log_of((2, 6)), after, epoch=1)
     if after < 6:
         assert point == ResumePoint(after + 1)
@@ -61,7 +73,8 @@ def test_who_does_not_say_what_it_knows_is_taken_to_know_the_first_owner(after: 
 
 
 @pytest.mark.parametrize(
-    ("after", "epoch", "again"), [(5, 2, False), (6, 2, True), (9, 2, True), (2, 1, False), (3, 1, True)]
+    ("after", "epoch", "again"),
+    [(5, 2, False), (6, 2, True), (9, 2, True), (2, 1, False), (3, 1, True)],
 )
 def test_of_several_later_owners_the_first_counts(after: int, epoch: int, again: bool) -> None:
     point = resume_point(log_of((2, 3), (3, 6)), after, epoch)
@@ -80,7 +93,9 @@ def test_who_is_far_ahead_of_a_later_owner_begins_again_at_once() -> None:
 
 @pytest.mark.parametrize("after", [-1, 2, 7, 9])
 @pytest.mark.parametrize("closed", [False, True])
-def test_a_copy_that_is_older_than_what_the_reader_knows_tells_nothing(after: int, closed: bool) -> None:
+def test_a_copy_that_is_older_than_what_the_reader_knows_tells_nothing(
+    after: int, closed: bool
+) -> None:
     """It may be that of an owner that was lost and hasn't noticed."""
     log = log_of((2, 3))
     if closed:

@@ -22,7 +22,13 @@ def opened(
     request: SessionRequest, given_key: str | None = None, tenant_keys: dict[str, str] | None = None
 ) -> OpenedSession:
     return open_session(
-        request, given_key, agents=AGENTS, tenant_keys=tenant_keys or {}, tokens=TOKENS, now=NOW, ttl=3600
+        request,
+        given_key,
+        agents=AGENTS,
+        tenant_keys=tenant_keys or {},
+        tokens=TOKENS,
+        now=NOW,
+        ttl=3600,
     )
 
 
@@ -96,8 +102,12 @@ def test_the_public_tenant_stays_open_unless_it_has_a_key_itself() -> None:
 
 
 @pytest.mark.parametrize("field", ["tenant", "agent", "session_id"])
-@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a:b", "ä", "a/b", "a\\n", "\\u0000", "a\\nb"])
-def test_a_name_outside_the_pattern_is_refused_and_the_field_is_named(field: str, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "a" * 65, "a b", "a:b", "ä", "a/b", "a\\n", "\\u0000", "a\\nb"]
+)
+def test_a_name_outside_the_pattern_is_refused_and_the_field_is_named(
+    field: str, name: str
+) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse(SESSION_REQUEST, f'{{"{field}": "{name}"}}'.encode())
     assert (refusal.value.code, refusal.value.param) == ("invalid_field", field)

@@ -16,10 +16,19 @@ from stream_core.protocol.errors import AuthenticationFailed
 OLD, NEW, OTHER = b"old-" * 8, b"new-" * 8, b"other-secret-" * 3
 CHANNEL = Channel("acme", "support", "ses_1")
 TOKENS = SessionTokens({"k1": OLD})
-CLAIMS = {"iss": "evenflow", "sub": "ses_1", "tenant": "acme", "agent": "support", "iat": 1000, "exp": 4600}
+CLAIMS = {
+    "iss": "evenflow",
+    "sub": "ses_1",
+    "tenant": "acme",
+    "agent": "support",
+    "iat": 1000,
+    "exp": 4600,
+}
 
 
-def signed(claims: dict[str, Any], key: bytes = OLD, kid: object = "k1", algorithm: str = "HS256") -> str:
+def signed(
+    claims: dict[str, Any], key: bytes = OLD, kid: object = "k1", algorithm: str = "HS256"
+) -> str:
     return jwt.encode(claims, key, algorithm, headers={"kid": kid} if kid is not None else {})
 
 
@@ -66,7 +75,9 @@ def test_no_token_is_told_apart_from_a_wrong_one(token: str | None) -> None:
     assert refused(token) == "token_missing"
 
 
-@pytest.mark.parametrize("token", ["x", "a.b.c", "..", "bearer x", "ü.ü.ü", "\x00", "a" * 10_000, "\udcff.a.b"])
+@pytest.mark.parametrize(
+    "token", ["x", "a.b.c", "..", "bearer x", "ü.ü.ü", "\x00", "a" * 10_000, "\udcff.a.b"]
+)
 def test_what_is_no_token_is_refused(token: str) -> None:
     assert refused(token) == "token_invalid"
 
@@ -89,7 +100,11 @@ def test_a_token_with_any_character_changed_is_refused(data: st.DataObject) -> N
 def test_a_token_whose_claims_were_exchanged_is_refused() -> None:
     token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600)
     head, _, signature = token.split(".")
-    claims = base64.urlsafe_b64encode(json.dumps(CLAIMS | {"sub": "ses_2"}).encode()).decode().rstrip("=")
+    claims = (
+        base64.urlsafe_b64encode(json.dumps(CLAIMS | {"sub": "ses_2"}).encode())
+        .decode()
+        .rstrip("=")
+    )
     assert refused(f"{head}.{claims}.{signature}") == "token_invalid"
 
 
@@ -104,7 +119,9 @@ def test_a_token_of_an_unknown_key_is_refused(kid: str | None) -> None:
 
 @pytest.mark.parametrize("kid", [5, ["k1"], {"k1": 1}, None, True])
 def test_a_key_id_that_is_no_string_is_refused(kid: object) -> None:
-    head = base64.urlsafe_b64encode(json.dumps({"alg": "HS256", "typ": "JWT", "kid": kid}).encode()).decode()
+    head = base64.urlsafe_b64encode(
+        json.dumps({"alg": "HS256", "typ": "JWT", "kid": kid}).encode()
+    ).decode()
     _, claims, signature = signed(CLAIMS).split(".")
     assert refused(f"{head.rstrip('=')}.{claims}.{signature}") == "token_invalid"
 
@@ -135,7 +152,9 @@ def test_a_token_of_another_issuer_is_refused() -> None:
 @pytest.mark.parametrize("claim", ["tenant", "agent", "sub"])
 @pytest.mark.parametrize("value", [5, None, ["acme"], {"a": 1}, True])
 def test_a_name_that_is_no_string_is_refused(claim: str, value: object) -> None:
-    forged = base64.urlsafe_b64encode(json.dumps(CLAIMS | {claim: value}).encode()).decode().rstrip("=")
+    forged = (
+        base64.urlsafe_b64encode(json.dumps(CLAIMS | {claim: value}).encode()).decode().rstrip("=")
+    )
     head = signed(CLAIMS).split(".")[0]
     mac = jwt.get_algorithm_by_name("HS256")
     signature = mac.sign(f"{head}.{forged}".encode(), mac.prepare_key(OLD))
@@ -172,14 +191,18 @@ def test_a_key_rotation_logs_nobody_out() -> None:
         ("\udcff\udc80", "secret", False),
     ],
 )
-def test_a_tenant_key_matches_only_itself(given_key: str | None, expected: str, matches: bool) -> None:
+def test_a_tenant_key_matches_only_itself(
+    given_key: str | None, expected: str, matches: bool
+) -> None:
     """Bytes of a header that are no UTF-8 arrive as lone surrogates."""
     assert tenant_key_matches(given_key, expected) is matches
 
 
 def test_a_token_for_one_thing_opens_only_that() -> None:
     token, expires_at = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1")
-    assert TOKENS.verify(token, 2000.0, only_for="rsp_1") == SessionClaims(CHANNEL, expires_at, 1000)
+    assert TOKENS.verify(token, 2000.0, only_for="rsp_1") == SessionClaims(
+        CHANNEL, expires_at, 1000
+    )
     assert refused(token) == "token_invalid"
     for wrong, thing in ((token, "rsp_2"), (TOKENS.issue(CHANNEL, 1000.0, 3600)[0], "rsp_1")):
         with pytest.raises(AuthenticationFailed) as refusal:

@@ -6,13 +6,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_core.protocol.dialect import COMPACT, REALTIME, V1, CompactEncoder, TokenEncoder, V1Encoder
+from stream_core.protocol.dialect import (
+    COMPACT,
+    REALTIME,
+    V1,
+    CompactEncoder,
+    TokenEncoder,
+    V1Encoder,
+)
 from stream_core.protocol.messages import ResponseDelta
 from stream_core.protocol.realtime import Token
 
 ANY_TEXT = st.text()
-INDEXES = st.tuples(st.integers(0, 10**6), st.integers(0, 100)).map(lambda pair: (pair[0], pair[0] + pair[1]))
-AWKWARD = 'quote " back\\slash \n\r\t \x00 \x1f \x7f \u2028\u2029 emoji 👩‍👩‍👧 流れ %b %d {} é e\u0301'
+INDEXES = st.tuples(st.integers(0, 10**6), st.integers(0, 100)).map(
+    lambda pair: (pair[0], pair[0] + pair[1])
+)
+AWKWARD = (
+    'quote " back\\slash \n\r\t \x00 \x1f \x7f \u2028\u2029 emoji 👩‍👩‍👧 流れ %b %d {} é e\u0301'
+)
 
 
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT, INDEXES)
@@ -49,7 +60,9 @@ def test_a_compact_delta_says_the_same(text: str, stream: int, indexes: tuple[in
 @given(ANY_TEXT, ANY_TEXT, INDEXES)
 @example(AWKWARD, AWKWARD, (0, 0))
 @example(AWKWARD, "rsp_1", (3, 9))
-def test_a_token_is_the_json_of_its_model(text: str, response_id: str, indexes: tuple[int, int]) -> None:
+def test_a_token_is_the_json_of_its_model(
+    text: str, response_id: str, indexes: tuple[int, int]
+) -> None:
     first, last = indexes
     frame = TokenEncoder(response_id).delta(text, first, last)
     fields = {"type": "token", "response_id": response_id, "index": last, "text": text}
@@ -70,7 +83,8 @@ def test_a_frame_is_one_line(text: str) -> None:
 def test_a_delta_is_exactly_as_the_contract_writes_it() -> None:
     encoder = V1Encoder("ses_1", "rsp_1")
     assert encoder.delta("Hi", 0, 0) == (
-        b'{"type":"chat.response.delta","session_id":"ses_1","response_id":"rsp_1","delta":"Hi","index":0}'
+        b'{"type":"chat.response.delta","session_id":"ses_1","response_id":"rsp_1",'
+        b'"delta":"Hi","index":0}'
     )
     assert encoder.delta("Hi", 2, 5).endswith(b'"delta":"Hi","index":5,"from":2}')
 

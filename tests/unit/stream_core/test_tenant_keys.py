@@ -22,7 +22,11 @@ def test_any_other_is_nobodys(given: str | None) -> None:
 def test_keys_are_replaced_as_a_whole() -> None:
     keys = TenantKeys({"acme": ACME})
     keys.replace({"zeta": ZETA})
-    assert (keys.tenant_of(ACME), keys.tenant_of(ZETA), keys.by_tenant) == (None, "zeta", {"zeta": ZETA})
+    assert (keys.tenant_of(ACME), keys.tenant_of(ZETA), keys.by_tenant) == (
+        None,
+        "zeta",
+        {"zeta": ZETA},
+    )
 
 
 def test_nobody_needs_a_key_where_it_is_known_that_no_tenant_has_one() -> None:

@@ -46,7 +46,9 @@ def test_each_entry_is_called_once_in_its_slot_or_at_once_when_that_has_passed(
                 entries.append((entry, max(slot, position)))
         turn_in_steps(wheel, position, most)
         assert wheel.position == position + 1
-        assert all(entry.called_in == ([slot] if slot <= position else []) for entry, slot in entries)
+        assert all(
+            entry.called_in == ([slot] if slot <= position else []) for entry, slot in entries
+        )
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=50), st.integers(1, 9))
@@ -80,7 +82,9 @@ def test_a_budget_that_is_just_enough_gets_there() -> None:
     assert wheel.turn(0, 4)
 
 
-def test_an_entry_put_during_a_turn_into_the_current_or_a_passed_slot_is_called_in_that_turn() -> None:
+def test_an_entry_put_during_a_turn_into_the_current_or_a_passed_slot_is_called_in_that_turn() -> (
+    None
+):
     wheel = TimerWheel()
     late = Entry()
     early = Entry(lambda slot: wheel.put(late, slot - 3))
@@ -99,7 +103,7 @@ def test_an_entry_put_during_a_turn_into_a_later_slot_waits_for_it() -> None:
     assert again.called_in == [3]
 
 
-def test_an_entry_that_puts_itself_into_the_current_slot_for_ever_does_not_get_past_the_budget() -> None:
+def test_an_entry_that_puts_itself_into_the_current_slot_is_bound_by_the_budget() -> None:
     wheel = TimerWheel()
     entry = Entry(lambda slot: wheel.put(entry, slot))
     wheel.put(entry, 0)

@@ -26,7 +26,12 @@ def test_a_long_silence_fills_it_to_the_burst_and_no_further() -> None:
     assert [bool(bucket.take(1000.0)) for _ in range(3)] == [False, False, True]
 
 
-@given(st.floats(0.1, 1000), st.floats(1, 2000), st.lists(st.floats(0, 5), max_size=60), st.floats(0, 1e6))
+@given(
+    st.floats(0.1, 1000),
+    st.floats(1, 2000),
+    st.lists(st.floats(0, 5), max_size=60),
+    st.floats(0, 1e6),
+)
 def test_it_never_gives_more_than_burst_plus_rate_times_time(
     rate: float, burst: float, waits: list[float], start: float
 ) -> None:
@@ -38,7 +43,9 @@ def test_it_never_gives_more_than_burst_plus_rate_times_time(
 
 
 @given(st.floats(0.1, 1000), st.floats(1, 100), st.floats(0, 1e6))
-def test_whoever_waits_as_long_as_told_gets_a_token(rate: float, burst: float, start: float) -> None:
+def test_whoever_waits_as_long_as_told_gets_a_token(
+    rate: float, burst: float, start: float
+) -> None:
     bucket = TokenBucket(rate, burst, start)
     while not (wait := bucket.take(start)):
         pass

@@ -19,7 +19,11 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session import ClientSession, Opcode
-from stream_core.protocol.client_session_states import SESSION_TRANSITIONS, SessionEvent, SessionState
+from stream_core.protocol.client_session_states import (
+    SESSION_TRANSITIONS,
+    SessionEvent,
+    SessionState,
+)
 from tests.unit.stream_core.test_client_session import CLAIMS, MESSAGE, READY
 
 TABLES: list[tuple[type[StrEnum], type[StrEnum], StrEnum, set[StrEnum], dict[Any, Any]]] = [
@@ -30,7 +34,13 @@ TABLES: list[tuple[type[StrEnum], type[StrEnum], StrEnum, set[StrEnum], dict[Any
         {ResponseState.COMPLETED, ResponseState.ERROR, ResponseState.CANCELLED},
         RESPONSE_TRANSITIONS,
     ),
-    (SessionState, SessionEvent, SessionState.CONNECTING, {SessionState.CLOSED}, SESSION_TRANSITIONS),
+    (
+        SessionState,
+        SessionEvent,
+        SessionState.CONNECTING,
+        {SessionState.CLOSED},
+        SESSION_TRANSITIONS,
+    ),
     (FlowState, FlowEvent, FlowState.CURRENT, {FlowState.TOO_SLOW}, FLOW_TRANSITIONS),
 ]
 EACH_TABLE = pytest.mark.parametrize(
@@ -40,24 +50,38 @@ EACH_TABLE = pytest.mark.parametrize(
 
 @EACH_TABLE
 def test_every_state_is_reached_from_the_first(
-    states: type[StrEnum], events: type[StrEnum], first: StrEnum, terminal: set[StrEnum], table: dict[Any, Any]
+    states: type[StrEnum],
+    events: type[StrEnum],
+    first: StrEnum,
+    terminal: set[StrEnum],
+    table: dict[Any, Any],
 ) -> None:
     reached = {first}
-    while (further := {to for (frm, _), to in table.items() if frm in reached} | reached) != reached:
+    while (
+        further := {to for (frm, _), to in table.items() if frm in reached} | reached
+    ) != reached:
         reached = further
     assert reached == set(states)
 
 
 @EACH_TABLE
 def test_every_event_has_a_row(
-    states: type[StrEnum], events: type[StrEnum], first: StrEnum, terminal: set[StrEnum], table: dict[Any, Any]
+    states: type[StrEnum],
+    events: type[StrEnum],
+    first: StrEnum,
+    terminal: set[StrEnum],
+    table: dict[Any, Any],
 ) -> None:
     assert {event for _, event in table} == set(events)
 
 
 @EACH_TABLE
 def test_nothing_leads_out_of_a_terminal_state_and_out_of_every_other_something_does(
-    states: type[StrEnum], events: type[StrEnum], first: StrEnum, terminal: set[StrEnum], table: dict[Any, Any]
+    states: type[StrEnum],
+    events: type[StrEnum],
+    first: StrEnum,
+    terminal: set[StrEnum],
+    table: dict[Any, Any],
 ) -> None:
     left = {frm for (frm, _), to in table.items() if to is not frm}
     assert left == set(states) - terminal
@@ -65,7 +89,11 @@ def test_nothing_leads_out_of_a_terminal_state_and_out_of_every_other_something_
 
 @EACH_TABLE
 def test_a_terminal_state_can_be_reached_from_everywhere(
-    states: type[StrEnum], events: type[StrEnum], first: StrEnum, terminal: set[StrEnum], table: dict[Any, Any]
+    states: type[StrEnum],
+    events: type[StrEnum],
+    first: StrEnum,
+    terminal: set[StrEnum],
+    table: dict[Any, Any],
 ) -> None:
     ending = set(terminal)
     while (further := {frm for (frm, _), to in table.items() if to in ending} | ending) != ending:
@@ -77,7 +105,8 @@ def test_the_terminal_states_of_a_response_say_so() -> None:
     assert {state for state in ResponseState if state.terminal} == TABLES[0][3]
 
 
-# -- responses: every pair -----------------------------------------------------------------------------------------
+# -- responses: every pair
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(ResponseState, ResponseEvent)))
@@ -92,7 +121,8 @@ def test_a_response_takes_the_rows_of_its_table_and_refuses_all_others(
         assert next_response_state(state, event) is expected
 
 
-# -- connections: every pair, through what fires the event -----------------------------------------------------------
+# -- connections: every pair, through what fires the event
+# -----------------------------------------------------------
 
 
 def session_in(state: SessionState) -> ClientSession:
@@ -130,7 +160,8 @@ FIRE_IN_SESSION: dict[SessionEvent, Callable[[ClientSession], object]] = {
     SessionEvent.TIME_OUT: lambda session: session.timer(1e6),
     SessionEvent.DISCONNECT: lambda session: session.disconnected(),
 }
-# One timer is for the heartbeat and for a close that isn't answered: which of the two it is, the state says.
+# One timer is for the heartbeat and for a close that isn't answered: which of the two it is, the
+# state says.
 _SAME_TIMER = {SessionEvent.LOSE: SessionEvent.TIME_OUT, SessionEvent.TIME_OUT: SessionEvent.LOSE}
 
 
@@ -144,7 +175,8 @@ def test_a_connection_takes_the_rows_of_its_table_and_refuses_all_others(
     assert session.state is SESSION_TRANSITIONS.get((state, event), other)
 
 
-# -- readers: every pair; what the table has no row for changes nothing ----------------------------------------------
+# -- readers: every pair; what the table has no row for changes nothing
+# ----------------------------------------------
 
 
 def flow_in(state: FlowState) -> ReaderFlow:

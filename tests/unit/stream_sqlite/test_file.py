@@ -1,4 +1,6 @@
-"""The file: who may read it, which is refused at the start, and what happens when it fails later."""
+"""The file: who may read it, which is refused at the start, and what happens when it fails
+later.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ def count(path: Path, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
 
 
-# -- at the start ------------------------------------------------------------------------------------------------
+# -- at the start
+# ------------------------------------------------------------------------------------------------
 
 
 async def test_only_the_owner_reads_what_people_said(path: Path, stores: Stores) -> None:
@@ -54,7 +57,9 @@ async def test_only_the_owner_reads_what_people_said(path: Path, stores: Stores)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_whoever_opens_the_file_signs_with_the_same_key(path: Path, opened: SQLiteStores, tmp_path: Path) -> None:
+def test_whoever_opens_the_file_signs_with_the_same_key(
+    path: Path, opened: SQLiteStores, tmp_path: Path
+) -> None:
     with (
         closing(SQLiteStores(path, lambda: NOW)) as same,
         closing(SQLiteStores(tmp_path / "b.db", lambda: NOW)) as other,
@@ -87,7 +92,9 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 4_096], ids=["text", "torn"]
+    "content",
+    [b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 4_096],
+    ids=["text", "torn"],
 )
 def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "evenflow.db"
@@ -104,7 +111,8 @@ def test_where_no_file_can_be_made(tmp_path: Path) -> None:
             SQLiteStores(path, lambda: NOW)
 
 
-# -- later -------------------------------------------------------------------------------------------------------
+# -- later
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_while_another_process_writes_for_long_the_store_is_unavailable(
@@ -132,11 +140,15 @@ async def test_when_the_disk_is_full_nothing_is_torn_and_what_was_kept_can_be_re
 ) -> None:
     lease = await stores.begin("a")
     await stores.write(lease, 0, ["a"])
-    await opened._writes.run(lambda connection: connection.execute("PRAGMA max_page_count=1") and None)
+    await opened._writes.run(
+        lambda connection: connection.execute("PRAGMA max_page_count=1") and None
+    )
     with pytest.raises(StoreUnavailable, match="full"):
         await opened.responses.append([chunk(lease, 1, ["b"]), chunk(lease, 2, ["x" * 100_000])])
     assert await stores.read(lease.response_id) == ["a"]
-    await opened._writes.run(lambda connection: connection.execute("PRAGMA max_page_count=100000") and None)
+    await opened._writes.run(
+        lambda connection: connection.execute("PRAGMA max_page_count=100000") and None
+    )
     await stores.write(lease, 1, ["b"])
     assert await stores.read(lease.response_id) == ["a", "b"]
 
@@ -175,7 +187,8 @@ async def test_what_has_expired_is_deleted_with_the_next_messages(
     assert [count(path, table) for table in tables] == [1, 1, 1, 0, 0, 0]
 
 
-# -- beside the ledger -------------------------------------------------------------------------------------------
+# -- beside the ledger
+# -------------------------------------------------------------------------------------------
 
 
 async def test_large_texts_are_kept_under_their_names(opened: SQLiteStores) -> None:
@@ -193,10 +206,13 @@ async def test_a_dead_letter_is_kept_once(path: Path, opened: SQLiteStores) -> N
     assert count(path, "dead_letters") == 1
 
 
-# -- processes that ended ----------------------------------------------------------------------------------------
+# -- processes that ended
+# ----------------------------------------------------------------------------------------
 
 
-async def test_the_leases_of_a_process_that_ended_are_lost_at_once(path: Path, opened: SQLiteStores) -> None:
+async def test_the_leases_of_a_process_that_ended_are_lost_at_once(
+    path: Path, opened: SQLiteStores
+) -> None:
     killed = SQLiteStores(path, lambda: NOW)
     left = await Stores(killed.responses, killed.sessions).begin("killed")
     await killed.responses.renew("killed", NOW + 10)

@@ -1,6 +1,8 @@
-"""The file after a power cut in the middle of a write: what reached the disk is there, nothing is torn.
+"""The file after a power cut in the middle of a write: what reached the disk is there, nothing is
+torn.
 
-A cut leaves the database and a beginning of its log of writes (`-wal`), the rest missing or garbled.
+A cut leaves the database and a beginning of its log of writes (`-wal`), the rest missing or
+garbled.
 """
 
 from __future__ import annotations
@@ -109,12 +111,18 @@ async def held(path: Path, messages: list[tuple[Channel, str]]) -> State:
 
 
 @pytest.mark.parametrize("garbled", [False, True], ids=["missing", "garbled"])
-async def test_what_reached_the_disk_is_there_and_nothing_is_torn(tmp_path: Path, *, garbled: bool) -> None:
+async def test_what_reached_the_disk_is_there_and_nothing_is_torn(
+    tmp_path: Path, *, garbled: bool
+) -> None:
     random = Random(7)
     written = await write(tmp_path / "evenflow.db")
     log = written.log.read_bytes()
     assert len(set(written.sizes)) == len(written.sizes), "each step wrote to the log"
-    places = [*(random.randrange(len(log)) for _ in range(CUTS)), *random.sample(written.sizes, 4), len(log)]
+    places = [
+        *(random.randrange(len(log)) for _ in range(CUTS)),
+        *random.sample(written.sizes, 4),
+        len(log),
+    ]
     for number, place in enumerate(places):
         tail = random.randbytes(len(log) - place) if garbled else b""
         path = copied(written, tmp_path / str(number), log[:place] + tail)
@@ -138,7 +146,9 @@ async def test_what_was_acknowledged_as_durable_waited_for_the_disk(
     async def synchronous(done: Awaitable[object]) -> str:
         await done
         assert said[-1] == "COMMIT"
-        return [statement for statement in said if "synchronous" in statement][-1].rpartition("=")[2]
+        return [statement for statement in said if "synchronous" in statement][-1].rpartition("=")[
+            2
+        ]
 
     with closing(SQLiteStores(tmp_path / "evenflow.db", lambda: NOW)) as opened:
         stores = Stores(opened.responses, opened.sessions)
@@ -151,4 +161,6 @@ async def test_what_was_acknowledged_as_durable_waited_for_the_disk(
         second = Lease(lease.response_id, "b", 2)
         assert await synchronous(opened.responses.finish(second, completed(1), NOW + 300)) == "FULL"
         assert await synchronous(opened.responses.renew("b", NOW + 20)) == "NORMAL"
-        assert await synchronous(opened.sessions.answered(channel, message.message_id, "a")) == "FULL"
+        assert (
+            await synchronous(opened.sessions.answered(channel, message.message_id, "a")) == "FULL"
+        )

@@ -25,7 +25,11 @@ def agent(server: Server, **options: Any) -> Agent[Any]:
 def told(result: Any) -> dict[str, Any]:
     usage = result.context_wrapper.usage
     items = [item.type for item in result.new_items]
-    return {"output": result.final_output, "items": items, "tokens": [usage.input_tokens, usage.output_tokens]}
+    return {
+        "output": result.final_output,
+        "items": items,
+        "tokens": [usage.input_tokens, usage.output_tokens],
+    }
 
 
 async def whole(server: Server) -> Any:

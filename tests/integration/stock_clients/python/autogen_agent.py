@@ -11,12 +11,18 @@ from autogen_ext.models.openai import OpenAIChatCompletionClient
 from side_by_side import Server, run
 from tools import get_time, get_weather
 
-ABLE = ModelInfo(vision=True, function_calling=True, json_output=True, structured_output=True, family="unknown")
+ABLE = ModelInfo(
+    vision=True, function_calling=True, json_output=True, structured_output=True, family="unknown"
+)
 
 
 def assistant(server: Server, **options: Any) -> AssistantAgent:
     client = OpenAIChatCompletionClient(
-        model=server.model, base_url=server.url, api_key=server.key, model_info=ABLE, include_name_in_message=True
+        model=server.model,
+        base_url=server.url,
+        api_key=server.key,
+        model_info=ABLE,
+        include_name_in_message=True,
     )
     return AssistantAgent("guide", model_client=client, system_message="Be brief.", **options)
 
@@ -26,7 +32,9 @@ def told(result: Any) -> Any:
 
 
 async def whole(server: Server) -> Any:
-    return told(await assistant(server).run(task=TextMessage(content=server.question("text"), source="ada")))
+    return told(
+        await assistant(server).run(task=TextMessage(content=server.question("text"), source="ada"))
+    )
 
 
 async def stream(server: Server) -> Any:
@@ -42,7 +50,10 @@ async def tools(server: Server) -> Any:
 
 async def two_turns(server: Server) -> Any:
     guide = assistant(server)
-    return [told(await guide.run(task=server.question("turns"))), told(await guide.run(task="And then?"))]
+    return [
+        told(await guide.run(task=server.question("turns"))),
+        told(await guide.run(task="And then?")),
+    ]
 
 
 if __name__ == "__main__":

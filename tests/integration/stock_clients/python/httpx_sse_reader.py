@@ -1,4 +1,6 @@
-"""httpx-sse, which gives an event for whatever stands before an empty line; on `/v1` and on Evenflow's own events."""
+"""httpx-sse, which gives an event for whatever stands before an empty line; on `/v1` and on
+Evenflow's own events.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from side_by_side import Server, run
 
 
 async def read(server: Server, script: str) -> Any:
-    body = {"model": server.model, "stream": True, "messages": [{"role": "user", "content": server.question(script)}]}
+    body = {
+        "model": server.model,
+        "stream": True,
+        "messages": [{"role": "user", "content": server.question(script)}],
+    }
     text = ""
     async with (
         httpx.AsyncClient(timeout=30) as client,
@@ -44,7 +50,11 @@ async def own_events(server: Server) -> Any:
         headers = {"Authorization": f"Bearer {session['token']}"}
         payload = {"text": server.question("silence-within")}
         message = {"message_id": "m1", "previous_message_id": None, "payload": payload}
-        accepted = (await client.post("/chat/message", json=message, headers=headers)).raise_for_status().json()
+        accepted = (
+            (await client.post("/chat/message", json=message, headers=headers))
+            .raise_for_status()
+            .json()
+        )
         path = f"/chat/message/{accepted['response_id']}/events"
         async with aconnect_sse(client, "GET", path, headers=headers) as events:
             frames = [json.loads(event.data) async for event in events.aiter_sse()]

@@ -28,11 +28,20 @@ def chat(server: Server, **options: Any) -> ChatOpenAI:
 def told(message: Any) -> dict[str, Any]:
     finish_reason = message.response_metadata.get("finish_reason")
     calls = [(call["id"], call["name"], call["args"]) for call in message.tool_calls]
-    return {"text": message.content, "calls": calls, "usage": message.usage_metadata, "finish_reason": finish_reason}
+    return {
+        "text": message.content,
+        "calls": calls,
+        "usage": message.usage_metadata,
+        "finish_reason": finish_reason,
+    }
 
 
 async def invoke(server: Server) -> Any:
-    return told(await chat(server).ainvoke([SystemMessage("Be brief."), HumanMessage(server.question("text"))]))
+    return told(
+        await chat(server).ainvoke(
+            [SystemMessage("Be brief."), HumanMessage(server.question("text"))]
+        )
+    )
 
 
 async def stream(server: Server) -> Any:
@@ -46,12 +55,16 @@ async def bind_tools(server: Server) -> Any:
     model = chat(server).bind_tools(TOOLS)
     messages: list[Any] = [HumanMessage(server.question("tools"))]
     called: AIMessage = await model.ainvoke(messages)
-    results = [ToolMessage(result_of(call["name"]), tool_call_id=call["id"]) for call in called.tool_calls]
+    results = [
+        ToolMessage(result_of(call["name"]), tool_call_id=call["id"]) for call in called.tool_calls
+    ]
     return [told(called), told(await model.ainvoke([*messages, called, *results]))]
 
 
 async def structured_output(server: Server) -> Any:
-    return (await chat(server).with_structured_output(Person).ainvoke(server.question("person"))).model_dump()
+    return (
+        await chat(server).with_structured_output(Person).ainvoke(server.question("person"))
+    ).model_dump()
 
 
 async def structured_output_by_tool(server: Server) -> Any:
@@ -60,7 +73,11 @@ async def structured_output_by_tool(server: Server) -> Any:
 
 
 async def json_mode(server: Server) -> Any:
-    return await chat(server).with_structured_output(None, method="json_mode").ainvoke(server.question("person"))
+    return (
+        await chat(server)
+        .with_structured_output(None, method="json_mode")
+        .ainvoke(server.question("person"))
+    )
 
 
 async def named(server: Server) -> Any:
@@ -68,7 +85,10 @@ async def named(server: Server) -> Any:
 
 
 async def image(server: Server) -> Any:
-    parts = [{"type": "text", "text": server.question("text")}, {"type": "image_url", "image_url": {"url": PIXEL}}]
+    parts = [
+        {"type": "text", "text": server.question("text")},
+        {"type": "image_url", "image_url": {"url": PIXEL}},
+    ]
     return told(await chat(server).ainvoke([HumanMessage(parts)]))
 
 
@@ -83,7 +103,9 @@ async def two_turns(server: Server) -> Any:
 
 
 async def silence_within(server: Server) -> Any:
-    return "".join([chunk.content async for chunk in chat(server).astream(server.question("silence-within"))])
+    return "".join(
+        [chunk.content async for chunk in chat(server).astream(server.question("silence-within"))]
+    )
 
 
 async def busy(server: Server) -> Any:

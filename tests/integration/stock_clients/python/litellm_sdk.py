@@ -17,7 +17,9 @@ class Person(BaseModel):
 
 async def asked(server: Server, messages: list[Any], **options: Any) -> Any:
     where = {"api_base": server.url, "api_key": server.key}
-    return await litellm.acompletion(f"openai/{server.model}", messages=messages, **where, **options)
+    return await litellm.acompletion(
+        f"openai/{server.model}", messages=messages, **where, **options
+    )
 
 
 def user(text: str) -> dict[str, str]:
@@ -27,9 +29,16 @@ def user(text: str) -> dict[str, str]:
 def told(answer: Any) -> dict[str, Any]:
     (choice,) = answer.choices
     message = choice.message
-    calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
+    calls = [
+        (call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()
+    ]
     usage = (answer.usage.prompt_tokens, answer.usage.completion_tokens)
-    return {"text": message.content, "calls": calls, "usage": usage, "finish_reason": choice.finish_reason}
+    return {
+        "text": message.content,
+        "calls": calls,
+        "usage": usage,
+        "finish_reason": choice.finish_reason,
+    }
 
 
 async def whole(server: Server) -> Any:
@@ -37,7 +46,9 @@ async def whole(server: Server) -> Any:
 
 
 async def stream(server: Server) -> Any:
-    chunks = [chunk async for chunk in await asked(server, [user(server.question("text"))], stream=True)]
+    chunks = [
+        chunk async for chunk in await asked(server, [user(server.question("text"))], stream=True)
+    ]
     return told(litellm.stream_chunk_builder(chunks))
 
 
@@ -73,7 +84,11 @@ async def structured_output(server: Server) -> Any:
 
 
 async def reasoning(server: Server) -> Any:
-    return (await asked(server, [user(server.question("reasoning"))])).choices[0].message.reasoning_content
+    return (
+        (await asked(server, [user(server.question("reasoning"))]))
+        .choices[0]
+        .message.reasoning_content
+    )
 
 
 async def silence_within(server: Server) -> Any:

@@ -14,13 +14,21 @@ from typing import Any
 from side_by_side import Server, run
 from tools import PIXEL
 
-_TOOL = 'def get_weather(city: str) -> str:\n    "The weather in a city."\n    return "sunny, 21 °C"'
+_TOOL = (
+    'def get_weather(city: str) -> str:\n    "The weather in a city."\n    return "sunny, 21 °C"'
+)
 
 
 async def llm(server: Server, *arguments: str, home: str) -> str:
     """What the command prints."""
     able = {"supports_schema": True, "supports_tools": True, "vision": True}
-    model = {"model_id": "stock", "model_name": server.model, "api_base": server.url, "api_key_name": "stock", **able}
+    model = {
+        "model_id": "stock",
+        "model_name": server.model,
+        "api_base": server.url,
+        "api_key_name": "stock",
+        **able,
+    }
     Path(home, "extra-openai-models.yaml").write_text(json.dumps([model]))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "llm", *arguments),
@@ -37,7 +45,9 @@ async def llm(server: Server, *arguments: str, home: str) -> str:
 
 async def prompted(server: Server, script: str, *options: str) -> str:
     with tempfile.TemporaryDirectory() as home:
-        return await llm(server, "prompt", "--key", server.key, server.question(script), *options, home=home)
+        return await llm(
+            server, "prompt", "--key", server.key, server.question(script), *options, home=home
+        )
 
 
 async def stream(server: Server) -> Any:
@@ -64,8 +74,13 @@ async def attachment(server: Server) -> Any:
 
 async def continued(server: Server) -> Any:
     with tempfile.TemporaryDirectory() as home:
-        first = await llm(server, "prompt", "--key", server.key, server.question("turns"), home=home)
-        return [first, await llm(server, "prompt", "--key", server.key, "--continue", "And then?", home=home)]
+        first = await llm(
+            server, "prompt", "--key", server.key, server.question("turns"), home=home
+        )
+        return [
+            first,
+            await llm(server, "prompt", "--key", server.key, "--continue", "And then?", home=home),
+        ]
 
 
 async def silence_within(server: Server) -> Any:

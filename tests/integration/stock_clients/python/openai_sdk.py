@@ -48,7 +48,9 @@ async def asked(server: Server, script: str, *further: Any, **options: Any) -> d
     return await answered(server, messages, **options)
 
 
-async def answered(server: Server, messages: list[Any], *, stream: bool = True, **options: Any) -> dict[str, Any]:
+async def answered(
+    server: Server, messages: list[Any], *, stream: bool = True, **options: Any
+) -> dict[str, Any]:
     completions = client(server).chat.completions
     if not stream:
         answer = await completions.create(model=server.model, messages=messages, **options)
@@ -66,7 +68,11 @@ def whole_answer(answer: Any, server: Server) -> dict[str, Any]:
         | {"finish_reason": choice["finish_reason"], "logprobs": choice.get("logprobs")}
         for choice in told["choices"]
     ]
-    return {"is_asked_model": told["model"] == server.model, "choices": choices, "usage": told["usage"]}
+    return {
+        "is_asked_model": told["model"] == server.model,
+        "choices": choices,
+        "usage": told["usage"],
+    }
 
 
 async def folded(stream: Any, server: Server) -> dict[str, Any]:
@@ -76,9 +82,13 @@ async def folded(stream: Any, server: Server) -> dict[str, Any]:
         told = chunk.model_dump()
         is_asked_model, usage = told["model"] == server.model, told.get("usage") or usage
         for part in told["choices"]:
-            choice = choices.setdefault(part["index"], {"finish_reason": None, "calls": {}, "logprobs": []})
+            choice = choices.setdefault(
+                part["index"], {"finish_reason": None, "calls": {}, "logprobs": []}
+            )
             choice["finish_reason"] = part["finish_reason"] or choice["finish_reason"]
-            choice["logprobs"] += [each["token"] for each in (part.get("logprobs") or {}).get("content") or ()]
+            choice["logprobs"] += [
+                each["token"] for each in (part.get("logprobs") or {}).get("content") or ()
+            ]
             for key in ("content", "reasoning_content", "refusal"):
                 choice[key] = choice.get(key, "") + (part["delta"].get(key) or "")
             for call in part["delta"].get("tool_calls") or ():
@@ -132,7 +142,8 @@ async def cut(server: Server) -> Any:
 
 async def json_mode(server: Server) -> Any:
     return [
-        await asked(server, "person", stream=each, response_format={"type": "json_object"}) for each in (True, False)
+        await asked(server, "person", stream=each, response_format={"type": "json_object"})
+        for each in (True, False)
     ]
 
 
@@ -146,11 +157,16 @@ async def parse(server: Server) -> Any:
 async def tools(server: Server) -> Any:
     first = await asked(server, "tools", tools=TOOLS, tool_choice="auto")
     called = [
-        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call["arguments"]},
+        }
         for call in first["choices"][0]["calls"].values()
     ]
     results = [
-        {"role": "tool", "tool_call_id": call["id"], "content": result_of(call["function"]["name"])} for call in called
+        {"role": "tool", "tool_call_id": call["id"], "content": result_of(call["function"]["name"])}
+        for call in called
     ]
     turn = {"role": "assistant", "tool_calls": called}
     return [first, await asked(server, "tools", turn, *results, tools=TOOLS)]
@@ -164,7 +180,9 @@ async def tools_whole(server: Server) -> Any:
         {"role": "tool", "tool_call_id": call.id, "content": result_of(call.function.name)}
         for call in called.tool_calls
     ]
-    second = await completions.create(model=server.model, messages=[*messages, called, *results], tools=TOOLS)
+    second = await completions.create(
+        model=server.model, messages=[*messages, called, *results], tools=TOOLS
+    )
     return [whole_answer(first, server), whole_answer(second, server)]
 
 
@@ -181,7 +199,10 @@ async def two_choices(server: Server) -> Any:
 
 
 async def logprobs(server: Server) -> Any:
-    return [await asked(server, "text", logprobs=True, top_logprobs=2, stream=each) for each in (True, False)]
+    return [
+        await asked(server, "text", logprobs=True, top_logprobs=2, stream=each)
+        for each in (True, False)
+    ]
 
 
 async def parameters(server: Server) -> Any:
@@ -189,11 +210,16 @@ async def parameters(server: Server) -> Any:
 
 
 async def continuous_usage(server: Server) -> Any:
-    return await asked(server, "text", stream_options={"include_usage": True, "continuous_usage_stats": True})
+    return await asked(
+        server, "text", stream_options={"include_usage": True, "continuous_usage_stats": True}
+    )
 
 
 async def image(server: Server) -> Any:
-    parts = [{"type": "text", "text": server.question("text")}, {"type": "image_url", "image_url": {"url": PIXEL}}]
+    parts = [
+        {"type": "text", "text": server.question("text")},
+        {"type": "image_url", "image_url": {"url": PIXEL}},
+    ]
     return await answered(server, [user(parts)])
 
 
@@ -203,7 +229,12 @@ async def names(server: Server) -> Any:
 
 
 async def thoughts_given_back(server: Server) -> Any:
-    turn = {"role": "assistant", "content": "A train.", "reasoning_content": "Trains …", "annotations": []}
+    turn = {
+        "role": "assistant",
+        "content": "A train.",
+        "reasoning_content": "Trains …",
+        "annotations": [],
+    }
     return await asked(server, "turns", turn, user("And then?"))
 
 

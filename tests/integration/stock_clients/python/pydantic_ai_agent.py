@@ -21,12 +21,18 @@ class Person(BaseModel):
 
 def agent(server: Server, **options: Any) -> Agent[Any, Any]:
     provider = OpenAIProvider(base_url=server.url, api_key=server.key)
-    return Agent(OpenAIChatModel(server.model, provider=provider), instructions="Be brief.", **options)
+    return Agent(
+        OpenAIChatModel(server.model, provider=provider), instructions="Be brief.", **options
+    )
 
 
 def told(result: Any) -> dict[str, Any]:
     usage = result.usage
-    return {"output": result.output, "tokens": [usage.input_tokens, usage.output_tokens], "requests": usage.requests}
+    return {
+        "output": result.output,
+        "tokens": [usage.input_tokens, usage.output_tokens],
+        "requests": usage.requests,
+    }
 
 
 async def whole(server: Server) -> Any:
@@ -43,15 +49,21 @@ async def tools(server: Server) -> Any:
 
 
 async def structured_output(server: Server) -> Any:
-    return (await agent(server, output_type=Person).run(server.question("person"))).output.model_dump()
+    return (
+        await agent(server, output_type=Person).run(server.question("person"))
+    ).output.model_dump()
 
 
 async def native_output(server: Server) -> Any:
-    return (await agent(server, output_type=NativeOutput(Person)).run(server.question("person"))).output.model_dump()
+    return (
+        await agent(server, output_type=NativeOutput(Person)).run(server.question("person"))
+    ).output.model_dump()
 
 
 async def image(server: Server) -> Any:
-    return told(await agent(server).run([server.question("text"), BinaryContent.from_data_uri(PIXEL)]))
+    return told(
+        await agent(server).run([server.question("text"), BinaryContent.from_data_uri(PIXEL)])
+    )
 
 
 async def two_turns(server: Server) -> Any:

@@ -1,4 +1,6 @@
-"""Runs a client's scenarios at two addresses, and prints what it saw at each as one line of JSON."""
+"""Runs a client's scenarios at two addresses, and prints what it saw at each as one line of
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ Scenario = Callable[[Server], Awaitable[Any]]
 def run(found: dict[str, Any]) -> None:
     """Run the scenarios that the command line names; `found` has them by their names."""
     told = json.loads(sys.argv[1])
-    sides = {side: _at(told["client"], found, told["scenarios"], **server) for side, server in told["servers"].items()}
+    sides = {
+        side: _at(told["client"], found, told["scenarios"], **server)
+        for side, server in told["servers"].items()
+    }
     print(json.dumps(asyncio.run(_both(sides))))
 
 
@@ -40,8 +45,13 @@ async def _both(sides: dict[str, Awaitable[Any]]) -> dict[str, Any]:
     return dict(zip(sides, await asyncio.gather(*sides.values()), strict=True))
 
 
-async def _at(client: str, found: dict[str, Any], names: list[str], url: str, model: str, key: str) -> dict[str, Any]:
-    return {name: await _seen(found[name], Server(url, model, key, f"{client}.{name}")) for name in names}
+async def _at(
+    client: str, found: dict[str, Any], names: list[str], url: str, model: str, key: str
+) -> dict[str, Any]:
+    return {
+        name: await _seen(found[name], Server(url, model, key, f"{client}.{name}"))
+        for name in names
+    }
 
 
 async def _seen(scenario: Scenario, server: Server) -> Any:

@@ -1,4 +1,6 @@
-"""A client as the protocol wants it: it holds each entry once, begins again where it is told to, and comes back."""
+"""A client as the protocol wants it: it holds each entry once, begins again where it is told to,
+and comes back.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ class Browser:
             case "chat.response.restarted":
                 self._restart(frame)
             case "chat.response.delta":
-                assert frame.get("from", frame["index"]) == self._next_index, "each index once, none left out"
+                assert frame.get("from", frame["index"]) == self._next_index, (
+                    "each index once, none left out"
+                )
                 self._spans.append((frame["index"], frame["delta"]))
                 self._next_index = frame["index"] + 1
             case "chat.response.completed" | "chat.response.error":

@@ -49,7 +49,10 @@ class ChangedHands:
             await self.a.clock.pass_time(0.3)
 
     async def lose_a(self, *, heard: bool = False) -> None:
-        """What it says now is not on record; then b goes on. `heard`: b, which follows it, hears it all the same."""
+        """What it says now is not on record; then b goes on.
+
+        `heard`: b, which follows it, hears it all the same.
+        """
         self.a.cut_off()
         if heard:
             self.a.shared.peers.mend(self.a.address)

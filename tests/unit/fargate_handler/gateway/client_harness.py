@@ -85,7 +85,9 @@ class Client:
         self.transport = RecordingTransport()
         now = gateway.clock.now
         claims = SessionClaims(self.channel, expires_at=2_000_000_000, issued_at=0)
-        session = ClientSession(claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol])
+        session = ClientSession(
+            claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol]
+        )
         self.connection = ClientConnection(gateway.context, session, now)
         self.connection.connected(self.transport)
 
@@ -93,14 +95,21 @@ class Client:
     def frames(self) -> list[Any]:
         return self.transport.frames
 
-    def receive(self, payload: bytes = b"", kind: Opcode = Opcode.TEXT, *, reserved: bool = False) -> None:
+    def receive(
+        self, payload: bytes = b"", kind: Opcode = Opcode.TEXT, *, reserved: bool = False
+    ) -> None:
         self.connection.receive(kind, payload, reserved=reserved)
 
     def send(self, kind: str, **fields: object) -> None:
         self.receive(json.dumps({"type": kind, **fields}).encode())
 
     async def say(self, message_id: str = "m1", previous: str | None = None) -> None:
-        self.send("chat.message", message_id=message_id, previous_message_id=previous, payload={"text": "hi"})
+        self.send(
+            "chat.message",
+            message_id=message_id,
+            previous_message_id=previous,
+            payload={"text": "hi"},
+        )
         await asyncio.sleep(0)  # accepting a message is a task of its own
 
     def text(self) -> str:
@@ -110,7 +119,11 @@ class Client:
             if isinstance(frame, list):
                 index, delta, first = frame[1], frame[2], frame[3] if len(frame) == 4 else frame[1]
             elif frame["type"] == "chat.response.delta":
-                index, delta, first = frame["index"], frame["delta"], frame.get("from", frame["index"])
+                index, delta, first = (
+                    frame["index"],
+                    frame["delta"],
+                    frame.get("from", frame["index"]),
+                )
             elif frame["type"] == "chat.response.restarted":
                 index, delta, first = frame["index"], "", frame["index"]
                 text = ""

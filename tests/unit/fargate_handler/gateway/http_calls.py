@@ -1,4 +1,6 @@
-"""Calls of the HTTP endpoints as aiohttp would make them, without sockets: routes, middleware and all."""
+"""Calls of the HTTP endpoints as aiohttp would make them, without sockets: routes, middleware
+and all.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ class Calls:
     ) -> web.StreamResponse:
         """The answer; of a stream, when it has ended."""
         transport = Mock(spec=asyncio.Transport)
-        transport.get_extra_info = lambda name, default=None: (remote, 50_000) if name == "peername" else default
+        transport.get_extra_info = lambda name, default=None: (
+            (remote, 50_000) if name == "peername" else default
+        )
         request = make_mocked_request(
             method,
             path,
@@ -88,7 +92,9 @@ class Calls:
         )
         return await self._app._handle(request)
 
-    async def json(self, method: str, path: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    async def json(
+        self, method: str, path: str, headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         """The body of an answer."""
         return body_of(await self.call(method, path, headers))
 
@@ -105,7 +111,11 @@ class EventStream:
         """Kind, id and data of each."""
         found = []
         for block in self._writer.written.decode().split("\n\n"):
-            lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[0] != ":")
+            lines = dict(
+                line.split(": ", 1)
+                for line in block.splitlines()
+                if ": " in line and line[0] != ":"
+            )
             if "event" in lines:
                 found.append((lines["event"], lines["id"], orjson.loads(lines["data"])))
         return found

@@ -20,7 +20,11 @@ class SlowGateway(Gateway):
         super().__init__(task.limits)
         self.network = task.shared.sessions.network
         self.task = task
-        self.clock, self.source, self.orchestrator = self.task.clock, self.task.source, self.task.orchestrator
+        self.clock, self.source, self.orchestrator = (
+            self.task.clock,
+            self.task.source,
+            self.task.orchestrator,
+        )
         self.context = replace(
             self.context,
             orchestrator=self.orchestrator,
@@ -31,7 +35,12 @@ class SlowGateway(Gateway):
 
 def ask(client: Client, number: int, text: str = "hi") -> None:
     previous = f"m{number - 1}" if number else None
-    client.send("chat.message", message_id=f"m{number}", previous_message_id=previous, payload={"text": text})
+    client.send(
+        "chat.message",
+        message_id=f"m{number}",
+        previous_message_id=previous,
+        payload={"text": text},
+    )
 
 
 async def test_frames_in_one_read_are_accepted_in_their_order() -> None:
@@ -85,7 +94,9 @@ async def test_a_client_that_left_meanwhile_has_sent_its_message_all_the_same() 
 
 
 async def test_of_one_session_only_so_many_messages_wait_to_be_accepted() -> None:
-    """Each holds its text: without a bound a client fills the memory while the store is slow (rule 5)."""
+    """Each holds its text: without a bound a client fills the memory while the store is slow
+    (rule 5).
+    """
     gateway = SlowGateway(await Task.join(limits=Limits(messages_waiting_per_session=5)))
     client = gateway.connect()
     gateway.network.hold("accept")

@@ -49,13 +49,19 @@ async def reading(*, continues: bool = True) -> tuple[ChangedHands, Reader]:
     return here, reader
 
 
-# -- a response of another task --------------------------------------------------------------------------------------
+# -- a response of another task
+# --------------------------------------------------------------------------------------
 
 
 async def test_a_response_of_another_task_is_resumed_and_read_to_its_end() -> None:
     here, reader = await reading()
     start = reader.transport.of_type("chat.response.start")[0]
-    assert (start["next_index"], start["duplicate"], start["via"], start["message_id"]) == (0, True, "peer", "m1")
+    assert (start["next_index"], start["duplicate"], start["via"], start["message_id"]) == (
+        0,
+        True,
+        "peer",
+        "m1",
+    )
     await here.a.answer("c")
     await here.b.clock.pass_time(0.5)
     assert reader.text() == "abc"
@@ -68,7 +74,11 @@ async def test_a_message_that_another_task_answers_is_read_here_when_it_is_sent_
     reader.send("chat.message", message_id="m1", previous_message_id=None, payload={"text": "hi"})
     await settle()
     start = reader.transport.of_type("chat.response.start")[0]
-    assert (start["response_id"], start["duplicate"], start["via"]) == (here.response_id, True, "peer")
+    assert (start["response_id"], start["duplicate"], start["via"]) == (
+        here.response_id,
+        True,
+        "peer",
+    )
     assert reader.text() == "ab"
     assert here.b.source.calls == []
 
@@ -92,7 +102,9 @@ async def test_a_cancel_that_cannot_be_told_is_refused_by_name_and_the_reader_st
 
 
 @pytest.mark.parametrize(("kind", "fields"), [("pause", {}), ("credit", {"n": 1})])
-async def test_a_refused_cancel_leaves_the_pace_as_it_was(kind: str, fields: dict[str, int]) -> None:
+async def test_a_refused_cancel_leaves_the_pace_as_it_was(
+    kind: str, fields: dict[str, int]
+) -> None:
     here, reader = await reading()
     reader.send(f"response.{kind}", response_id=here.response_id, **fields)
     await here.say("c", "d")
@@ -130,7 +142,8 @@ async def test_a_client_that_left_while_its_response_was_looked_for_reads_nothin
     assert (await here.b.find(here.response_id)).readers == []
 
 
-# -- epochs ----------------------------------------------------------------------------------------------------------
+# -- epochs
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -159,7 +172,9 @@ async def test_who_comes_back_goes_on_exactly_or_from_the_beginning(
         assert (frame["epoch"], frame["attempt"]) == (2, 2)
         assert frame["from_index"] == (-1 if frame["index"] == -1 else 1)
     start = reader.transport.of_type("chat.response.start")[0]
-    assert start.get("epoch", 1) == (2 if epoch.get("epoch") == 2 else 1), "whose entries it begins behind"
+    assert start.get("epoch", 1) == (2 if epoch.get("epoch") == 2 else 1), (
+        "whose entries it begins behind"
+    )
 
 
 @pytest.mark.parametrize("epoch", [0, -1, "2", 1.5])
@@ -169,7 +184,8 @@ async def test_an_epoch_is_a_whole_number_from_one_on(epoch: object) -> None:
     assert reader.last_code() == "invalid_field"
 
 
-# -- found again -----------------------------------------------------------------------------------------------------
+# -- found again
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("heard", [False, True])
@@ -248,7 +264,9 @@ async def test_a_response_that_is_not_found_again_ends_the_connection(how: str) 
     assert not reader.connection.reading
 
 
-async def test_a_connection_that_closes_while_its_response_is_found_again_reads_nothing_more() -> None:
+async def test_a_connection_that_closes_while_its_response_is_found_again_reads_nothing_more() -> (
+    None
+):
     here, reader = await reading()
     copy = await here.b.find(here.response_id)
     here.b.responses.network.hold("head")
@@ -265,7 +283,9 @@ async def test_a_connection_that_closes_while_its_response_is_found_again_reads_
 
 @pytest.mark.parametrize("then", ["socket drains", "continue", "copy grows"])
 async def test_a_lost_reader_is_given_nothing_more_of_the_old_copy(then: str) -> None:
-    """It is resumed behind what it had when the copy was lost: whatever came after that would come twice."""
+    """It is resumed behind what it had when the copy was lost: whatever came after that would
+    come twice.
+    """
     here, reader = await reading()
     copy = await here.b.find(here.response_id)
     if then == "socket drains":

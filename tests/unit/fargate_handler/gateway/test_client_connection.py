@@ -26,7 +26,8 @@ async def test_a_message_that_the_connection_refuses_is_counted_by_its_code() ->
     assert gateway.metrics.labelled(catalogue.MESSAGES_REFUSED).by_label == {"draining": 1}
 
 
-# -- opening ---------------------------------------------------------------------------------------------------------
+# -- opening
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_connection_is_greeted_and_registered() -> None:
@@ -51,11 +52,17 @@ async def test_who_comes_back_is_told_what_can_be_resumed() -> None:
     stream = gateway.stream(first)
     assert ready["last_message_id"] == "m1"
     assert ready["responses"] == [
-        {"response_id": stream.response_id, "message_id": "m1", "status": "streaming", "next_index": 1}
+        {
+            "response_id": stream.response_id,
+            "message_id": "m1",
+            "status": "streaming",
+            "next_index": 1,
+        }
     ]
 
 
-# -- messages and answers ----------------------------------------------------------------------------------------------
+# -- messages and answers
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -79,7 +86,11 @@ async def test_a_message_is_answered_with_its_start_its_deltas_and_its_end(proto
     await settle()
     assert client.text() == "Evenflow runs"
     end = client.frames[-1]
-    assert (end["type"], end["finish_reason"], end["last_index"]) == ("chat.response.completed", "stop", 1)
+    assert (end["type"], end["finish_reason"], end["last_index"]) == (
+        "chat.response.completed",
+        "stop",
+        1,
+    )
     assert not client.connection.reading
     assert gateway.metrics.counter(catalogue.DELTAS_DELIVERED).value == 2
 
@@ -89,7 +100,9 @@ async def test_what_is_no_delta_comes_behind_the_deltas_before_it() -> None:
     client = gateway.connect()
     await client.say()
     await settle()
-    gateway.context.outbox._call_soon = lambda _flush: None  # deltas wait for the end of the loop's turn
+    gateway.context.outbox._call_soon = lambda _flush: (
+        None
+    )  # deltas wait for the end of the loop's turn
     gateway.call.push("a")
     client.receive(b"nonsense")
     assert [frame["type"] for frame in client.frames[-2:]] == ["chat.response.delta", "error"]
@@ -130,7 +143,9 @@ async def test_a_restart_is_told_with_an_index_of_its_own() -> None:
     await settle()
     assert client.text() == "right"
     restarted = client.transport.of_type("chat.response.restarted")
-    assert [(frame["from_index"], frame["attempt"], frame["index"]) for frame in restarted] == [(-1, 2, 1)]
+    assert [(frame["from_index"], frame["attempt"], frame["index"]) for frame in restarted] == [
+        (-1, 2, 1)
+    ]
 
 
 async def test_a_failed_answer_ends_with_its_error() -> None:
@@ -142,11 +157,20 @@ async def test_a_failed_answer_ends_with_its_error() -> None:
     gateway.call.fail(UpstreamFailed("x", code="upstream_failed"))
     await settle()
     end = client.frames[-1]
-    assert (end["type"], end["error"]["code"], end["last_index"]) == ("chat.response.error", "upstream_failed", 0)
+    assert (end["type"], end["error"]["code"], end["last_index"]) == (
+        "chat.response.error",
+        "upstream_failed",
+        0,
+    )
     assert client.text() == "half"
 
 
-@given(st.lists(st.sampled_from(["push", "turn", "block", "unblock", "leave", "pause", "continue"]), max_size=40))
+@given(
+    st.lists(
+        st.sampled_from(["push", "turn", "block", "unblock", "leave", "pause", "continue"]),
+        max_size=40,
+    )
+)
 async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list[str]) -> None:
     gateway = Gateway(Limits(batch_tokens=2))
     client = gateway.connect()
@@ -170,8 +194,12 @@ async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list
                 client.connection.disconnected()
                 held = client.frames
                 client = gateway.connect()
-                after = max((f["index"] for f in held if f["type"] == "chat.response.delta"), default=-1)
-                client.frames[:0] = [frame for frame in held if frame["type"] == "chat.response.delta"]
+                after = max(
+                    (f["index"] for f in held if f["type"] == "chat.response.delta"), default=-1
+                )
+                client.frames[:0] = [
+                    frame for frame in held if frame["type"] == "chat.response.delta"
+                ]
                 client.send("response.resume", response_id=stream.response_id, after=after)
     gateway.call.finish()
     await settle()
@@ -183,7 +211,8 @@ async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list
     assert (stream.readers, stream.paused_readers) == ([], 0)
 
 
-# -- resume, pause, cancel, acknowledge --------------------------------------------------------------------------------
+# -- resume, pause, cancel, acknowledge
+# --------------------------------------------------------------------------------
 
 
 async def test_a_response_is_resumed_behind_any_index() -> None:
@@ -277,7 +306,8 @@ async def test_acknowledged_deltas_are_counted_once_and_only_those_that_exist() 
     assert client.last_code() == "invalid_field"
 
 
-# -- slow readers ------------------------------------------------------------------------------------------------------
+# -- slow readers
+# --------------------------------------------------------------------------------------------------
 
 
 async def blocked_reader(gateway: Gateway) -> Client:
@@ -327,7 +357,9 @@ async def test_a_reader_that_catches_up_is_not_looked_at_any_more() -> None:
 
 
 async def test_a_pause_that_lasts_too_long_ends_the_connection() -> None:
-    gateway = Gateway(Limits(grace_seconds=3600, model_deadline_seconds=3600, model_first_sign_seconds=3600))
+    gateway = Gateway(
+        Limits(grace_seconds=3600, model_deadline_seconds=3600, model_first_sign_seconds=3600)
+    )
     client = gateway.connect()
     await client.say()
     await settle()
@@ -343,7 +375,9 @@ async def test_a_pause_that_lasts_too_long_ends_the_connection() -> None:
 
 
 async def test_deltas_that_missed_their_interval_are_counted_once_each() -> None:
-    gateway = Gateway(Limits(batch_tokens=1, model_deadline_seconds=3600, model_silence_seconds=3600))
+    gateway = Gateway(
+        Limits(batch_tokens=1, model_deadline_seconds=3600, model_silence_seconds=3600)
+    )
     client = await blocked_reader(gateway)
     gateway.call.push(*"abc")
     for _ in range(31):
@@ -354,8 +388,12 @@ async def test_deltas_that_missed_their_interval_are_counted_once_each() -> None
     assert 0 < ratio.part <= ratio.whole
 
 
-@pytest.mark.parametrize("last", ["chat.message", "response.resume", "nonsense", "response.ack", "look"])
-async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_it_stays(last: str) -> None:
+@pytest.mark.parametrize(
+    "last", ["chat.message", "response.resume", "nonsense", "response.ack", "look"]
+)
+async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_it_stays(
+    last: str,
+) -> None:
     gateway = Gateway(Limits(protocol_errors_per_minute=1))
     client = gateway.connect()
     await client.say()
@@ -389,7 +427,8 @@ async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_
     await settle()
 
 
-# -- heartbeat -----------------------------------------------------------------------------------------------------------
+# -- heartbeat
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_silent_client_is_pinged_and_given_up_within_the_time_of_the_contract() -> None:
@@ -414,7 +453,8 @@ async def test_a_ping_of_the_client_is_answered_unless_it_does_not_read() -> Non
     assert client.transport.pongs == [b"abc"]
 
 
-# -- ends --------------------------------------------------------------------------------------------------------------
+# -- ends
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_what_breaks_the_protocol_closes_the_connection_once() -> None:
@@ -485,13 +525,18 @@ async def test_a_connection_that_is_gone_waits_for_no_garbage_collector() -> Non
         gc.enable()
 
 
-# -- registry ------------------------------------------------------------------------------------------------------------
+# -- registry
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_connections_are_counted_by_session_and_removed_once() -> None:
     gateway = Gateway()
     clients = [gateway.connect() for _ in range(3)]
-    assert list(gateway.registry) == list(gateway.registry.of(CHANNEL)) == [client.connection for client in clients]
+    assert (
+        list(gateway.registry)
+        == list(gateway.registry.of(CHANNEL))
+        == [client.connection for client in clients]
+    )
     gateway.registry.remove(clients[1].connection)
     gateway.registry.remove(clients[1].connection)
     assert len(gateway.registry) == 2

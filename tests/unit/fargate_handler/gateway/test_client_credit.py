@@ -1,4 +1,6 @@
-"""A WebSocket client that sets the pace: it is given as many entries as it granted, and no token is lost over it."""
+"""A WebSocket client that sets the pace: it is given as many entries as it granted, and no token
+is lost over it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Listener(Client):
         return response_id
 
     def tokens(self) -> list[tuple[int, str]]:
-        """The last index and the text of each token frame, after a check that no index is missing or comes twice."""
+        """The last index and the text of each token frame, after a check that no index is
+        missing or comes twice.
+        """
         following, tokens = 0, []
         for frame in self.transport.of_type("token"):
             assert frame.get("from", frame["index"]) == following, frame
@@ -202,7 +206,9 @@ async def test_another_reader_without_a_pace_keeps_the_model_going() -> None:
 
 
 async def test_more_credit_than_may_be_is_refused_and_nothing_changes() -> None:
-    gateway, client, response_id = await listening(Limits(batch_tokens=1, credit_window=10), credit=4)
+    gateway, client, response_id = await listening(
+        Limits(batch_tokens=1, credit_window=10), credit=4
+    )
     for n in (7, 11, 10**40):
         client.send("credit", response_id=response_id, n=n)
         refused = client.frames[-1]
@@ -271,7 +277,9 @@ async def test_the_other_subprotocols_grant_credit_too(protocol: str) -> None:
     client.send("response.credit", response_id=gateway.stream(client).response_id, n=1)
     assert client.text() == "ab"
     other = gateway.connect(protocol)
-    other.send("response.resume", response_id=gateway.stream(client).response_id, after=-1, credit=3)
+    other.send(
+        "response.resume", response_id=gateway.stream(client).response_id, after=-1, credit=3
+    )
     push(gateway, "d")
     assert other.text() == "abc"
 
@@ -307,7 +315,9 @@ class Listening:
         credit: what it asks with, each time.
     """
 
-    def __init__(self, gateway: Gateway, client: Listener, response_id: str, credit: int | None) -> None:
+    def __init__(
+        self, gateway: Gateway, client: Listener, response_id: str, credit: int | None
+    ) -> None:
         self.gateway, self.client, self.response_id = gateway, client, response_id
         self.written = ""
         self._credit = self.may_have = credit
@@ -348,7 +358,9 @@ class Listening:
 
 
 @given(STEPS, st.one_of(st.none(), st.integers(0, 3)))
-async def test_never_more_than_was_granted_and_nothing_is_lost(steps: list[str | int], credit: int | None) -> None:
+async def test_never_more_than_was_granted_and_nothing_is_lost(
+    steps: list[str | int], credit: int | None
+) -> None:
     fields: dict[str, Any] = {} if credit is None else {"credit": credit}
     gateway, client, response_id = await listening(**fields)
     stream, here = gateway.stream(client), Listening(gateway, client, response_id, credit)

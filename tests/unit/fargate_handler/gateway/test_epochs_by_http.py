@@ -30,13 +30,16 @@ async def completed(here: ChangedHands) -> str:
 
 
 async def heard(here: ChangedHands, path: str, last: str | None = None) -> list[tuple[str, str]]:
-    stream = EventStream(here.calls(here.b), path, {"Last-Event-ID": last} if last is not None else None)
+    stream = EventStream(
+        here.calls(here.b), path, {"Last-Event-ID": last} if last is not None else None
+    )
     await settle()
     assert stream.answering.done()
     return stream.heard
 
 
-# -- server-sent events ----------------------------------------------------------------------------------------------
+# -- server-sent events
+# ----------------------------------------------------------------------------------------------
 
 
 async def test_an_id_says_the_epoch_once_there_is_a_second_one() -> None:
@@ -48,7 +51,14 @@ async def test_an_id_says_the_epoch_once_there_is_a_second_one() -> None:
 
 @pytest.mark.parametrize(
     ("last", "first"),
-    [("0", "b"), ("1", "restarted"), ("1.2", "restarted"), ("2.2", "c"), ("3.2", "completed"), ("-1", "a")],
+    [
+        ("0", "b"),
+        ("1", "restarted"),
+        ("1.2", "restarted"),
+        ("2.2", "c"),
+        ("3.2", "completed"),
+        ("-1", "a"),
+    ],
 )
 async def test_who_has_part_of_the_response_goes_on_exactly(last: str, first: str) -> None:
     here = await ChangedHands.begin()
@@ -63,7 +73,10 @@ async def test_who_has_what_was_lost_with_its_owner_hears_everything_again(last:
     here = await ChangedHands.begin()
     path = await completed(here)
     assert await heard(here, f"{path}/events?joined=0", last) == REPLAYED
-    assert await heard(here, f"{path}/events?joined=0&epoch=1&after={last.removesuffix('.end')}") == REPLAYED
+    assert (
+        await heard(here, f"{path}/events?joined=0&epoch=1&after={last.removesuffix('.end')}")
+        == REPLAYED
+    )
 
 
 async def test_what_everything_replaces_is_told_without_a_place_in_the_log() -> None:
@@ -72,9 +85,16 @@ async def test_what_everything_replaces_is_told_without_a_place_in_the_log() -> 
     stream = EventStream(here.calls(here.b), f"{path}/events", {"Last-Event-ID": "2"})
     await settle()
     kind, event_id, data = stream.events[0]
-    assert (kind, event_id) == ("chat.response.restarted", ""), "an EventSource then resumes from the beginning"
+    assert (kind, event_id) == ("chat.response.restarted", ""), (
+        "an EventSource then resumes from the beginning"
+    )
     assert (data["index"], data["from_index"], data["attempt"], data["epoch"]) == (-1, -1, 2, 2)
-    assert stream.heard[1:] == [("1.2", "ab"), ("2.2", "restarted"), ("3.2", "c"), ("3.2.end", "completed")]
+    assert stream.heard[1:] == [
+        ("1.2", "ab"),
+        ("2.2", "restarted"),
+        ("3.2", "c"),
+        ("3.2.end", "completed"),
+    ]
 
 
 async def test_who_has_everything_need_not_come_again() -> None:
@@ -88,12 +108,16 @@ async def test_who_has_everything_need_not_come_again() -> None:
 async def test_what_is_no_id_is_refused(last: str) -> None:
     here = await ChangedHands.begin()
     answer = await here.calls(here.b).call(
-        "GET", f"/chat/message/{here.response_id}/events", {"Last-Event-ID": last.encode().decode("latin-1")}
+        "GET",
+        f"/chat/message/{here.response_id}/events",
+        {"Last-Event-ID": last.encode().decode("latin-1")},
     )
     assert (answer.status, body_of(answer)["error"]["code"]) == (400, "invalid_field")
 
 
-@pytest.mark.parametrize(("on", "via"), [("a", "owner"), ("b", "peer"), ("b in the store", "store")])
+@pytest.mark.parametrize(
+    ("on", "via"), [("a", "owner"), ("b", "peer"), ("b in the store", "store")]
+)
 async def test_an_answer_says_where_it_comes_from_and_how_much_there_was(on: str, via: str) -> None:
     here = await ChangedHands.begin()
     if on == "b in the store":
@@ -135,7 +159,9 @@ async def test_a_task_that_follows_is_not_led_on_to_another_copy() -> None:
     assert stream.heard == [("0", "a"), ("1", "b")]
 
 
-async def test_a_stream_whose_response_is_not_found_again_ends_and_is_no_error_in_its_middle() -> None:
+async def test_a_stream_whose_response_is_not_found_again_ends_and_is_no_error_in_its_middle() -> (
+    None
+):
     here = await ChangedHands.begin()
     stream = EventStream(here.calls(here.b), f"/chat/message/{here.response_id}/events")
     await settle()
@@ -149,22 +175,33 @@ async def test_a_stream_whose_response_is_not_found_again_ends_and_is_no_error_i
     assert stream.heard == [("1", "ab")]
 
 
-# -- long-polls ------------------------------------------------------------------------------------------------------
+# -- long-polls
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_poll_says_whose_entries_it_brings() -> None:
     here = await ChangedHands.begin()
     calls = here.calls(here.a)
     body = await calls.json("GET", f"/chat/message/{here.response_id}?timeout_ms=0")
-    assert (body["new_text"], body["metadata"]["epoch"], body["metadata"]["next_index"]) == ("ab", 1, 2)
+    assert (body["new_text"], body["metadata"]["epoch"], body["metadata"]["next_index"]) == (
+        "ab",
+        1,
+        2,
+    )
     path = await completed(here)
     body = await here.calls(here.b).json("GET", f"{path}?from_index=2&epoch=1")
-    assert (body["new_text"], body["metadata"]["epoch"], body["metadata"]["next_index"]) == ("c", 2, 4)
+    assert (body["new_text"], body["metadata"]["epoch"], body["metadata"]["next_index"]) == (
+        "c",
+        2,
+        4,
+    )
     assert body["full_text"] == "abc"
     assert body["metadata"]["restarted"] is None, "the second owner continued"
 
 
-@pytest.mark.parametrize("query", ["from_index=3&epoch=1", "from_index=3", "from_index=4&epoch=1", "from_index=90"])
+@pytest.mark.parametrize(
+    "query", ["from_index=3&epoch=1", "from_index=3", "from_index=4&epoch=1", "from_index=90"]
+)
 async def test_a_poll_behind_what_was_lost_begins_again(query: str) -> None:
     here = await ChangedHands.begin()
     path = await completed(here)
@@ -195,25 +232,35 @@ async def test_a_poll_beyond_the_end_is_refused_by_the_name_of_its_parameter() -
 async def test_an_epoch_is_a_whole_number_from_one_on(epoch: str) -> None:
     here = await ChangedHands.begin()
     for path in ("", "/events"):
-        answer = await here.calls(here.a).call("GET", f"/chat/message/{here.response_id}{path}?epoch={epoch}")
+        answer = await here.calls(here.a).call(
+            "GET", f"/chat/message/{here.response_id}{path}?epoch={epoch}"
+        )
         assert answer.status == 400
 
 
 async def test_a_poll_whose_copy_is_lost_answers_with_what_there_is() -> None:
     here = await ChangedHands.begin()
-    stream = EventStream(here.calls(here.b), f"/chat/message/{here.response_id}?from_index=2&timeout_ms=30000")
+    stream = EventStream(
+        here.calls(here.b), f"/chat/message/{here.response_id}?from_index=2&timeout_ms=30000"
+    )
     here.a.cut_off()
     while not here.b.source.calls:
         assert not stream.answering.done()
         await here.b.clock.pass_time(0.01)
     body = body_of(stream.answering.result())
-    assert (body["new_text"], body["status"], body["metadata"]["next_index"]) == ("", "streaming", 2)
+    assert (body["new_text"], body["status"], body["metadata"]["next_index"]) == (
+        "",
+        "streaming",
+        2,
+    )
 
 
 async def test_a_poll_waits_no_longer_than_it_said_for_a_copy_that_is_behind() -> None:
     here = await ChangedHands.begin()
     here.a.shared.peers.cut(here.a.address)
-    poll = EventStream(here.calls(here.b), f"/chat/message/{here.response_id}?from_index=9&timeout_ms=2000")
+    poll = EventStream(
+        here.calls(here.b), f"/chat/message/{here.response_id}?from_index=9&timeout_ms=2000"
+    )
     await here.b.clock.pass_time(1.5)
     assert not poll.answering.done()
     await here.b.clock.pass_time(1.0)

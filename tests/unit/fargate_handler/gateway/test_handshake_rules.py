@@ -8,14 +8,15 @@ from picows.picows import _parse_http_request  # type: ignore[attr-defined]
 from fargate_handler.gateway.handshake import head_fault, http_address
 
 _HEAD = (
-    b"GET /ws?replace=1 HTTP/1.1\r\nHost: chat.example:8081\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"
-    b"Origin: http://chat.example\r\nContent-Length: 0\r\nSec-WebSocket-Version: 13\r\n"
-    b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Protocol: evenflow.v1, bearer.x"
+    b"GET /ws?replace=1 HTTP/1.1\r\nHost: chat.example:8081\r\nConnection: keep-alive, Upgrade\r\n"
+    b"Upgrade: websocket\r\nOrigin: http://chat.example\r\nContent-Length: 0\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+    b"Sec-WebSocket-Protocol: evenflow.v1, bearer.x"
 )
 _PIECES = (
-    b"\r\n", b"\r", b"\n", b":", b" ", b"\t", b"\x00", b"\x7f", b"\xff", b"0", b"1", b",", b"HTTP/1.0", b"POST", b"",
-    b"\r\nTransfer-Encoding: chunked", b"\r\ntransfer-encoding : x", b"\r\nContent-Length: 0", b"\r\ncontent-length: 7",
-    b"\r\n folded", b"\r\nX: y" * 130,
+    b"\r\n", b"\r", b"\n", b":", b" ", b"\t", b"\x00", b"\x7f", b"\xff", b"0", b"1", b",",
+    b"HTTP/1.0", b"POST", b"", b"\r\nTransfer-Encoding: chunked", b"\r\ntransfer-encoding : x",
+    b"\r\nContent-Length: 0", b"\r\ncontent-length: 7", b"\r\n folded", b"\r\nX: y" * 130,
 )  # fmt: skip
 
 

@@ -26,9 +26,12 @@ async def test_elsewhere_there_is_no_such_path(remote: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [("Origin", "http://127.0.0.1:8080"), ("X-Forwarded-For", "127.0.0.1"), ("Via", "1.1 proxy")]
+    "header",
+    [("Origin", "http://127.0.0.1:8080"), ("X-Forwarded-For", "127.0.0.1"), ("Via", "1.1 proxy")],
 )
-async def test_a_page_or_a_proxy_on_this_machine_speaks_for_somebody_else(header: tuple[str, str]) -> None:
+async def test_a_page_or_a_proxy_on_this_machine_speaks_for_somebody_else(
+    header: tuple[str, str],
+) -> None:
     calls = Calls(Gateway().context, CHANNEL)
     answer = await calls.call("POST", "/drain", dict([header]))
     assert (answer.status, body_of(answer)["error"]["code"]) == (404, "path_not_found")

@@ -10,10 +10,18 @@ from fargate_handler.gateway.listening_socket import listening_socket
 from stream_core.policy.limits import Limits
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(write_buffer_bytes=16_384, read_buffer_bytes=32_768)])
+@pytest.mark.parametrize(
+    "limits", [Limits(), Limits(write_buffer_bytes=16_384, read_buffer_bytes=32_768)]
+)
 def test_a_connection_has_buffers_of_the_limits_sizes(limits: Limits) -> None:
     with listening_socket("127.0.0.1", 0, limits) as listening:
         listening.listen()
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as connection:
-            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == limits.write_buffer_bytes
-            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == limits.read_buffer_bytes
+            assert (
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+                == limits.write_buffer_bytes
+            )
+            assert (
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+                == limits.read_buffer_bytes
+            )

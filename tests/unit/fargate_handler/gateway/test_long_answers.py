@@ -47,14 +47,20 @@ async def test_a_long_answer_is_whole_over_every_transport(how: str) -> None:
     calls = Calls(gateway.context, client.connection.channel)
     response_id = gateway.stream(client).response_id
     events = RecordingWriter()
-    reading = asyncio.ensure_future(calls.call("GET", f"/chat/message/{response_id}/events", writer=events))
+    reading = asyncio.ensure_future(
+        calls.call("GET", f"/chat/message/{response_id}/events", writer=events)
+    )
     await settle()
     await _answer(gateway, client, how)
     await asyncio.wait_for(reading, 5)
     assert client.text() == _WHOLE
     (completed,) = client.transport.of_type("chat.response.completed")
     assert (completed["finish_reason"], completed["degraded"]) == ("stop", False)
-    frames = [json.loads(line[6:]) for line in events.written.decode().splitlines() if line.startswith("data: ")]
+    frames = [
+        json.loads(line[6:])
+        for line in events.written.decode().splitlines()
+        if line.startswith("data: ")
+    ]
     assert "".join(frame.get("delta", "") for frame in frames) == _WHOLE
     polled = await calls.json("GET", f"/chat/message/{response_id}")
     assert (polled["status"], polled["full_text"]) == ("completed", _WHOLE)

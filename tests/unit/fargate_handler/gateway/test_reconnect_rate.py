@@ -14,7 +14,9 @@ NEW = module._NEW_SECONDS
 
 
 def claims(age: float) -> SessionClaims:
-    return SessionClaims(Channel("t", "demo", "s"), expires_at=int(WALL) + 3_600, issued_at=int(WALL - age))
+    return SessionClaims(
+        Channel("t", "demo", "s"), expires_at=int(WALL) + 3_600, issued_at=int(WALL - age)
+    )
 
 
 def admitted(rate: ReconnectRate, clients: int, now: float, age: float = 1_000.0) -> int:

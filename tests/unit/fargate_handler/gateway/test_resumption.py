@@ -24,7 +24,9 @@ def resuming(
     patience: float = 20.0,
 ) -> asyncio.Task[Resumption]:
     context = here.gateway(task).context
-    return asyncio.create_task(resume(context, here.response_id, channel, Progress(after, epoch, "after"), patience))
+    return asyncio.create_task(
+        resume(context, here.response_id, channel, Progress(after, epoch, "after"), patience)
+    )
 
 
 def refusal(work: asyncio.Task[Resumption]) -> tuple[int, str]:
@@ -33,12 +35,15 @@ def refusal(work: asyncio.Task[Resumption]) -> tuple[int, str]:
     return error.status, error.code
 
 
-# -- at once ---------------------------------------------------------------------------------------------------------
+# -- at once
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epoch", [1, None])
 @pytest.mark.parametrize("after", [-1, 0, 1])
-async def test_at_its_owner_and_elsewhere_a_reader_goes_on_behind_what_it_has(after: int, epoch: int | None) -> None:
+async def test_at_its_owner_and_elsewhere_a_reader_goes_on_behind_what_it_has(
+    after: int, epoch: int | None
+) -> None:
     here = await ChangedHands.begin()
     for task in (here.a, here.b):
         work = resuming(here, task, after, epoch)
@@ -92,7 +97,9 @@ async def test_behind_the_end_of_a_response_there_is_nothing_to_have() -> None:
         assert refusal(work) == (400, "invalid_field")
 
 
-async def test_an_owner_that_an_ended_response_never_had_is_not_looked_for_again_and_again() -> None:
+async def test_an_owner_that_an_ended_response_never_had_is_not_looked_for_again_and_again() -> (
+    None
+):
     here = await ChangedHands.begin()
     await here.a.answer("c")
     await here.b.clock.pass_time(1.0)
@@ -113,10 +120,11 @@ async def test_another_session_s_response_is_not_resumed() -> None:
         assert refusal(work) == (404, "response_not_found")
 
 
-# -- ahead of the copy -----------------------------------------------------------------------------------------------
+# -- ahead of the copy
+# -----------------------------------------------------------------------------------------------
 
 
-async def test_who_is_ahead_of_the_copy_waits_until_it_has_come_so_far_and_keeps_nobody_else_waiting() -> None:
+async def test_who_is_ahead_of_the_copy_waits_for_it_and_keeps_nobody_else_waiting() -> None:
     here = await ChangedHands.begin()
     here.a.shared.peers.cut(here.a.address)
     here.a.responses.network.hold("append")
@@ -160,7 +168,7 @@ async def test_who_has_only_what_is_on_record_goes_on_exactly() -> None:
         assert work.result().point == ResumePoint(2)
 
 
-async def test_who_does_not_say_whose_entries_it_has_behind_the_second_owner_s_beginning_begins_again() -> None:
+async def test_who_does_not_say_whose_entries_it_has_behind_a_second_owner_begins_again() -> None:
     here = await ChangedHands.begin()
     await here.lose_a()
     await here.say("c", task=here.b)
@@ -174,7 +182,9 @@ async def test_who_does_not_say_whose_entries_it_has_behind_the_second_owner_s_b
         assert work.result().point == point
 
 
-async def test_a_task_that_has_not_noticed_that_it_is_lost_does_not_answer_who_knows_a_later_owner() -> None:
+async def test_a_lost_task_that_has_not_noticed_it_does_not_answer_who_knows_a_later_owner() -> (
+    None
+):
     """It would give entries that are no part of the response."""
     here = await ChangedHands.begin()
     await here.lose_a()

@@ -23,7 +23,9 @@ def read(header: str) -> Morsel[str]:
 
 @pytest.mark.parametrize("secure", [False, True])
 async def test_the_cookie_names_this_node_for_an_hour(secure: bool) -> None:
-    context = replace(Gateway().context, node_id="0123456789abcdef", cookie_secure=secure, wall_time=lambda: NOW)
+    context = replace(
+        Gateway().context, node_id="0123456789abcdef", cookie_secure=secure, wall_time=lambda: NOW
+    )
     header = sticky_cookie(context)
     cookie = read(header)
     assert cookie.value == "0123456789abcdef"

@@ -1,4 +1,6 @@
-"""Tasks that lose each other, leave and come back, while clients read: each answer is whole, once, in the end."""
+"""Tasks that lose each other, leave and come back, while clients read: each answer is whole,
+once, in the end.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ class Turmoil:
     async def join(self) -> None:
         """One more task."""
         self.named += 1
-        task = await Task.join(self.shared, f"n{self.named}", LIMITS, RecitingSource(continues=self.continues))
+        task = await Task.join(
+            self.shared, f"n{self.named}", LIMITS, RecitingSource(continues=self.continues)
+        )
         self.gateways.append(Gateway(task=task))
 
     async def do(self, action: str, which: int) -> None:
@@ -100,7 +104,9 @@ class Turmoil:
         return list(self.accepted)[which % len(self.accepted)]
 
     def trouble(self, task: Task, how: str, which: int) -> None:
-        """It is cut off, or from the stores only; calls of the stores take their time, or are lost on their way."""
+        """It is cut off, or from the stores only; calls of the stores take their time, or are
+        lost on their way.
+        """
         networks = (task.responses.network, task.sessions.network)
         match how:
             case "cut":
@@ -131,7 +137,9 @@ class Turmoil:
         known = await self.shared.ledger(channel)
         question = f"{channel.session}m{len(known)}:"
         previous = known[-1].message_id if known else None
-        event = IngestEvent(channel, question, previous, question, kind=MessageKind(grace_seconds=3_600.0))
+        event = IngestEvent(
+            channel, question, previous, question, kind=MessageKind(grace_seconds=3_600.0)
+        )
         with suppress(EvenflowError):
             submission = await gateway.orchestrator.submit(event)
             self.accepted[submission.stream.response_id] = (channel, question)
@@ -167,7 +175,9 @@ class Turmoil:
         for _ in range(12):
             await self.time(10.0)
             heads = [await self.shared.head(response_id) for response_id in self.accepted]
-            ended = all(head.ending for head in heads) and all(browser.ended for browser in self.browsers)
+            ended = all(head.ending for head in heads) and all(
+                browser.ended for browser in self.browsers
+            )
             if ended and not any(gateway.orchestrator.busy for gateway in self.gateways):
                 return
 
@@ -176,7 +186,11 @@ class Turmoil:
             head = await self.shared.head(response_id)
             assert head.ending is not None, "every accepted message has an end"
             stored = slice_of(await self.shared.stored(response_id), 0).text
-            (entry,) = [entry for entry in await self.shared.ledger(channel) if entry.response_id == response_id]
+            (entry,) = [
+                entry
+                for entry in await self.shared.ledger(channel)
+                if entry.response_id == response_id
+            ]
             assert entry.ended
             if response_id in self.cancelled and head.ending.state is ResponseState.CANCELLED:
                 assert recited(question).startswith(stored)
@@ -201,7 +215,10 @@ def _one_in(chance: Random, times: int) -> Callable[[], bool]:
     return lambda: chance.randrange(times) == 0
 
 
-@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=12, max_size=30), st.booleans())
+@given(
+    st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 40)), min_size=12, max_size=30),
+    st.booleans(),
+)
 @pytest.mark.timeout(300)  # it takes seconds, but what fails is made shorter, which takes minutes
 @settings(max_examples=settings().max_examples // 4)
 async def test_whatever_befalls_the_tasks_every_answer_is_whole_and_every_reader_has_all_of_it(

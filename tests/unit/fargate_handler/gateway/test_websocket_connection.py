@@ -128,7 +128,9 @@ def test_the_token_is_forgotten_and_the_kernels_buffer_is_the_only_one() -> None
 )
 def test_each_frame_is_given_on_as_what_it_is(kind: WSMsgType, opcode: Opcode) -> None:
     assert Wire().receive(Frame(kind, b"abc")) == [("receive", opcode, b"abc", True, False)]
-    assert Wire().receive(Frame(kind, b"abc", fin=False)) == [("receive", opcode, b"abc", False, False)]
+    assert Wire().receive(Frame(kind, b"abc", fin=False)) == [
+        ("receive", opcode, b"abc", False, False)
+    ]
 
 
 @pytest.mark.parametrize("bit", ["rsv1", "rsv2", "rsv3"])
@@ -149,7 +151,11 @@ def test_what_the_socket_says_is_given_on() -> None:
 def test_a_frame_that_picows_would_not_copy_is_sent_from_a_buffer_of_its_own(size: int) -> None:
     wire, text = Wire(), b"x" * size
     wire.websocket.send_text(text)
-    expected = ("send", WSMsgType.TEXT, text) if size <= 8_192 else ("send_reuse", WSMsgType.TEXT, text, 14)
+    expected = (
+        ("send", WSMsgType.TEXT, text)
+        if size <= 8_192
+        else ("send_reuse", WSMsgType.TEXT, text, 14)
+    )
     assert wire.picows.told == [expected]
 
 

@@ -1,4 +1,6 @@
-"""A token source that does only what a test tells it to, and counts how often each of its calls was closed."""
+"""A token source that does only what a test tells it to, and counts how often each of its calls
+was closed.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ class ControlledSource:
     """
 
     def __init__(
-        self, close_steps: int = 0, on_cancel: Exception | ModelFinish | None = None, *, continues: bool = False
+        self,
+        close_steps: int = 0,
+        on_cancel: Exception | ModelFinish | None = None,
+        *,
+        continues: bool = False,
     ) -> None:
         self.continues = continues
         self.may_close = asyncio.Event()

@@ -1,4 +1,6 @@
-"""Tasks that reach each other without sockets: what the owner's SSE endpoint would send, as the port has it."""
+"""Tasks that reach each other without sockets: what the owner's SSE endpoint would send, as the
+port has it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class PeerNetwork:
         """How many streams are open between tasks."""
         return len(self._open)
 
-    async def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
+    async def events(
+        self, response: PeerResponse, after: int
+    ) -> AsyncGenerator[list[PeerEvent], None]:
         """See the port."""
         self.asked[response.address] += 1
         stream = await self._owned(response)
@@ -82,7 +86,9 @@ class PeerNetwork:
         if response.address in self._unreachable:
             raise PeerUnreachable("no connection")
         try:
-            stream = await self._orchestrators[response.address].find(response.response_id, response.channel)
+            stream = await self._orchestrators[response.address].find(
+                response.response_id, response.channel
+            )
         except EvenflowError as error:
             raise PeerUnreachable(f"the owner answered {error.status}") from error
         if stream.via != "owner":

@@ -1,4 +1,6 @@
-"""A token source that recites the same text whenever it is asked the same, a token each tenth of a second."""
+"""A token source that recites the same text whenever it is asked the same, a token each tenth of
+a second.
+"""
 
 from __future__ import annotations
 

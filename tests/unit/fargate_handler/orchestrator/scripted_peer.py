@@ -7,7 +7,12 @@ from collections.abc import AsyncGenerator
 
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
-from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, ResponseFailed, ResponseRestarted
+from stream_core.protocol.messages import (
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponseRestarted,
+)
 
 _OF_RESPONSE = {"session_id": "s", "response_id": "r"}
 
@@ -32,7 +37,9 @@ class ScriptedPeer:
         """The connection ends."""
         self._said.put_nowait(error or PeerUnreachable("it broke"))
 
-    async def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
+    async def events(
+        self, response: PeerResponse, after: int
+    ) -> AsyncGenerator[list[PeerEvent], None]:
         """See the port."""
         self.asked.append((response, after))
         if not self.reachable:
@@ -59,7 +66,9 @@ def delta(index: int, text: str) -> ResponseDelta:
     return ResponseDelta(type="chat.response.delta", **_OF_RESPONSE, delta=text, index=index)
 
 
-def restarted(index: int, from_index: int = -1, attempt: int = 2, epoch: int = 1) -> ResponseRestarted:
+def restarted(
+    index: int, from_index: int = -1, attempt: int = 2, epoch: int = 1
+) -> ResponseRestarted:
     return ResponseRestarted(
         type="chat.response.restarted",
         **_OF_RESPONSE,
@@ -84,5 +93,9 @@ def completed(last_index: int, finish_reason: str = "stop") -> ResponseCompleted
 
 def failed(last_index: int, code: str = "upstream_failed") -> ResponseFailed:
     return ResponseFailed(
-        type="chat.response.error", **_OF_RESPONSE, message_id="m1", last_index=last_index, error={"code": code}
+        type="chat.response.error",
+        **_OF_RESPONSE,
+        message_id="m1",
+        last_index=last_index,
+        error={"code": code},
     )

@@ -26,8 +26,8 @@ UNREACHABLE = StoreUnavailable("nobody answers")
 class Network:
     """What calls of these names meet: `failures` before they are done, `lost_answers` after.
 
-    `cut`: nothing comes through any more. `turns` says how many turns of the loop a call takes each way, `loses` whether
-    it is lost there.
+    `cut`: nothing comes through any more. `turns` says how many turns of the loop a call takes each
+    way, `loses` whether it is lost there.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,9 @@ class Network:
 
 
 class ScriptedResponseStore:
-    """`refuses` says which chunks it does not take; `says_refused` which of those that it took it says it hasn't."""
+    """`refuses` says which chunks it does not take; `says_refused` which of those that it took
+    it says it hasn't.
+    """
 
     chunks_per_write = 25
     chunks_per_second = 2_500
@@ -93,7 +95,9 @@ class ScriptedResponseStore:
         async with self.network.call("append"):
             refused = [chunk for chunk in chunks if self.refuses(chunk)]
             await self._behind.append([chunk for chunk in chunks if chunk not in refused])
-        return refused + [chunk for chunk in chunks if chunk not in refused and self.says_refused(chunk)]
+        return refused + [
+            chunk for chunk in chunks if chunk not in refused and self.says_refused(chunk)
+        ]
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         """See the port."""

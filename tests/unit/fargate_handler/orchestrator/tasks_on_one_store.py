@@ -27,7 +27,10 @@ from stream_core.ports.session_store import LargeTexts, LedgerEntry
 from stream_core.protocol.errors import EvenflowError, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
-from tests.unit.fargate_handler.orchestrator.scripted_stores import ScriptedResponseStore, ScriptedSessionStore
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    ScriptedResponseStore,
+    ScriptedSessionStore,
+)
 from tests.unit.fargate_handler.orchestrator.told_letters import ToldLetters
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -87,7 +90,13 @@ class Task:
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
         self.membership = Membership(
-            NodeContext(limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.clock.monotonic),
+            NodeContext(
+                limits,
+                self.clock.delivery,
+                self.metrics,
+                self.clock.monotonic,
+                self.clock.monotonic,
+            ),
             Stores(
                 sessions=self.sessions,
                 responses=self.responses,
@@ -171,10 +180,13 @@ class Task:
     def count(self, metric: Metric) -> int:
         return self.metrics.counter(metric).value
 
-    # -- misfortune ----------------------------------------------------------------------------------------------
+    # -- misfortune
+    # ----------------------------------------------------------------------------------------------
 
     def cut_off(self) -> None:
-        """It reaches no store and no other task reaches it: to those it is lost, though it goes on."""
+        """It reaches no store and no other task reaches it: to those it is lost, though it goes
+        on.
+        """
         self.responses.network.cut = self.sessions.network.cut = True
         self.shared.peers.cut(self.address)
 
@@ -203,7 +215,10 @@ class Task:
         assert not self.orchestrator.busy
         assert not self.workload._in_flight_of_tenant
         assert self.workload._being_accepted == 0
-        assert all(conversation.in_flight == 0 for conversation in self.workload.conversations._known.values())
+        assert all(
+            conversation.in_flight == 0
+            for conversation in self.workload.conversations._known.values()
+        )
 
 
 async def two_tasks() -> tuple[Task, Task]:

@@ -17,11 +17,17 @@ from stream_core.protocol.errors import Conflict, EvenflowError
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task, two_tasks
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
+    CHANNEL,
+    Shared,
+    Task,
+    two_tasks,
+)
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
 
-# -- acceptance ------------------------------------------------------------------------------------------------------
+# -- acceptance
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_message_is_on_record_before_it_is_accepted_and_before_its_model_is_asked() -> None:
@@ -56,7 +62,8 @@ async def test_pipelined_messages_are_accepted_in_the_order_in_which_they_came()
     task = await Task.join(Shared())
     task.shared.sessions.network.hold("load", "accept")
     sending = [
-        asyncio.create_task(task.send(f"m{number}", f"m{number - 1}" if number else None)) for number in range(4)
+        asyncio.create_task(task.send(f"m{number}", f"m{number - 1}" if number else None))
+        for number in range(4)
     ]
     await settle()
     for _ in range(10):
@@ -75,7 +82,13 @@ async def test_the_same_message_twice_at_once_is_accepted_once() -> None:
     task.shared.sessions.network.release()
     submissions = await asyncio.gather(*sending)
     assert len({submission.stream.response_id for submission in submissions}) == 1
-    assert sorted(submission.duplicate for submission in submissions) == [False, True, True, True, True]
+    assert sorted(submission.duplicate for submission in submissions) == [
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
     assert task.shared.sessions.network.calls["accept"] == 1
     await task.leave()
 
@@ -93,10 +106,13 @@ async def test_sessions_do_not_wait_for_each_other() -> None:
     await task.leave()
 
 
-# -- several tasks ---------------------------------------------------------------------------------------------------
+# -- several tasks
+# --------------------------------------------------------------------------------------------------
 
 
-async def test_a_message_accepted_elsewhere_is_that_response_and_nothing_is_generated_twice() -> None:
+async def test_a_message_accepted_elsewhere_is_that_response_and_nothing_is_generated_twice() -> (
+    None
+):
     a, b = await two_tasks()
     stream = (await a.send("m1")).stream
     copies = [await b.send("m1") for _ in range(2)]
@@ -139,7 +155,9 @@ async def test_of_two_tasks_that_accept_at_once_one_does(names: tuple[str, str])
     await a.send("m3", "m2")
     await b.refusal("nothing", "m2")  # so that b knows m3
     a.shared.sessions.network.hold("accept")
-    sending = [asyncio.create_task(task.send(name, "m3")) for task, name in zip((a, b), names, strict=True)]
+    sending = [
+        asyncio.create_task(task.send(name, "m3")) for task, name in zip((a, b), names, strict=True)
+    ]
     await settle()
     a.shared.sessions.network.release()
     outcomes = await asyncio.gather(*sending, return_exceptions=True)
@@ -184,7 +202,8 @@ async def test_trying_again_for_other_tasks_sake_does_not_count_against_the_rate
     await b.leave()
 
 
-# -- what the model is told ------------------------------------------------------------------------------------------
+# -- what the model is told
+# ------------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_takes_a_session_on_tells_the_model_what_was_said_elsewhere() -> None:
@@ -195,7 +214,11 @@ async def test_a_task_that_takes_a_session_on_tells_the_model_what_was_said_else
     await b.answer("two.")
     await a.send("m3", "m2", text="three?")
     await settle()
-    assert b.source.calls[0].request.turns == (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))
+    assert b.source.calls[0].request.turns == (
+        Turn("user", "one?"),
+        Turn("assistant", "one."),
+        Turn("user", "two?"),
+    )
     assert a.source.calls[1].request.turns == (
         Turn("user", "one?"),
         Turn("assistant", "one."),
@@ -235,12 +258,26 @@ async def test_catching_up_forgets_nothing_that_ended_here() -> None:
     await b.leave()
 
 
-# -- everything at once ----------------------------------------------------------------------------------------------
+# -- everything at once
+# ----------------------------------------------------------------------------------------------
 
 ACTIONS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["send", "send", "send", "late", "repeat", "finish", "hold", "release", "ill", "well", "loop", "abandon"]
+            [
+                "send",
+                "send",
+                "send",
+                "late",
+                "repeat",
+                "finish",
+                "hold",
+                "release",
+                "ill",
+                "well",
+                "loop",
+                "abandon",
+            ]
         ),
         st.integers(0, 1),
         st.integers(0, 1),
@@ -259,7 +296,11 @@ class Traffic:
         self.sent = 0
 
     async def do(self, action: str, which_task: int, which_channel: int) -> None:
-        task, channel, network = self.tasks[which_task], self.channels[which_channel], self.shared.sessions.network
+        task, channel, network = (
+            self.tasks[which_task],
+            self.channels[which_channel],
+            self.shared.sessions.network,
+        )
         match action:
             case "send" | "late" | "repeat":
                 await self._send(action, task, channel)
@@ -305,11 +346,13 @@ class Traffic:
 
 
 @given(ACTIONS)
-async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_on_record_once_and_ends(
+async def test_whatever_happens_each_accepted_message_is_on_record_once_and_ends(
     actions: list[tuple[str, int, int]],
 ) -> None:
     shared = Shared()
-    limits = Limits(messages_in_flight_per_session=100, generations_per_node=3, messages_per_second=1e5)
+    limits = Limits(
+        messages_in_flight_per_session=100, generations_per_node=3, messages_per_second=1e5
+    )
     traffic = Traffic(*[await Task.join(shared, name, limits) for name in ("a", "b")])
     for action, which_task, which_channel in actions:
         await traffic.do(action, which_task, which_channel)
@@ -320,7 +363,10 @@ async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_
             continue
         stream = sending.result().stream
         # A task that follows the other one has a copy of its own.
-        assert accepted[channel].setdefault(stream.message_id, stream.response_id) == stream.response_id
+        assert (
+            accepted[channel].setdefault(stream.message_id, stream.response_id)
+            == stream.response_id
+        )
     for channel in traffic.channels:
         entries = await traffic.shared.ledger(channel)
         on_record = {entry.message_id: entry.response_id for entry in entries}
@@ -329,7 +375,8 @@ async def test_whatever_clients_tasks_and_the_store_do_each_accepted_message_is_
         for entry in entries:
             assert entry.previous_message_id == previous
             previous = entry.message_id
-            # An acceptance that was interrupted in memory has not been done: whatever is on record was begun, and has ended.
+            # An acceptance that was interrupted in memory has not been done: whatever is on record
+            # was begun, and has ended.
             assert entry.ended
     calls = [call for task in traffic.tasks for call in task.source.calls]
     assert len(calls) <= sum(len(responses) for responses in accepted.values())
@@ -339,7 +386,9 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
     task = await Task.join()
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(
-        task.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0)))
+        task.orchestrator.submit(
+            IngestEvent(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0))
+        )
     )
     await task.clock.pass_time(3.0)
     task.shared.sessions.network.release()
@@ -353,7 +402,9 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
 
 async def test_a_busy_loop_is_not_taken_for_a_client_that_left() -> None:
     task = await Task.join()
-    event = IngestEvent(single_channel("acme", "once"), "m1", None, WholeRequest(()).to_text(), kind=COMPLETION)
+    event = IngestEvent(
+        single_channel("acme", "once"), "m1", None, WholeRequest(()).to_text(), kind=COMPLETION
+    )
     stream = (await task.orchestrator.submit(event)).stream
     # Who asked hasn't had its turn yet: it can't be read, and hasn't left.
     await task.clock.pass_time(5.0)

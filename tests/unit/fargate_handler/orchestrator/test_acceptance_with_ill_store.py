@@ -11,15 +11,24 @@ from stream_core.protocol.errors import EvenflowError, Overloaded
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, LEAVING, Shared, Task, two_tasks
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
+    CHANNEL,
+    LEAVING,
+    Shared,
+    Task,
+    two_tasks,
+)
 from tests.unit.settle import settle
 
-# -- a store that is ill ---------------------------------------------------------------------------------------------
+# -- a store that is ill
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", ["load", "accept"])
 @pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug")], ids=["unreachable", "bug"])
-async def test_what_could_not_be_put_on_record_leaves_nothing_behind(call: str, error: Exception) -> None:
+async def test_what_could_not_be_put_on_record_leaves_nothing_behind(
+    call: str, error: Exception
+) -> None:
     task = await Task.join(Shared())
     task.shared.sessions.network.failures[call] = error
     with pytest.raises(Overloaded if error is UNREACHABLE else type(error)) as refusal:
@@ -50,7 +59,9 @@ async def test_a_session_that_could_not_be_read_is_read_by_the_next_message() ->
 
 
 @pytest.mark.parametrize("call", ["load", "accept"])
-async def test_a_caller_cancelled_while_its_message_is_accepted_leaves_nothing_behind(call: str) -> None:
+async def test_a_caller_cancelled_while_its_message_is_accepted_leaves_nothing_behind(
+    call: str,
+) -> None:
     task = await Task.join(Shared())
     task.shared.sessions.network.hold(call)
     sending = asyncio.create_task(task.send("m1"))
@@ -64,8 +75,12 @@ async def test_a_caller_cancelled_while_its_message_is_accepted_leaves_nothing_b
     await task.leave()
 
 
-async def test_an_acceptance_whose_answer_was_lost_is_answered_when_its_message_comes_again() -> None:
-    """503 says "send it again": whoever does must not be sent to a response that nobody generates."""
+async def test_an_acceptance_whose_answer_was_lost_is_answered_when_its_message_comes_again() -> (
+    None
+):
+    """503 says "send it again": whoever does must not be sent to a response that nobody
+    generates.
+    """
     task = await Task.join(Shared())
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"
@@ -81,8 +96,12 @@ async def test_an_acceptance_whose_answer_was_lost_is_answered_when_its_message_
     assert head.ending is not None
 
 
-async def test_a_session_goes_on_when_an_acceptance_whose_answer_was_lost_is_never_repeated() -> None:
-    """Its sender may as well send something else: that is told what is expected, and then goes on behind it."""
+async def test_a_session_goes_on_when_an_acceptance_whose_answer_was_lost_is_never_repeated() -> (
+    None
+):
+    """Its sender may as well send something else: that is told what is expected, and then goes
+    on behind it.
+    """
     task = await Task.join(Shared())
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"
@@ -94,12 +113,19 @@ async def test_a_session_goes_on_when_an_acceptance_whose_answer_was_lost_is_nev
     # And no reader of the first one waits for ever.
     task.clock.turn(60.0)
     await settle()
-    assert [(entry.message_id, entry.ended) for entry in await task.shared.ledger()] == [("m1", True), ("m2", True)]
+    assert [(entry.message_id, entry.ended) for entry in await task.shared.ledger()] == [
+        ("m1", True),
+        ("m2", True),
+    ]
 
 
 async def full_task_with_a_lost_acceptance() -> Task:
-    """It has room for one, which another session has; m1 is on record, and neither its sender nor its task knows."""
-    limits = Limits(generations_per_node=1, queue_depth=0, sessions_per_node=2, model_first_sign_seconds=60)
+    """It has room for one, which another session has; m1 is on record, and neither its sender
+    nor its task knows.
+    """
+    limits = Limits(
+        generations_per_node=1, queue_depth=0, sessions_per_node=2, model_first_sign_seconds=60
+    )
     task = await Task.join(Shared(), limits=limits)
     task.shared.sessions.network.lost_answers["accept"] = UNREACHABLE
     assert (await task.refusal("m1")).code == "store_unavailable"
@@ -179,10 +205,11 @@ async def test_while_the_store_is_behind_running_answers_go_on_and_nothing_new_b
     await task.leave()
 
 
-# -- bounds ----------------------------------------------------------------------------------------------------------
+# -- bounds
+# --------------------------------------------------------------------------------------------------
 
 
-async def test_however_slowly_messages_are_accepted_there_are_never_more_than_the_node_may_have() -> None:
+async def test_however_slow_acceptance_is_there_are_never_more_than_the_node_may_have() -> None:
     task = await Task.join(Shared(), limits=Limits(generations_per_node=2, queue_depth=1))
     task.shared.sessions.network.hold("accept")
     channels = [Channel("t", "demo", f"s{number}") for number in range(6)]
@@ -255,11 +282,14 @@ async def test_a_conversation_that_is_being_accepted_into_is_not_forgotten_for_a
     await task.leave()
 
 
-# -- leaving ---------------------------------------------------------------------------------------------------------
+# -- leaving
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> None:
-    """So that the drain waits for it: what is accepted here after the drain would never end in the store."""
+    """So that the drain waits for it: what is accepted here after the drain would never end in
+    the store.
+    """
     task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1"))
@@ -272,7 +302,9 @@ async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> Non
     assert busy
 
 
-async def test_what_is_accepted_when_the_drain_is_over_ends_with_its_error_in_the_store_too() -> None:
+async def test_what_is_accepted_when_the_drain_is_over_ends_with_its_error_in_the_store_too() -> (
+    None
+):
     task = await Task.join(Shared())
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(task.send("m1"))

@@ -16,7 +16,12 @@ from tests.unit.settle import settle
 
 TURNS = (Turn("user", "hi"),)
 AGENT = Agent(
-    model="fast", instructions="Be brief.", temperature=0.5, max_tokens=100, silence_seconds=5, deadline_seconds=40
+    model="fast",
+    instructions="Be brief.",
+    temperature=0.5,
+    max_tokens=100,
+    silence_seconds=5,
+    deadline_seconds=40,
 )
 REQUESTS = AgentRequests(Agents({"a": AGENT}), {"fast": "org/small", "own": ""})
 SESSION = Channel("t", "a", "s")
@@ -41,16 +46,30 @@ def test_a_request_of_openai_s_api_is_asked_as_it_came_by_the_model_that_it_name
     request = WholeRequest(TURNS, ModelOptions(temperature=1))
     turns = (Turn("user", request.to_text()),)
     asked = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="fast"), COMPLETION)
-    assert (asked.turns, asked.options, asked.model) == (TURNS, ModelOptions(temperature=1), "org/small")
+    assert (asked.turns, asked.options, asked.model) == (
+        TURNS,
+        ModelOptions(temperature=1),
+        "org/small",
+    )
     own = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="own"), COMPLETION)
     assert own.model == ""
 
 
 def test_the_shorter_deadline_is_in_force() -> None:
     limits = REQUESTS.limits(SESSION, MessageTerms(), Limits())
-    assert (limits.model_first_sign_seconds, limits.model_silence_seconds, limits.model_deadline_seconds) == (5, 5, 40)
-    assert REQUESTS.limits(SESSION, MessageTerms(timeout_ms=1_500), Limits()).model_deadline_seconds == 1.5
-    assert REQUESTS.limits(SESSION, MessageTerms(timeout_ms=90_000), Limits()).model_deadline_seconds == 40
+    assert (
+        limits.model_first_sign_seconds,
+        limits.model_silence_seconds,
+        limits.model_deadline_seconds,
+    ) == (5, 5, 40)
+    assert (
+        REQUESTS.limits(SESSION, MessageTerms(timeout_ms=1_500), Limits()).model_deadline_seconds
+        == 1.5
+    )
+    assert (
+        REQUESTS.limits(SESSION, MessageTerms(timeout_ms=90_000), Limits()).model_deadline_seconds
+        == 40
+    )
     own = Limits()
     assert AgentRequests().limits(SESSION, MessageTerms(), own) is own
 
@@ -60,9 +79,12 @@ def test_an_agent_that_is_gone_answers_nothing() -> None:
         REQUESTS.check(Channel("t", "b", "s"))
 
 
-# -- another task goes on ------------------------------------------------------------------------------------------------
+# -- another task goes on
+# ------------------------------------------------------------------------------------------------
 
-_TERMS = MessageTerms(params=MessageParams(seed=7), timeout_ms=60_000, metadata={"k": "v"}, user="zoe")
+_TERMS = MessageTerms(
+    params=MessageParams(seed=7), timeout_ms=60_000, metadata={"k": "v"}, user="zoe"
+)
 
 
 async def test_a_task_that_takes_over_asks_the_same_for_the_same_user() -> None:

@@ -1,11 +1,18 @@
-"""Messages that bring their conversation: what the model is asked, and what is remembered of them."""
+"""Messages that bring their conversation: what the model is asked, and what is remembered of
+them.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, repeatable_channel, single_channel
+from fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    repeatable_channel,
+    single_channel,
+)
 from fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
 from stream_core.log.conversation import Turn
 from stream_core.log.response_log import ResponseState

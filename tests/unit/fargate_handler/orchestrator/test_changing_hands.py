@@ -13,7 +13,12 @@ from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task, two_tasks
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
+    CHANNEL,
+    Shared,
+    Task,
+    two_tasks,
+)
 from tests.unit.settle import settle
 
 OTHER = Channel("t", "demo", "other")
@@ -26,11 +31,16 @@ async def lose_lease(task: Task) -> None:
     await task.clock.pass_time(3.1)
 
 
-# -- lost and inherited by the same task -----------------------------------------------------------------------------
+# -- lost and inherited by the same task
+# -----------------------------------------------------------------------------
 
 
-async def test_a_model_that_takes_its_time_to_stop_does_not_keep_the_response_from_going_on() -> None:
-    """The task lost its lease and gets the response back under its new name, while its first model is still closing."""
+async def test_a_model_that_takes_its_time_to_stop_does_not_keep_the_response_from_going_on() -> (
+    None
+):
+    """The task lost its lease and gets the response back under its new name, while its first
+    model is still closing.
+    """
     task = await Task.join()
     task.source.may_close.clear()
     stream = (await task.send("m1")).stream
@@ -55,7 +65,9 @@ async def test_a_model_that_takes_its_time_to_stop_does_not_keep_the_response_fr
 
 
 @pytest.mark.parametrize("then", ["cancelled", "lost"])
-async def test_what_waits_for_the_place_of_its_own_predecessor_can_be_cancelled_and_lost(then: str) -> None:
+async def test_what_waits_for_the_place_of_its_own_predecessor_can_be_cancelled_and_lost(
+    then: str,
+) -> None:
     task = await Task.join(limits=Limits(generations_per_node=1, queue_depth=5))
     task.source.may_close.clear()
     stream = (await task.send("m1")).stream
@@ -73,7 +85,9 @@ async def test_what_waits_for_the_place_of_its_own_predecessor_can_be_cancelled_
     task.source.may_close.set()
     await task.clock.pass_time(1.0)
     # The one that waited never asked the model; what was lost again has begun under the third name.
-    assert [call.request.attempt for call in task.source.calls] == ([1] if then == "cancelled" else [1, 3])
+    assert [call.request.attempt for call in task.source.calls] == (
+        [1] if then == "cancelled" else [1, 3]
+    )
     if then == "lost":
         await task.answer("c")
     (entry,) = await task.shared.ledger()
@@ -109,7 +123,9 @@ async def test_what_nobody_has_lost_is_not_begun_again() -> None:
 
 
 @pytest.mark.parametrize("held_up", ["before it asks", "after it asked"])
-async def test_what_has_ended_here_and_is_not_on_record_yet_is_not_begun_again(held_up: str) -> None:
+async def test_what_has_ended_here_and_is_not_on_record_yet_is_not_begun_again(
+    held_up: str,
+) -> None:
     task = await Task.join()
     stream = (await task.send("m1")).stream
     task.responses.network.hold("finish", "take_over")
@@ -161,7 +177,8 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
     assert len(b.source.calls) == 1
 
 
-# -- lost ------------------------------------------------------------------------------------------------------------
+# -- lost
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_lost_a_response_learns_from_the_ledger_how_it_ended() -> None:
@@ -226,7 +243,8 @@ async def test_what_ended_here_and_was_taken_over_all_the_same_is_the_successor_
     assert len(a.orchestrator.responses) == 0
 
 
-# -- handed over -----------------------------------------------------------------------------------------------------
+# -- handed over
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_whatever_runs_waits_or_is_being_accepted_is_handed_over_and_goes_on() -> None:
@@ -289,7 +307,8 @@ async def test_what_is_taken_over_while_this_task_leaves_is_left_to_the_next_one
     assert (await c.shared.head(stream.response_id)).epoch == 3
 
 
-# -- found -----------------------------------------------------------------------------------------------------------
+# -- found
+# --------------------------------------------------------------------------------------------------
 
 
 class Fickle:

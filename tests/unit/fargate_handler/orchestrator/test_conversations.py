@@ -20,7 +20,11 @@ def known(conversations: Conversations, among: int) -> list[int]:
 def test_a_conversation_is_begun_once() -> None:
     conversations = Conversations(Limits())
     assert conversations.get(channel(1)) is None
-    assert conversations.open(channel(1), 0.0) is conversations.open(channel(1), 5.0) is conversations.get(channel(1))
+    assert (
+        conversations.open(channel(1), 0.0)
+        is conversations.open(channel(1), 5.0)
+        is conversations.get(channel(1))
+    )
 
 
 def test_sessions_of_the_same_name_with_other_agents_or_tenants_are_others() -> None:
@@ -76,7 +80,10 @@ def test_a_busy_one_is_not_swept_and_does_not_keep_the_others_for_ever() -> None
 
 def test_what_a_request_brings_is_not_kept_for_the_next_one_and_what_a_session_says_is() -> None:
     conversations = Conversations(Limits())
-    for number, kept, kind in ((1, ["one?", "one.", "two?"], CHAT), (2, ["two?"], KEYED_COMPLETION)):
+    for number, kept, kind in (
+        (1, ["one?", "one.", "two?"], CHAT),
+        (2, ["two?"], KEYED_COMPLETION),
+    ):
         conversation = conversations.open(channel(number), 0.0, kind)
         assert conversation.accept("m1", "rsp_1", "one?", 0.0) == (Turn("user", "one?"),)
         conversation.response_ended("m1", "one.", 0.0)

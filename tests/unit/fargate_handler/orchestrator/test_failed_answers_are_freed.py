@@ -1,4 +1,6 @@
-"""A failed answer is freed as soon as nobody needs it: a busy node doesn't look for reference cycles."""
+"""A failed answer is freed as soon as nobody needs it: a busy node doesn't look for reference
+cycles.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
 async def test_a_failed_answer_is_freed_without_a_collection(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fargate_handler.orchestrator.generation._logger.disabled", True)  # pytest keeps what is logged
+    monkeypatch.setattr(
+        "fargate_handler.orchestrator.generation._logger.disabled", True
+    )  # pytest keeps what is logged
     left = await _fail(FailingSource(error))
     assert [reference() for reference in left] == [None, None, None]
 

@@ -55,7 +55,13 @@ def test_while_tenants_wait_none_is_served_twice_before_another_once(tenants: li
                 assert passed_over[tenant] < len(waiting)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["put", "take", "remove"]), st.sampled_from("abc"), st.integers(0, 5))))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "take", "remove"]), st.sampled_from("abc"), st.integers(0, 5)
+        )
+    )
+)
 def test_whatever_is_done_its_length_is_what_is_in_it_and_never_over_its_depth(
     steps: list[tuple[str, str, int]],
 ) -> None:

@@ -40,7 +40,8 @@ def code(found: ResponseStream | EvenflowError) -> str:
     return found.code
 
 
-# -- found -----------------------------------------------------------------------------------------------------------
+# -- found
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_response_of_another_task_is_found_with_what_there_is_of_it_and_goes_on() -> None:
@@ -93,10 +94,13 @@ async def test_of_many_that_ask_at_once_one_that_hangs_up_takes_nobody_with_it()
     assert isinstance(await outcome(finding[2]), ResponseStream)
 
 
-async def test_another_session_s_response_is_not_found_also_when_its_own_session_asks_at_the_same_time() -> None:
+async def test_another_session_s_response_is_not_found_while_its_own_session_asks() -> None:
     _, b, stream = await answering("a")
     b.responses.network.hold("head")
-    finding = [asyncio.create_task(b.find(stream.response_id, channel)) for channel in (OTHER, CHANNEL, OTHER)]
+    finding = [
+        asyncio.create_task(b.find(stream.response_id, channel))
+        for channel in (OTHER, CHANNEL, OTHER)
+    ]
     await settle()
     b.responses.network.release()
     others, mine = [await outcome(finding[0]), await outcome(finding[2])], await outcome(finding[1])
@@ -115,7 +119,9 @@ async def test_what_nobody_knows_is_not_found_and_looked_for_again_when_asked_ag
     assert len(b.followed) == 0
 
 
-async def test_what_ended_elsewhere_is_found_and_expires_here_as_a_response_of_its_own_would() -> None:
+async def test_what_ended_elsewhere_is_found_and_expires_here_as_a_response_of_its_own_would() -> (
+    None
+):
     a, b, stream = await answering("ab")
     await a.answer("c")
     copy = await b.find(stream.response_id)
@@ -129,7 +135,8 @@ async def test_what_ended_elsewhere_is_found_and_expires_here_as_a_response_of_i
     assert len(b.orchestrator.responses) == 0
 
 
-# -- not reached -----------------------------------------------------------------------------------------------------
+# -- not reached
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_while_the_store_is_down_all_that_ask_hear_that_and_later_it_is_found() -> None:
@@ -144,7 +151,9 @@ async def test_while_the_store_is_down_all_that_ask_hear_that_and_later_it_is_fo
     assert (await b.find(stream.response_id)).log.text == "a"
 
 
-async def test_a_store_that_goes_down_in_the_middle_of_it_keeps_nobody_waiting_without_end() -> None:
+async def test_a_store_that_goes_down_in_the_middle_of_it_keeps_nobody_waiting_without_end() -> (
+    None
+):
     _, b, stream = await answering("a")
     for call in ("lease", "entries"):
         b.responses.network.failures[call] = UNREACHABLE
@@ -159,7 +168,9 @@ async def test_a_store_that_goes_down_in_the_middle_of_it_keeps_nobody_waiting_w
     assert reader.held.text == "a"
 
 
-async def test_whatever_goes_wrong_with_a_copy_its_readers_are_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_whatever_goes_wrong_with_a_copy_its_readers_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     a, b, stream = await answering("a")
     copy = await b.find(stream.response_id)
     reader = b.read(copy)
@@ -174,7 +185,8 @@ async def test_whatever_goes_wrong_with_a_copy_its_readers_are_told(caplog: pyte
     assert await b.find(stream.response_id) is not copy
 
 
-# -- left ------------------------------------------------------------------------------------------------------------
+# -- left
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_what_nobody_reads_is_followed_no_more_and_found_again_when_somebody_comes() -> None:
@@ -202,7 +214,9 @@ async def test_what_somebody_reads_is_followed_as_long_as_it_takes() -> None:
         b.orchestrator.sweep(b.clock.now)
     assert not reader.left_behind
     await a.answer("b")
-    await b.clock.pass_time(0.5)  # its owner was silent for so long that the copy may be the record's at this moment
+    await b.clock.pass_time(
+        0.5
+    )  # its owner was silent for so long that the copy may be the record's at this moment
     assert reader.held.text == "ab"
 
 
@@ -222,7 +236,8 @@ async def test_a_copy_that_diverged_is_dropped_and_the_next_one_is_right() -> No
     assert copy.log.entries == ["a", "b", Restart(1, 2, 2)]
 
 
-# -- handed to this task meanwhile -----------------------------------------------------------------------------------
+# -- handed to this task meanwhile
+# -----------------------------------------------------------------------------------
 
 
 async def test_a_look_that_ends_after_this_task_has_taken_the_response_over_finds_it_here() -> None:
@@ -243,7 +258,9 @@ async def test_a_look_that_ends_after_this_task_has_taken_the_response_over_find
         await b.find(stream.response_id, OTHER)
 
 
-async def test_a_copy_gives_way_when_this_task_takes_the_response_over_and_does_not_come_back() -> None:
+async def test_a_copy_gives_way_when_this_task_takes_the_response_over_and_does_not_come_back() -> (
+    None
+):
     a, b, stream = await answering("ab")
     copy = await b.find(stream.response_id)
     reader = b.read(copy)
@@ -254,7 +271,8 @@ async def test_a_copy_gives_way_when_this_task_takes_the_response_over_and_does_
     own = await b.find(stream.response_id)
     assert own is not copy
     assert reader.left_behind
-    # The own answer ends, and expires in its time, while the copy's following may still be under way.
+    # The own answer ends, and expires in its time, while the copy's following may still be under
+    # way.
     b.read(own)
     await b.answer("xyz")
     assert own.state is ResponseState.COMPLETED
@@ -270,7 +288,9 @@ async def test_a_copy_gives_way_when_this_task_takes_the_response_over_and_does_
 
 @pytest.mark.parametrize("phase", [0.0, 0.4, 0.8, 1.2, 1.6])
 async def test_a_copy_that_ends_after_it_gave_way_is_no_response_any_more(phase: float) -> None:
-    """Whether its following or the sweep took it over: the following may read the end that this task has written."""
+    """Whether its following or the sweep took it over: the following may read the end that this
+    task has written.
+    """
     a, b, stream = await answering("ab")
     await b.clock.pass_time(phase)
     a.shared.peers.cut(a.address)
@@ -291,7 +311,9 @@ async def test_a_copy_that_ends_after_it_gave_way_is_no_response_any_more(phase:
     assert len(b.orchestrator.responses) == 0
 
 
-async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_once_followed() -> None:
+async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_once_followed() -> (
+    None
+):
     a, b, stream = await answering("ab")
     b.read(await b.find(stream.response_id))
     # a goes on and b still hears of it, but a's lease is lost.
@@ -309,7 +331,8 @@ async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_onc
     assert b.orchestrator.responses.held(stream.response_id) is own
 
 
-# -- cancelled -------------------------------------------------------------------------------------------------------
+# -- cancelled
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_cancel_is_done_by_the_owner_and_heard_here() -> None:
@@ -325,7 +348,9 @@ async def test_a_cancel_is_done_by_the_owner_and_heard_here() -> None:
 
 
 @pytest.mark.parametrize("how", ["no connection", "store down", "lease lost"])
-async def test_a_cancel_that_the_owner_cannot_be_told_of_is_refused_and_changes_nothing(how: str) -> None:
+async def test_a_cancel_that_the_owner_cannot_be_told_of_is_refused_and_changes_nothing(
+    how: str,
+) -> None:
     a, b, stream = await answering("a")
     copy = await b.find(stream.response_id)
     match how:

@@ -18,8 +18,17 @@ from stream_core.policy.limits import Limits
 from stream_core.ports.memory_store import MemoryResponseStore
 from stream_core.ports.response_store import Chunk, Ending, ResponseHead, TaskLease
 from stream_core.protocol.messages import Usage
-from tests.unit.fargate_handler.orchestrator.scripted_peer import ScriptedPeer, completed, delta, failed, restarted
-from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE, ScriptedResponseStore
+from tests.unit.fargate_handler.orchestrator.scripted_peer import (
+    ScriptedPeer,
+    completed,
+    delta,
+    failed,
+    restarted,
+)
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    UNREACHABLE,
+    ScriptedResponseStore,
+)
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
@@ -41,7 +50,9 @@ class Node:
         self.peer = ScriptedPeer()
         self.asked_to_take_over: list[str] = []
         self.takes_over = False
-        self.head = ResponseHead("r", "t:demo:s", "m1", "a", 1, self.wall_time(), self.wall_time() + 86_400)
+        self.head = ResponseHead(
+            "r", "t:demo:s", "m1", "a", 1, self.wall_time(), self.wall_time() + 86_400
+        )
         self.memory.create(self.head)
         self.owned_by_a(address=ADDRESS)
         self.stream = ResponseStream(
@@ -58,13 +69,17 @@ class Node:
     def wall_time(self) -> float:
         return EPOCH + self.clock.now
 
-    def owned_by_a(self, *, address: str | None = None, seconds: float = 3_600.0, lost: bool = False) -> None:
+    def owned_by_a(
+        self, *, address: str | None = None, seconds: float = 3_600.0, lost: bool = False
+    ) -> None:
         self.memory._leases["a"] = TaskLease("a", self.wall_time() + seconds, lost, address)
 
     async def follow(self) -> asyncio.Task[None]:
         head = await self.memory.head("r", self.wall_time())
         assert head is not None
-        context = NodeContext(Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time)
+        context = NodeContext(
+            Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time
+        )
         keeper = LeaseKeeper(context, self.store, name="b", address=None, on_lost=lambda: None)
         leases = LeaseView(self.store, self.clock.monotonic)
         self.following = Following(
@@ -87,7 +102,9 @@ class Node:
         """The owner has these put on record."""
         await self.memory.append([Chunk("r", epoch, first, list(entries), self.wall_time())])
 
-    async def end(self, next_index: int, state: ResponseState = ResponseState.COMPLETED, **how: object) -> None:
+    async def end(
+        self, next_index: int, state: ResponseState = ResponseState.COMPLETED, **how: object
+    ) -> None:
         """The owner has the end put on record."""
         head = await self.memory.head("r", self.wall_time())
         assert head is not None
@@ -124,7 +141,8 @@ async def stopped(run: asyncio.Task[None]) -> None:
     assert run.cancelled()
 
 
-# -- at its owner ----------------------------------------------------------------------------------------------------
+# -- at its owner
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_the_owner_is_followed_and_the_store_is_not_read() -> None:
@@ -185,7 +203,9 @@ async def test_it_ends_as_its_owner_says_whatever_is_on_record_by_then(
     assert node.peer.open == 0
 
 
-async def test_restarts_of_the_owner_are_its_own_and_a_later_owner_s_marker_begins_an_epoch() -> None:
+async def test_restarts_of_the_owner_are_its_own_and_a_later_owner_s_marker_begins_an_epoch() -> (
+    None
+):
     node = Node()
     run = await node.follow()
     node.peer.say(
@@ -241,7 +261,9 @@ async def test_an_owner_without_an_address_is_followed_in_the_store() -> None:
     [delta(3, "from the middle"), delta(0, "again"), restarted(-1, epoch=2), restarted(2, epoch=2)],
     ids=["gap", "repetition", "from the beginning", "marker elsewhere"],
 )
-async def test_what_does_not_follow_at_the_owner_means_that_this_copy_is_not_the_response(event: object) -> None:
+async def test_what_does_not_follow_at_the_owner_means_that_this_copy_is_not_the_response(
+    event: object,
+) -> None:
     node = Node()
     run = await node.follow()
     node.peer.say(delta(0, "a"))
@@ -261,7 +283,8 @@ async def test_of_a_list_that_does_not_follow_nothing_is_added() -> None:
     assert node.reader.held.text == "a"
 
 
-# -- in the store ----------------------------------------------------------------------------------------------------
+# -- in the store
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_what_is_on_record_is_read_in_the_beat_in_which_it_is_written() -> None:
@@ -303,7 +326,7 @@ async def test_a_later_owner_that_begins_where_this_copy_ends_is_followed_on() -
     await stopped(run)
 
 
-async def test_a_later_owner_that_begins_before_the_end_of_this_copy_makes_it_another_response() -> None:
+async def test_a_later_owner_that_begins_within_this_copy_makes_it_another_response() -> None:
     """This copy had it from the earlier owner, which was lost before it was all on record."""
     node = Node()
     run = await node.follow()
@@ -341,13 +364,16 @@ async def test_a_response_that_has_ended_is_read_and_nobody_is_asked_for_it() ->
     run = await node.follow()
     assert run.done()
     assert (node.stream.state, node.stream.finish_reason) == (ResponseState.COMPLETED, "length")
-    assert (node.stream.usage, node.stream.degraded) == (Usage(prompt_tokens=1, completion_tokens=2), True)
+    assert (node.stream.usage, node.stream.degraded) == (
+        Usage(prompt_tokens=1, completion_tokens=2),
+        True,
+    )
     assert node.stream.ended_at == pytest.approx(node.clock.now - 100.0, abs=0.1)
     assert (node.peer.asked, node.asked_to_take_over) == ([], [])
     assert node.reader.held.text == "ab"
 
 
-async def test_the_record_of_an_owner_that_does_not_renew_its_lease_is_read_again_only_when_that_has_ended() -> None:
+async def test_the_record_of_an_owner_with_an_old_lease_is_read_again_only_when_it_ended() -> None:
     node = Node()
     node.owned_by_a(address=ADDRESS, seconds=5.0)
     node.peer.reachable = False
@@ -407,7 +433,8 @@ async def test_while_the_store_is_down_the_copy_stays_as_it_is() -> None:
     await stopped(run)
 
 
-# -- when its owner is lost ------------------------------------------------------------------------------------------
+# -- when its owner is lost
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["lapsed", "lost", "forgotten", "our own"])

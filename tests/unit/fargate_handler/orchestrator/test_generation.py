@@ -108,7 +108,9 @@ class Bench:
     def _on_end(self, generation: Generation) -> None:
         assert generation is self.generation
         assert self.source.open_calls == 0, "the model is closed by then"
-        assert self.stream.log.closed or generation.abandoned, "the response has ended by then, or goes on elsewhere"
+        assert self.stream.log.closed or generation.abandoned, (
+            "the response has ended by then, or goes on elsewhere"
+        )
         self.ended.append(self.stream.state)
 
 
@@ -116,7 +118,8 @@ def error_code(stream: ResponseStream) -> str | None:
     return stream.error["code"] if stream.error else None
 
 
-# -- a model that answers ------------------------------------------------------------------------------------------
+# -- a model that answers
+# ------------------------------------------------------------------------------------------
 
 
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
@@ -144,7 +147,8 @@ async def test_a_response_that_is_full_ends_with_length_and_the_model_is_stopped
     assert (call.closed, bench.retries) == (1, 0)
 
 
-# -- retry and fallback --------------------------------------------------------------------------------------------
+# -- retry and fallback
+# --------------------------------------------------------------------------------------------
 
 
 async def test_a_failed_attempt_is_repeated_and_its_text_replaced() -> None:
@@ -165,7 +169,9 @@ async def test_a_failed_attempt_is_repeated_and_its_text_replaced() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-async def test_after_the_last_attempt_the_error_is_the_end_and_what_was_delivered_stays(retries: int) -> None:
+async def test_after_the_last_attempt_the_error_is_the_end_and_what_was_delivered_stays(
+    retries: int,
+) -> None:
     bench = Bench(limits=Limits(model_retries=retries))
     await bench.start()
     for number in range(retries + 1):
@@ -278,7 +284,9 @@ async def test_the_fallback_answer_is_no_token_of_a_model() -> None:
 
 
 async def test_a_full_log_is_no_hindrance_to_the_end() -> None:
-    bench = Bench(limits=Limits(model_retries=0, response_bytes=1024), fallback_text="Please ask again.")
+    bench = Bench(
+        limits=Limits(model_retries=0, response_bytes=1024), fallback_text="Please ask again."
+    )
     call = await bench.start()
     call.push("x" * 1024)
     call.fail(BROKEN)
@@ -343,7 +351,9 @@ async def test_another_attempt_waits_for_as_long_as_the_server_said() -> None:
 async def test_who_is_throttled_for_long_is_told_for_how_long() -> None:
     bench = Bench()
     call = await bench.start()
-    call.fail(UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=60_000))
+    call.fail(
+        UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=60_000)
+    )
     await settle()
     assert bench.ended == [ResponseState.ERROR]
     assert bench.stream.error is not None
@@ -374,7 +384,8 @@ async def test_an_unknown_failure_is_tried_again_and_its_details_stay_in_the_log
     assert "hunter2" in caplog.text
 
 
-# -- deadlines -----------------------------------------------------------------------------------------------------
+# -- deadlines
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_model_without_a_sign_of_life_is_given_up_at_the_deadline_and_tried_again() -> None:
@@ -491,7 +502,10 @@ async def test_the_wait_in_the_queue_has_a_deadline_of_its_own() -> None:
     await bench.pass_time(1.1)
     assert bench.ended == [ResponseState.ERROR]
     assert bench.stream.error is not None
-    assert (bench.stream.error["type"], bench.stream.error["code"]) == ("overloaded_error", "queue_timeout")
+    assert (bench.stream.error["type"], bench.stream.error["code"]) == (
+        "overloaded_error",
+        "queue_timeout",
+    )
     assert bench.stream.error["retry_after_ms"] > 0
     assert bench.source.calls == []
 
@@ -529,10 +543,13 @@ async def test_a_model_that_is_given_up_and_takes_its_time_to_close_ends_the_sam
     assert bench.ended == [ResponseState.ERROR]
 
 
-# -- nobody reads ----------------------------------------------------------------------------------------------------
+# -- nobody reads
+# --------------------------------------------------------------------------------------------------
 
 
-async def test_without_a_reader_the_model_goes_on_for_the_grace_period_and_is_then_cancelled() -> None:
+async def test_without_a_reader_the_model_goes_on_for_the_grace_period_and_is_then_cancelled() -> (
+    None
+):
     bench = Bench()
     call = await bench.start()
     call.push("a")
@@ -577,7 +594,8 @@ async def test_without_grace_the_model_is_cancelled_as_soon_as_the_reader_has_le
     assert bench.ended == [ResponseState.CANCELLED]
 
 
-# -- cancel and interrupt at any moment ------------------------------------------------------------------------------
+# -- cancel and interrupt at any moment
+# ------------------------------------------------------------------------------
 
 
 STEPS = ("start", "begin", "push", "fail", "retry", "push again", "finish", "close")
@@ -614,9 +632,14 @@ async def _play(bench: Bench, step: str) -> None:
 async def test_whenever_it_is_stopped_the_model_is_closed_once_and_the_end_told_once(
     moment: int, loop_steps: int, how: str, again: str, source: ControlledSource, fallback_text: str
 ) -> None:
-    """Whatever a source makes of its cancellation: nothing, an error of its own, an end as if nothing had happened."""
+    """Whatever a source makes of its cancellation: nothing, an error of its own, an end as if
+    nothing had happened.
+    """
     bench = Bench(fallback_text=fallback_text, source=source, read=how != "grace")
-    stop: dict[str, EvenflowError | None] = {"cancel": None, "interrupt": Overloaded("leaving", code="draining")}
+    stop: dict[str, EvenflowError | None] = {
+        "cancel": None,
+        "interrupt": Overloaded("leaving", code="draining"),
+    }
     for step in STEPS[:moment]:
         await _play(bench, step)
     for _ in range(loop_steps):
@@ -645,7 +668,9 @@ async def test_whenever_it_is_stopped_the_model_is_closed_once_and_the_end_told_
     assert [call.closed for call in bench.source.calls] == [1] * len(bench.source.calls)
     assert bench.retries == retries, "no attempt begins behind the end"
     task = bench.generation._task
-    assert task is None or (task.done() and task.exception() is None), "nothing is left to be reported"
+    assert task is None or (task.done() and task.exception() is None), (
+        "nothing is left to be reported"
+    )
 
 
 async def test_a_cancelled_response_keeps_what_was_delivered() -> None:

@@ -14,7 +14,13 @@ from stream_core.log.response_log import ResponseState, Restart
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import ModelRefused, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, CALLER, TURNS, Bench, error_code
+from tests.unit.fargate_handler.orchestrator.test_generation import (
+    BROKEN,
+    CALLER,
+    TURNS,
+    Bench,
+    error_code,
+)
 from tests.unit.settle import settle
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -22,7 +28,8 @@ pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 LEFT = ["Even", "flow "]
 
 
-# -- taken up --------------------------------------------------------------------------------------------------------
+# -- taken up
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_source_that_continues_is_given_the_beginning_of_the_answer() -> None:
@@ -53,7 +60,11 @@ async def test_when_continuing_fails_behind_text_the_next_attempt_continues_that
     call.fail(BROKEN)
     await settle()
     again = bench.source.calls[1]
-    assert (again.request.prefix, again.request.attempt, again.request.key) == ("Evenflow delivers", 3, "rsp_1:2:3")
+    assert (again.request.prefix, again.request.attempt, again.request.key) == (
+        "Evenflow delivers",
+        3,
+        "rsp_1:2:3",
+    )
     again.push(" tokens.")
     again.finish()
     await settle()
@@ -95,7 +106,8 @@ async def test_every_attempt_of_every_owner_has_a_key_of_its_own() -> None:
     assert len(keys) == 4
 
 
-# -- abandoned -------------------------------------------------------------------------------------------------------
+# -- abandoned
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_abandoned_in_the_queue_it_never_asks_the_model() -> None:
@@ -130,7 +142,9 @@ async def test_abandoned_in_the_middle_the_model_stops_and_the_response_stays_op
     assert bench.reader in bench.stream.readers
 
 
-async def test_abandoned_in_the_pause_before_a_retry_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_abandoned_in_the_pause_before_a_retry_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (1.0, 1.0))
     bench = Bench()
     bench.clock.drive_timers()
@@ -150,15 +164,25 @@ async def test_abandoned_in_the_pause_before_a_retry_there_is_none(monkeypatch: 
     moment=st.integers(0, 5),
     loop_steps=st.integers(0, 6),
     then=st.sampled_from(["cancel", "interrupt", "abandon", "nothing"]),
-    on_cancel=st.sampled_from([None, BROKEN, RuntimeError("while closing"), ModelFinish("stop", None)]),
+    on_cancel=st.sampled_from(
+        [None, BROKEN, RuntimeError("while closing"), ModelFinish("stop", None)]
+    ),
     close_steps=st.integers(0, 3),
 )
 @settings(max_examples=2 * settings().max_examples)
 async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_told(
-    moment: int, loop_steps: int, then: str, on_cancel: Exception | ModelFinish | None, close_steps: int
+    moment: int,
+    loop_steps: int,
+    then: str,
+    on_cancel: Exception | ModelFinish | None,
+    close_steps: int,
 ) -> None:
-    """Whatever a source makes of its cancellation, and whatever is asked of the generation afterwards."""
-    bench = Bench(source=ControlledSource(close_steps, on_cancel), fallback_text="Please ask again.")
+    """Whatever a source makes of its cancellation, and whatever is asked of the generation
+    afterwards.
+    """
+    bench = Bench(
+        source=ControlledSource(close_steps, on_cancel), fallback_text="Please ask again."
+    )
     calls = bench.source.calls
     steps: list[Callable[[], None]] = [
         lambda: bench.generation.start(bench.background),
@@ -188,7 +212,9 @@ async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_t
     assert len(bench.ended) == 1
     assert [call.closed for call in calls] == [1] * len(calls)
     task = bench.generation._task
-    assert task is None or (task.done() and task.exception() is None), "nothing is left to be reported"
+    assert task is None or (task.done() and task.exception() is None), (
+        "nothing is left to be reported"
+    )
 
 
 async def test_what_has_ended_is_not_abandoned_any_more() -> None:
@@ -201,12 +227,17 @@ async def test_what_has_ended_is_not_abandoned_any_more() -> None:
     assert bench.ended == [ResponseState.COMPLETED]
 
 
-# -- not in force ----------------------------------------------------------------------------------------------------
+# -- not in force
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["finish", "fail", "fallback"])
 async def test_the_end_is_not_told_while_another_task_may_tell_another_one(how: str) -> None:
-    bench = Bench(limits=Limits(model_retries=0), fallback_text="Sorry." if how == "fallback" else "", in_force=False)
+    bench = Bench(
+        limits=Limits(model_retries=0),
+        fallback_text="Sorry." if how == "fallback" else "",
+        in_force=False,
+    )
     bench.clock.drive_timers()
     call = await bench.start()
     if how != "fallback":

@@ -27,7 +27,11 @@ async def test_after_three_lost_tasks_the_message_is_put_aside_and_its_readers_h
     b, response_id = await exhausted()
     await b.clock.pass_time(SWEEP)
     (letter,) = b.shared.letters.letters
-    assert (letter.response_id, letter.channel, letter.message_id) == (response_id, "t:demo:s", "m1")
+    assert (letter.response_id, letter.channel, letter.message_id) == (
+        response_id,
+        "t:demo:s",
+        "m1",
+    )
     assert (letter.attempts, letter.reason) == (3, "attempts_exhausted")
     assert letter.at == pytest.approx(b.clock.now, abs=SWEEP)
     assert b.source.calls == []
@@ -103,7 +107,9 @@ async def test_a_response_whose_giving_up_was_interrupted_is_given_up_in_the_end
     assert b.succession._claimed == set()
 
 
-async def test_without_a_queue_of_dead_letters_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_a_queue_of_dead_letters_it_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     b, response_id = await exhausted()
     b.succession._dead_letters = LoggedDeadLetters()
     await b.clock.pass_time(SWEEP)

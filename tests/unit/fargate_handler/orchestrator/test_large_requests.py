@@ -1,4 +1,6 @@
-"""Requests that are too large for an item of the ledger: kept beside it, so that another task can ask the same."""
+"""Requests that are too large for an item of the ledger: kept beside it, so that another task
+can ask the same.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ async def _successor(shared: Shared, task: Task) -> Task:
 
 async def test_it_stands_beside_the_ledger() -> None:
     shared, task = await _node(texts := KeptApart())
-    stream = (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
+    stream = (
+        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
+    ).stream
     (entry,) = await shared.ledger(_CHANNEL)
     assert (entry.text, entry.text_name) == ("", stream.response_id)
     assert texts.texts == {stream.response_id: _LARGE.to_text()}
@@ -56,7 +60,9 @@ async def test_what_is_small_enough_stands_in_it() -> None:
 
 async def test_another_task_goes_on_with_all_of_it() -> None:
     shared, lost = await _node(texts := KeptApart())
-    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
+    stream = (
+        await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
+    ).stream
     await settle()
     task = await _successor(shared, lost)
     await task.clock.pass_time(1.0)
@@ -70,7 +76,9 @@ async def test_another_task_that_knows_the_session_already_goes_on_with_all_of_i
     task = await Task.join(shared, "b")
     await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
     await settle()
-    assert (await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).duplicate
+    assert (
+        await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
+    ).duplicate
     lost.cut_off()
     await task.clock.pass_time(12.0, step=0.05)
     assert task.source.calls[0].request.turns == _LARGE.turns
@@ -93,7 +101,9 @@ async def test_while_it_cannot_be_read_the_answer_waits() -> None:
 
 async def test_when_it_is_no_longer_kept_the_answer_ends() -> None:
     shared, lost = await _node(texts := KeptApart())
-    stream = (await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)).stream
+    stream = (
+        await lost.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
+    ).stream
     await settle()
     texts.texts.clear()
     task = await _successor(shared, lost)

@@ -10,7 +10,10 @@ from fargate_handler.orchestrator.leases import LeaseKeeper
 from stream_core.policy.limits import Limits
 from stream_core.ports.memory_store import MemoryResponseStore
 from stream_core.ports.response_store import LeaseLost, TaskLease
-from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE, ScriptedResponseStore
+from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    UNREACHABLE,
+    ScriptedResponseStore,
+)
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 
@@ -28,7 +31,13 @@ class Node:
         self.lost: list[str] = []
         """The names that it had when it lost a lease, after it lost it."""
         self.keeper = LeaseKeeper(
-            NodeContext(limits or Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time),
+            NodeContext(
+                limits or Limits(),
+                self.clock.delivery,
+                Metrics(),
+                self.clock.monotonic,
+                self.wall_time,
+            ),
             self.store,
             name="a",
             address=ADDRESS,
@@ -54,7 +63,8 @@ async def started(limits: Limits | None = None) -> Node:
     return node
 
 
-# -- kept ------------------------------------------------------------------------------------------------------------
+# -- kept
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_cannot_take_its_lease_does_not_start() -> None:
@@ -86,7 +96,9 @@ async def test_the_lease_is_renewed_several_times_before_it_runs_out() -> None:
 
 
 @pytest.mark.parametrize("interval_ms", [150, 800])
-async def test_however_rarely_the_task_writes_and_however_late_the_clock_the_lease_is_kept(interval_ms: int) -> None:
+async def test_however_rarely_the_task_writes_and_however_late_the_clock_the_lease_is_kept(
+    interval_ms: int,
+) -> None:
     node = await started(Limits(store_interval_ms=interval_ms, lease_seconds=10))
     for _ in range(300):
         node.clock.delivery.interval_slots, node.clock.delivery.interval = 20, 0.2
@@ -95,7 +107,9 @@ async def test_however_rarely_the_task_writes_and_however_late_the_clock_the_lea
         assert (await node.lease()).in_force(node.wall_time())
 
 
-@pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"])
+@pytest.mark.parametrize(
+    "error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"]
+)
 async def test_a_renewal_that_fails_is_tried_again(error: Exception) -> None:
     node = await started()
     node.store.network.failures["renew"] = error
@@ -136,7 +150,8 @@ async def test_it_is_in_force_from_before_the_renewal_that_took_its_time() -> No
     assert not node.keeper.in_force
 
 
-# -- lost ------------------------------------------------------------------------------------------------------------
+# -- lost
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_whose_lease_is_lost_goes_on_under_another_name_and_says_so_after_it_has_it() -> None:
@@ -182,7 +197,8 @@ async def test_a_lease_that_was_forgotten_since_is_lost_all_the_same() -> None:
     assert node.keeper.owner == "a-2"
 
 
-# -- released --------------------------------------------------------------------------------------------------------
+# -- released
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_who_releases_its_lease_owns_nothing_from_then_on_and_does_not_renew_it() -> None:

@@ -1,4 +1,6 @@
-"""Requests that came with a session's token are under that session's limits; those of a tenant's key are not."""
+"""Requests that came with a session's token are under that session's limits; those of a tenant's
+key are not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel, single_channel
+from fargate_handler.orchestrator.whole_request import (
+    WholeRequest,
+    repeatable_channel,
+    single_channel,
+)
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
@@ -28,12 +34,16 @@ class Request(NamedTuple):
 
 def of(session: Channel | None, number: int) -> Request:
     """Without a key."""
-    return Request(single_channel(CHANNEL.tenant, f"{number}", session), COMPLETION.sent_with(session))
+    return Request(
+        single_channel(CHANNEL.tenant, f"{number}", session), COMPLETION.sent_with(session)
+    )
 
 
 def keyed(session: Channel) -> Request:
     """With a key, always the same one."""
-    return Request(repeatable_channel(session.tenant, "key", session), KEYED_COMPLETION.sent_with(session))
+    return Request(
+        repeatable_channel(session.tenant, "key", session), KEYED_COMPLETION.sent_with(session)
+    )
 
 
 async def ask(task: Task, request: Request) -> ResponseStream:
@@ -126,7 +136,9 @@ async def test_whoever_takes_an_answer_over_counts_it() -> None:
     await b.leave()
 
 
-async def test_a_session_that_is_known_by_its_requests_still_learns_what_it_said_elsewhere() -> None:
+async def test_a_session_that_is_known_by_its_requests_still_learns_what_it_said_elsewhere() -> (
+    None
+):
     shared = Shared()
     a, b = await Task.join(shared, "a"), await Task.join(shared, "b")
     await a.send("m1", text="m1?")

@@ -38,9 +38,15 @@ class Node:
         self.responses = ScriptedResponseStore(memory)
         self.sessions = ScriptedSessionStore(MemorySessionStore(memory))
         context = NodeContext(
-            self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.clock.monotonic
+            self.limits,
+            self.clock.delivery,
+            self.metrics,
+            self.clock.monotonic,
+            self.clock.monotonic,
         )
-        self.recorder = ResponseRecorder(context, self.responses, self.sessions, on_lost=lambda _: None)
+        self.recorder = ResponseRecorder(
+            context, self.responses, self.sessions, on_lost=lambda _: None
+        )
         self.keeper = LeaseKeeper(
             context, self.responses, name="a", address=None, on_lost=self.recorder.lose_everything
         )
@@ -56,7 +62,9 @@ class Node:
             monotonic=self.clock.monotonic,
         )
 
-    async def accept(self, message_id: str, previous: str | None = None, text: str = "hi") -> ResponseStream:
+    async def accept(
+        self, message_id: str, previous: str | None = None, text: str = "hi"
+    ) -> ResponseStream:
         stream = self.stream(message_id)
         await self.ledger.accept(IngestEvent(CHANNEL, message_id, previous, text), stream)
         return stream

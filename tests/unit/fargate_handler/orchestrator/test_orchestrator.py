@@ -30,7 +30,10 @@ class Node:
     """A task on its own, with a model and a clock in the test's hand."""
 
     def __init__(
-        self, limits: Limits | None = None, fallback_text: str = "", source: TokenSource | None = None
+        self,
+        limits: Limits | None = None,
+        fallback_text: str = "",
+        source: TokenSource | None = None,
     ) -> None:
         self.task = Task.alone(limits, source, fallback_text)
         self.clock, self.source, self.metrics = self.task.clock, self.task.source, self.task.metrics
@@ -72,7 +75,8 @@ class Node:
         return {metric.name: self.metrics._gauges[metric.name]() for metric in names}
 
 
-# -- one message ---------------------------------------------------------------------------------------------------
+# -- one message
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_message_is_answered_and_counted() -> None:
@@ -103,7 +107,9 @@ async def test_submitting_returns_before_the_model_was_even_asked() -> None:
 
 async def test_responses_have_ids_that_nobody_guesses() -> None:
     node = Node(Limits(messages_in_flight_per_session=100, messages_per_second=1000))
-    ids = {(await node.send(f"m{n}", f"m{n - 1}" if n else None)).stream.response_id for n in range(50)}
+    ids = {
+        (await node.send(f"m{n}", f"m{n - 1}" if n else None)).stream.response_id for n in range(50)
+    }
     assert len(ids) == 50
     assert all(len(response_id) == len("rsp_") + 32 for response_id in ids)
     await node.leave()
@@ -123,10 +129,11 @@ async def test_failures_retries_and_degraded_answers_are_counted() -> None:
     assert node.count(catalogue.TOKENS_GENERATED) == 0
 
 
-# -- idempotency and causality ---------------------------------------------------------------------------------------
+# -- idempotency and causality
+# ---------------------------------------------------------------------------------------
 
 
-async def test_the_same_message_again_is_the_same_response_at_any_time_and_nothing_is_generated_twice() -> None:
+async def test_the_same_message_again_is_the_same_response_and_nothing_is_generated_twice() -> None:
     node = Node()
     first = await node.send("m1")
     assert await node.send("m1") == Submission(first.stream, duplicate=True)
@@ -140,7 +147,9 @@ async def test_the_same_message_again_is_the_same_response_at_any_time_and_nothi
 
 async def test_the_same_message_id_in_another_session_is_another_message() -> None:
     node = Node()
-    assert (await node.send("m1", session="a")).stream is not (await node.send("m1", session="b")).stream
+    assert (await node.send("m1", session="a")).stream is not (
+        await node.send("m1", session="b")
+    ).stream
     await node.leave()
 
 
@@ -202,7 +211,7 @@ async def test_the_model_is_told_what_was_said_before_but_not_what_stood_in_for_
     await node.leave()
 
 
-async def test_what_was_delivered_before_an_answer_failed_is_remembered_so_that_the_model_can_go_on() -> None:
+async def test_what_was_delivered_before_an_answer_failed_is_remembered_for_the_model() -> None:
     node = Node(Limits(model_retries=0))
     await node.send("m1", text="Tell me a story.")
     await settle()
@@ -211,7 +220,11 @@ async def test_what_was_delivered_before_an_answer_failed_is_remembered_so_that_
     await settle()
     await node.send("m2", "m1", text="Go on.")
     await settle()
-    assert [turn.text for turn in node.source.calls[1].request.turns] == ["Tell me a story.", "Once upon", "Go on."]
+    assert [turn.text for turn in node.source.calls[1].request.turns] == [
+        "Tell me a story.",
+        "Once upon",
+        "Go on.",
+    ]
     await node.leave()
 
 
@@ -248,7 +261,8 @@ async def test_a_tenant_has_all_that_the_node_takes_unless_it_is_given_a_cap() -
     await node.leave()
 
 
-# -- quotas and queue ------------------------------------------------------------------------------------------------
+# -- quotas and queue
+# ------------------------------------------------------------------------------------------------
 
 
 async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affected() -> None:
@@ -262,7 +276,7 @@ async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affect
     await node.leave()
 
 
-async def test_beyond_the_generations_at_once_messages_wait_and_beyond_the_queue_they_are_refused() -> None:
+async def test_beyond_the_generations_messages_wait_and_beyond_the_queue_they_are_refused() -> None:
     node = Node(Limits(generations_per_node=1, queue_depth=2))
     running = (await node.send("m1", session="a")).stream
     waiting = [(await node.send("m1", session=name)).stream for name in ("b", "c")]
@@ -358,7 +372,8 @@ async def test_cancelling_what_has_ended_changes_nothing() -> None:
     assert node.count(catalogue.RESPONSES_CANCELLED) == 0
 
 
-# -- drain -----------------------------------------------------------------------------------------------------------
+# -- drain
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_while_draining_new_messages_are_refused_and_known_ones_answered() -> None:
@@ -381,17 +396,22 @@ async def test_when_the_drain_is_over_everything_ends_with_its_error() -> None:
     await settle()
     await node.leave()
     assert [stream.state for stream in streams] == [ResponseState.ERROR] * 3
-    assert all(stream.error is not None and stream.error["code"] == "draining" for stream in streams)
+    assert all(
+        stream.error is not None and stream.error["code"] == "draining" for stream in streams
+    )
     assert not node.orchestrator.busy
     assert node.source.open_calls == 0
     assert len(node.source.calls) == 1, "what waited was not begun any more"
 
 
-# -- everything at once ----------------------------------------------------------------------------------------------
+# -- everything at once
+# ----------------------------------------------------------------------------------------------
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["send", "send", "send", "push", "finish", "fail", "cancel", "repeat", "loop", "time"]),
+        st.sampled_from(
+            ["send", "send", "send", "push", "finish", "fail", "cancel", "repeat", "loop", "time"]
+        ),
         st.integers(0, 11),
     ),
     max_size=50,
@@ -423,7 +443,9 @@ class Traffic:
         session, tenant, message_id = f"s{which % 4}", f"t{which % 3}", f"m{len(self.accepted)}"
         line = tenant + session
         try:
-            submission = await self.node.send(message_id, self._last.get(line), session=session, tenant=tenant)
+            submission = await self.node.send(
+                message_id, self._last.get(line), session=session, tenant=tenant
+            )
         except RateLimited:
             return
         self.accepted.append(submission)
@@ -446,7 +468,9 @@ class Traffic:
         if action == "cancel":
             await self.node.orchestrator.cancel(stream)
             return
-        again = await self.node.orchestrator.submit(IngestEvent(stream.channel, stream.message_id, None, "hi"))
+        again = await self.node.orchestrator.submit(
+            IngestEvent(stream.channel, stream.message_id, None, "hi")
+        )
         assert again == Submission(stream, duplicate=True)
 
 
@@ -473,7 +497,11 @@ async def test_whatever_happens_every_accepted_message_ends_once_and_nothing_is_
     assert node.source.open_calls == 0
     assert node.page["queue.depth"] == node.page["generations.running"] == 0
     assert all(submission.stream.state.terminal for submission in traffic.accepted)
-    ended = (catalogue.RESPONSES_COMPLETED, catalogue.RESPONSES_FAILED, catalogue.RESPONSES_CANCELLED)
+    ended = (
+        catalogue.RESPONSES_COMPLETED,
+        catalogue.RESPONSES_FAILED,
+        catalogue.RESPONSES_CANCELLED,
+    )
     assert sum(node.count(metric) for metric in ended) == len(traffic.accepted)
     node.task.assert_idle()
     node.orchestrator.sweep(node.clock.now + 1e6)

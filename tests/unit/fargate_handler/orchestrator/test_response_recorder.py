@@ -19,7 +19,8 @@ from tests.unit.fargate_handler.orchestrator.scripted_stores import (
 )
 from tests.unit.settle import settle
 
-# -- when it writes --------------------------------------------------------------------------------------------------
+# -- when it writes
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> None:
@@ -34,7 +35,11 @@ async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> No
     assert await node.stored() == ["Hello", " you"]
     ending = node.head().ending
     assert ending is not None
-    assert (ending.state, ending.next_index, ending.finish_reason) == (ResponseState.COMPLETED, 2, "stop")
+    assert (ending.state, ending.next_index, ending.finish_reason) == (
+        ResponseState.COMPLETED,
+        2,
+        "stop",
+    )
     assert ending.usage == {"prompt_tokens": 1, "completion_tokens": 2}
     assert ending.ended_at == pytest.approx(node.wall_time(), abs=0.001)
     assert node.head().expires_at == pytest.approx(node.wall_time() + 300, abs=0.001)
@@ -78,7 +83,9 @@ async def test_the_interval_stretches_with_the_delivery_clock() -> None:
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
-async def test_a_response_that_ends_without_text_ends_in_the_store_too(node: Node, end: str) -> None:
+async def test_a_response_that_ends_without_text_ends_in_the_store_too(
+    node: Node, end: str
+) -> None:
     stream = await node.begin()
     if end == "complete":
         stream.complete("stop", None)
@@ -137,7 +144,8 @@ async def test_a_restart_is_written_like_any_entry(node: Node) -> None:
     assert stream.log.text == "right"
 
 
-# -- requests --------------------------------------------------------------------------------------------------------
+# -- requests
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_responses_that_begin_or_end_in_one_turn_share_requests(node: Node) -> None:
@@ -156,7 +164,9 @@ async def test_responses_that_begin_or_end_in_one_turn_share_requests(node: Node
     assert not node.recorder.busy
 
 
-async def test_a_response_has_one_write_on_its_way_and_the_next_takes_all_that_came_meanwhile(node: Node) -> None:
+async def test_a_response_has_one_write_on_its_way_and_the_next_takes_all_that_came_meanwhile(
+    node: Node,
+) -> None:
     stream = await node.begin()
     node.responses.network.hold("append")
     stream.push("first")
@@ -230,7 +240,8 @@ async def test_a_delta_beyond_the_size_of_a_chunk_is_written_by_itself(node: Nod
     assert await node.stored() == ["x", "y" * 40_000]
 
 
-# -- refusals --------------------------------------------------------------------------------------------------------
+# -- refusals
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_what_was_refused_is_written_again_and_nothing_is_doubled(node: Node) -> None:
@@ -286,7 +297,9 @@ async def test_others_in_the_request_of_a_refused_chunk_are_not_held_up(node: No
     assert await node.stored("bad") == ["x"]
 
 
-@pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"])
+@pytest.mark.parametrize(
+    "error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"]
+)
 @pytest.mark.parametrize("call", ["append", "finish", "answered"])
 async def test_a_call_that_fails_is_made_again_and_its_response_is_not_leaked(
     node: Node, call: str, error: Exception
@@ -310,7 +323,9 @@ async def test_a_call_that_fails_is_made_again_and_its_response_is_not_leaked(
 
 
 @pytest.mark.parametrize("call", ["append", "finish"])
-async def test_a_call_whose_answer_is_lost_changes_nothing_when_it_is_made_again(node: Node, call: str) -> None:
+async def test_a_call_whose_answer_is_lost_changes_nothing_when_it_is_made_again(
+    node: Node, call: str
+) -> None:
     node.responses.network.lost_answers[call] = UNREACHABLE
     stream = await node.begin()
     stream.push("x")
@@ -324,11 +339,14 @@ async def test_a_call_whose_answer_is_lost_changes_nothing_when_it_is_made_again
     assert not node.recorder.busy
 
 
-# -- everything at once ----------------------------------------------------------------------------------------------
+# -- everything at once
+# ----------------------------------------------------------------------------------------------
 
 GENERATES = ("push", "push", "push", "many", "restart", "complete", "fail", "cancel")
 HAPPENS = ("time", "time", "long", "refuse", "deny", "take", "hold", "release", "raise", "loop")
-ACTIONS = st.lists(st.tuples(st.sampled_from([*GENERATES, *HAPPENS]), st.integers(0, 7)), max_size=60)
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from([*GENERATES, *HAPPENS]), st.integers(0, 7)), max_size=60
+)
 
 
 class Weather:
@@ -344,7 +362,9 @@ class Weather:
     async def do(self, action: str, which: int) -> None:
         store, stream = self.node.responses, self.streams[which % len(self.streams)]
         match action:
-            case "push" | "many" | "restart" | "complete" | "fail" | "cancel" if not stream.state.terminal:
+            case "push" | "many" | "restart" | "complete" | "fail" | "cancel" if (
+                not stream.state.terminal
+            ):
                 self._generate(stream, action)
             case "time" | "long":
                 await self.node.time((0.03 if action == "time" else 0.2) * which)

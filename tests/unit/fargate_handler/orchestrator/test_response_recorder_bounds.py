@@ -13,7 +13,8 @@ from tests.unit.fargate_handler.orchestrator.scripted_stores import (
 )
 from tests.unit.settle import settle
 
-# -- too far behind --------------------------------------------------------------------------------------------------
+# -- too far behind
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_it_knows_its_backlog_and_when_it_is_too_far_behind() -> None:
@@ -60,7 +61,9 @@ async def test_what_cannot_be_written_until_it_expires_is_given_up_and_counted(
 
 
 async def test_an_end_that_was_never_taken_is_no_quiet_loss() -> None:
-    """Its readers elsewhere would wait for it for ever: that must raise the alarm, as lost deltas do."""
+    """Its readers elsewhere would wait for it for ever: that must raise the alarm, as lost
+    deltas do.
+    """
     node = await started(Limits(response_ttl_seconds=2))
     stream = await node.begin()
     node.responses.network.failures["finish"] = UNREACHABLE
@@ -85,7 +88,8 @@ async def test_a_response_that_still_runs_is_never_given_up() -> None:
     await settle()
 
 
-# -- leaving ---------------------------------------------------------------------------------------------------------
+# -- leaving
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_draining_writes_everything_without_waiting_for_the_clock(node: Node) -> None:
@@ -115,7 +119,10 @@ async def test_draining_stops_at_its_deadline_and_says_what_is_left(
     assert not draining.done()
     await node.time(1.0)
     assert draining.done()
-    assert [f"response {name} could not be written" in caplog.text for name in ("b", "c")] == [True, True]
+    assert [f"response {name} could not be written" in caplog.text for name in ("b", "c")] == [
+        True,
+        True,
+    ]
     assert node.count(catalogue.STORE_DELTAS_LOST) == 2
     assert not node.recorder.busy
     node.responses.refuses = lambda _: False
@@ -148,7 +155,8 @@ async def test_draining_with_nothing_to_write_returns_at_once(node: Node) -> Non
     await node.recorder.drain(node.clock.now + 5)
 
 
-# -- what it measures ------------------------------------------------------------------------------------------------
+# -- what it measures
+# ------------------------------------------------------------------------------------------------
 
 
 async def test_the_delay_of_a_write_is_what_it_took_until_the_store_had_it(node: Node) -> None:
@@ -187,7 +195,8 @@ async def test_the_delay_counts_the_wait_for_the_write_before(node: Node) -> Non
     stream.push("x")
     await settle()
     stream.push("y")
-    # It is on the log after 50 ms, and due to be written at most an interval later; the store is busy for 2 s.
+    # It is on the log after 50 ms, and due to be written at most an interval later; the store is
+    # busy for 2 s.
     await node.time(2.0)
     node.responses.network.release()
     node.responses.network.hold("append")
@@ -218,7 +227,9 @@ async def test_the_backlog_counts_what_the_store_has_not_got(node: Node) -> None
     assert node.count(catalogue.STORE_DELTAS_LOST) == 0
 
 
-async def test_many_responses_are_written_less_often_and_their_first_delta_and_end_at_once() -> None:
+async def test_many_responses_are_written_less_often_and_their_first_delta_and_end_at_once() -> (
+    None
+):
     node = await started(Limits())
     node.responses.chunks_per_second = 10
     streams = [await node.begin(f"r{number}") for number in range(20)]
@@ -240,7 +251,9 @@ async def test_many_responses_are_written_less_often_and_their_first_delta_and_e
     assert await node.stored("r0") == streams[0].log.entries
 
 
-async def test_many_responses_take_turns_within_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_responses_take_turns_within_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(response_recorder, "_RESPONSES_AT_ONCE", 5)
     node = await started(Limits(store_interval_ms=400))
     streams = [await node.begin(f"r{number}") for number in range(20)]

@@ -6,7 +6,8 @@ from stream_core.log.response_log import Restart
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 
-# -- the lease -------------------------------------------------------------------------------------------------------
+# -- the lease
+# --------------------------------------------------------------------------------------------------
 from tests.integration.stores.stores import lease_of
 from tests.unit.fargate_handler.orchestrator.recorder_node import Node
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -33,8 +34,12 @@ async def test_when_another_task_has_the_response_its_end_is_not_written(node: N
     assert not entry.ended
 
 
-async def test_what_others_have_taken_over_is_noticed_while_nobody_reads_it_here(node: Node) -> None:
-    """And not only when its own model has finished: until then two models would be paid for one answer (rule 3)."""
+async def test_what_others_have_taken_over_is_noticed_while_nobody_reads_it_here(
+    node: Node,
+) -> None:
+    """And not only when its own model has finished: until then two models would be paid for one
+    answer (rule 3).
+    """
     stream = await node.begin()
     stream.push("ours")
     await settle()
@@ -44,7 +49,9 @@ async def test_what_others_have_taken_over_is_noticed_while_nobody_reads_it_here
     assert not node.recorder.busy
 
 
-async def test_when_the_lease_is_lost_nothing_that_is_written_is_this_task_s_any_more(node: Node) -> None:
+async def test_when_the_lease_is_lost_nothing_that_is_written_is_this_task_s_any_more(
+    node: Node,
+) -> None:
     streams = [await node.begin(name) for name in ("one", "two")]
     node.responses.network.hold("append")
     for stream in streams:
@@ -62,7 +69,9 @@ async def test_when_the_lease_is_lost_nothing_that_is_written_is_this_task_s_any
     assert node.count(catalogue.STORE_RETRIES) == 0
 
 
-async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_before(node: Node) -> None:
+async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_before(
+    node: Node,
+) -> None:
     """The same task may own a response twice, under two names."""
     earlier = await node.begin()
     node.responses.network.hold("append")
@@ -85,7 +94,8 @@ async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_bef
     assert node.lost == [earlier]
 
 
-# -- readers elsewhere -----------------------------------------------------------------------------------------------
+# -- readers elsewhere
+# -----------------------------------------------------------------------------------------------
 
 
 def unread_for(node: Node, stream: ResponseStream) -> float:
@@ -108,8 +118,12 @@ async def test_polls_elsewhere_are_readers_and_who_stops_polling_is_none(node: N
 
 
 @pytest.mark.parametrize("phase", [0.1, 3.0, 6.0, 9.0])
-async def test_a_poll_that_waits_as_long_as_it_may_is_a_reader_all_the_time(node: Node, phase: float) -> None:
-    """Function's polls may take 25 s: between the beginnings of two nobody may be cancelled for the grace period's sake."""
+async def test_a_poll_that_waits_as_long_as_it_may_is_a_reader_all_the_time(
+    node: Node, phase: float
+) -> None:
+    """Function's polls may take 25 s: between the beginnings of two nobody may be cancelled for
+    the grace period's sake.
+    """
     await node.time(20.0 + phase, step=0.05)
     stream = await node.begin()
     longest = 0.0
@@ -122,7 +136,9 @@ async def test_a_poll_that_waits_as_long_as_it_may_is_a_reader_all_the_time(node
     assert longest < node.limits.grace_seconds
 
 
-async def test_the_store_is_not_asked_about_responses_that_are_read_here_or_have_ended(node: Node) -> None:
+async def test_the_store_is_not_asked_about_responses_that_are_read_here_or_have_ended(
+    node: Node,
+) -> None:
     read, ended = await node.begin("read"), await node.begin("ended")
     read.attach(RecordingReader(read, node.clock, AssembledText()))
     node.responses.network.failures["finish"] = UNREACHABLE
@@ -136,7 +152,9 @@ async def test_the_store_is_not_asked_about_responses_that_are_read_here_or_have
     await node.time(1.3)
 
 
-@pytest.mark.parametrize("error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"])
+@pytest.mark.parametrize(
+    "error", [UNREACHABLE, ValueError("a bug in the store")], ids=["unreachable", "bug"]
+)
 async def test_when_nobody_can_tell_whether_somebody_reads_the_grace_period_runs_on(
     node: Node, error: Exception
 ) -> None:

@@ -13,7 +13,9 @@ from tests.unit.recording_reader import AssembledText, RecordingReader
 MINE, OTHER = Channel("public", "demo", "mine"), Channel("public", "demo", "other")
 
 
-def held(responses: Responses, clock: HandTurnedClock, name: str, channel: Channel = MINE) -> ResponseStream:
+def held(
+    responses: Responses, clock: HandTurnedClock, name: str, channel: Channel = MINE
+) -> ResponseStream:
     stream = ResponseStream(
         response_id=name,
         message_id=f"m of {name}",
@@ -71,7 +73,9 @@ def test_a_running_response_is_never_swept() -> None:
     assert responses.get("rsp_1", MINE) is running
 
 
-def test_what_someone_still_reads_is_kept_until_that_reader_has_left_and_holds_up_no_other() -> None:
+def test_what_someone_still_reads_is_kept_until_that_reader_has_left_and_holds_up_no_other() -> (
+    None
+):
     responses, clock = Responses(Limits()), HandTurnedClock()
     read = held(responses, clock, "rsp_read")
     reader = RecordingReader(read, clock, AssembledText())
@@ -102,7 +106,8 @@ def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
     assert len(refusal.value.message) < 200
 
 
-# -- copies ----------------------------------------------------------------------------------------------------------
+# -- copies
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_held_is_seen_without_asking_whether_it_may_be() -> None:

@@ -22,8 +22,12 @@ SWEEP = 1.0
 """Two sweeps, or nearly."""
 
 
-async def lost(*, tokens: str = "", continues: bool = False, limits: Limits | None = None) -> tuple[Task, Task, str]:
-    """Task a answered m1 when it was lost, and had said this much; b sees that only now that the lease has run out."""
+async def lost(
+    *, tokens: str = "", continues: bool = False, limits: Limits | None = None
+) -> tuple[Task, Task, str]:
+    """Task a answered m1 when it was lost, and had said this much; b sees that only now that the
+    lease has run out.
+    """
     shared = Shared()
     a = await Task.join(shared, "a")
     stream = (await a.send("m1", text="one?")).stream
@@ -42,17 +46,30 @@ async def text_on_record(task: Task, response_id: str) -> str:
     return slice_of(await task.shared.stored(response_id), 0).text
 
 
-# -- taken over ------------------------------------------------------------------------------------------------------
+# -- taken over
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_what_a_lost_task_was_answering_is_begun_again_without_anybody_asking() -> None:
     _, b, response_id = await lost(tokens="ab")
     await b.clock.pass_time(SWEEP)
     (call,) = b.source.calls
-    assert (call.request.turns, call.request.attempt, call.request.prefix) == ((Turn("user", "one?"),), 2, "")
+    assert (call.request.turns, call.request.attempt, call.request.prefix) == (
+        (Turn("user", "one?"),),
+        2,
+        "",
+    )
     await b.answer("Once more.")
-    assert await b.shared.stored(response_id) == ["a", "b", Restart(1, 2, 2), Restart(-1, 2), "Once more."]
-    assert min(chunk.first_index for request in b.responses.requests for chunk in request) == 2, "written once"
+    assert await b.shared.stored(response_id) == [
+        "a",
+        "b",
+        Restart(1, 2, 2),
+        Restart(-1, 2),
+        "Once more.",
+    ]
+    assert min(chunk.first_index for request in b.responses.requests for chunk in request) == 2, (
+        "written once"
+    )
     head = await b.shared.head(response_id)
     assert (head.owner, head.epoch) == ("b", 2)
     assert head.ending is not None
@@ -92,7 +109,13 @@ async def test_the_model_is_told_what_was_said_before() -> None:
     await b.answer("two.")
     await b.send("m3", "m2", text="three?")
     await settle()
-    assert [turn.text for turn in b.source.calls[1].request.turns] == ["one?", "one.", "two?", "two.", "three?"]
+    assert [turn.text for turn in b.source.calls[1].request.turns] == [
+        "one?",
+        "one.",
+        "two?",
+        "two.",
+        "three?",
+    ]
     await b.leave()
 
 
@@ -107,7 +130,9 @@ async def test_what_a_task_leaves_in_order_is_taken_over_at_once() -> None:
     leaving = asyncio.create_task(a.hand_over())
     await b.clock.pass_time(SWEEP)
     assert leaving.done()
-    assert b.source.calls[0].request.prefix == "ab", "what waited to be delivered was delivered, and is on record"
+    assert b.source.calls[0].request.prefix == "ab", (
+        "what waited to be delivered was delivered, and is on record"
+    )
     assert a.source.open_calls == 0
     a.assert_idle()
     assert (await shared.head(stream.response_id)).losses == 0
@@ -115,7 +140,10 @@ async def test_what_a_task_leaves_in_order_is_taken_over_at_once() -> None:
 
 async def test_who_reads_it_here_hears_it_go_on() -> None:
     shared = Shared()
-    a, b = await Task.join(shared, "a"), await Task.join(shared, "b", source=ControlledSource(continues=True))
+    a, b = (
+        await Task.join(shared, "a"),
+        await Task.join(shared, "b", source=ControlledSource(continues=True)),
+    )
     stream = (await a.send("m1")).stream
     a.read(stream)
     await settle()
@@ -130,7 +158,9 @@ async def test_who_reads_it_here_hears_it_go_on() -> None:
     assert following.held.text == "ab"
 
 
-async def test_a_task_whose_own_lease_was_lost_goes_on_with_what_is_left_under_its_new_name() -> None:
+async def test_a_task_whose_own_lease_was_lost_goes_on_with_what_is_left_under_its_new_name() -> (
+    None
+):
     shared = Shared()
     a = await Task.join(shared, "a")
     stream = (await a.send("m1")).stream
@@ -149,7 +179,8 @@ async def test_a_task_whose_own_lease_was_lost_goes_on_with_what_is_left_under_i
     a.assert_idle()
 
 
-# -- left alone ------------------------------------------------------------------------------------------------------
+# -- left alone
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_what_a_living_task_answers_is_its_own() -> None:
@@ -194,7 +225,9 @@ async def test_what_has_ended_meanwhile_is_not_begun_again() -> None:
     await b.clock.pass_time(SWEEP)
     # The end was on its way for long.
     ending = Ending(ResponseState.COMPLETED, 1, b.clock.now, finish_reason="stop")
-    await b.shared.memory.finish((await b.shared.head(response_id)).lease, ending, b.clock.now + 300.0)
+    await b.shared.memory.finish(
+        (await b.shared.head(response_id)).lease, ending, b.clock.now + 300.0
+    )
     b.responses.network.release()
     await b.clock.pass_time(SWEEP)
     assert b.source.calls == []
@@ -202,7 +235,8 @@ async def test_what_has_ended_meanwhile_is_not_begun_again() -> None:
     assert (await b.find(response_id)).log.text == "a"
 
 
-# -- races -----------------------------------------------------------------------------------------------------------
+# -- races
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -215,7 +249,9 @@ async def test_of_several_tasks_that_take_over_at_once_one_does(seed: int) -> No
         a.read(streams[-1])
     await settle()
     a.cut_off()
-    successors = [await Task.join(shared, name, source=ControlledSource(continues=True)) for name in "bcd"]
+    successors = [
+        await Task.join(shared, name, source=ControlledSource(continues=True)) for name in "bcd"
+    ]
     for task in successors:
         task.responses.network.turns = task.sessions.network.turns = lambda: random.randrange(12)
     await a.clock.pass_time(12.0, step=0.05)
@@ -262,7 +298,8 @@ async def test_a_reader_and_the_sweep_at_the_same_time_are_one_take_over() -> No
     assert b.orchestrator.responses.of(CHANNEL) == [stream]
 
 
-# -- interrupted -----------------------------------------------------------------------------------------------------
+# -- interrupted
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", ["leases", "unfinished", "take_over", "load"])
@@ -287,7 +324,10 @@ async def test_what_a_sick_store_interrupts_is_done_when_it_is_well(call: str, h
 async def test_a_response_that_fails_over_and_over_keeps_none_of_the_others_waiting() -> None:
     shared = Shared()
     a = await Task.join(shared, "a")
-    streams = [(await a.send("m1", channel=Channel("t", "demo", f"s{number}"))).stream for number in range(3)]
+    streams = [
+        (await a.send("m1", channel=Channel("t", "demo", f"s{number}"))).stream
+        for number in range(3)
+    ]
     for stream in streams:
         a.read(stream)
     await settle()
@@ -322,7 +362,9 @@ async def test_what_there_is_no_room_for_does_not_keep_the_sweep_from_what_comes
     assert len(b.source.calls) == 2
 
 
-async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_come_at_once() -> None:
+async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_come_at_once() -> (
+    None
+):
     shared = Shared()
     a = await Task.join(shared, "a")
     for number in range(6):
@@ -338,12 +380,14 @@ async def test_only_as_many_are_taken_over_as_there_is_room_for_also_when_they_c
         await b.clock.pass_time(SWEEP)
     assert len(b.source.calls) == 6
     assert [
-        entry.ended for number in range(6) for entry in await shared.ledger(Channel("t", "demo", f"s{number}"))
+        entry.ended
+        for number in range(6)
+        for entry in await shared.ledger(Channel("t", "demo", f"s{number}"))
     ] == [True] * 6
     b.assert_idle()
 
 
-async def test_a_message_that_is_being_accepted_has_its_place_whatever_is_taken_over_meanwhile() -> None:
+async def test_a_message_being_accepted_keeps_its_place_whatever_is_taken_over() -> None:
     _, b, response_id = await lost(tokens="a", limits=Limits(generations_per_node=1, queue_depth=0))
     b.responses.network.hold("take_over")
     await b.clock.pass_time(SWEEP)
@@ -364,7 +408,8 @@ async def test_a_message_that_is_being_accepted_has_its_place_whatever_is_taken_
     await b.leave()
 
 
-# -- forgotten -------------------------------------------------------------------------------------------------------
+# -- forgotten
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_lost_lease_is_remembered_for_a_while_and_then_forgotten() -> None:

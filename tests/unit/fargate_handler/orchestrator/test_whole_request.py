@@ -38,8 +38,12 @@ OPTIONS = st.builds(
     top_p=st.none() | st.floats(0, 1),
     stop=st.lists(TEXT, max_size=4).map(tuple),
     seed=st.none() | st.integers(-(2**63), 2**63 - 1),
-    tools=st.lists(TEXT.map(lambda name: {"type": "function", "function": {"name": name}}), max_size=3).map(tuple),
-    tool_choice=st.sampled_from([None, "none", "required", {"type": "function", "function": {"name": "f"}}]),
+    tools=st.lists(
+        TEXT.map(lambda name: {"type": "function", "function": {"name": name}}), max_size=3
+    ).map(tuple),
+    tool_choice=st.sampled_from(
+        [None, "none", "required", {"type": "function", "function": {"name": "f"}}]
+    ),
     parallel_tool_calls=st.sampled_from([None, False, True]),
     passed=st.dictionaries(TEXT, JSON, max_size=3),
 )
@@ -57,7 +61,9 @@ TURNS = st.one_of(
     st.builds(Turn, st.just("tool"), TEXT, tool_call_id=TEXT.filter(bool)),
     st.builds(Turn, st.just("user"), TEXT, extra=EXTRA),
     st.builds(Turn, st.just("assistant"), TEXT, CALLS, extra=EXTRA),
-    st.builds(lambda parts, extra: Turn("user", text_of_parts(parts), (), "", parts, extra), PARTS, EXTRA),
+    st.builds(
+        lambda parts, extra: Turn("user", text_of_parts(parts), (), "", parts, extra), PARTS, EXTRA
+    ),
     st.builds(lambda parts: Turn("tool", text_of_parts(parts), (), "c1", parts), PARTS),
 )
 REQUESTS = st.builds(WholeRequest, st.lists(TURNS, min_size=1).map(tuple), OPTIONS)
@@ -72,9 +78,14 @@ def test_its_text_says_all_of_it(request: WholeRequest) -> None:
 
 
 def test_the_text_is_what_it_was_before_there_were_tools() -> None:
-    request = WholeRequest((Turn("system", "s"), Turn("user", "u")), ModelOptions(temperature=1, max_tokens=2))
-    # A digest of it is kept, and compared with what another version of this makes of the same request.
-    assert request.to_text() == ('{"options":{"max_tokens":2,"temperature":1},"turns":[["system","s"],["user","u"]]}')
+    request = WholeRequest(
+        (Turn("system", "s"), Turn("user", "u")), ModelOptions(temperature=1, max_tokens=2)
+    )
+    # A digest of it is kept, and compared with what another version of this makes of the same
+    # request.
+    assert request.to_text() == (
+        '{"options":{"max_tokens":2,"temperature":1},"turns":[["system","s"],["user","u"]]}'
+    )
 
 
 def test_the_same_parameters_in_another_order_are_the_same_request() -> None:
@@ -88,7 +99,9 @@ def test_the_same_parameters_in_another_order_are_the_same_request() -> None:
 
 def test_the_text_of_parts_is_kept_once() -> None:
     part = {"type": "text", "text": "long text", "cache_control": {"type": "ephemeral"}}
-    assert WholeRequest((Turn("user", "long text", parts=(part,)),)).to_text().count("long text") == 1
+    assert (
+        WholeRequest((Turn("user", "long text", parts=(part,)),)).to_text().count("long text") == 1
+    )
 
 
 def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
@@ -107,7 +120,9 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
         (['\x1e{"call":0,"id":"c","name":"f"}\n', Restart(-1, 2), "So"], True),
     ],
 )
-def test_an_answer_goes_on_from_what_it_says_and_nothing_else(begun: list[LogEntry], expected: bool) -> None:
+def test_an_answer_goes_on_from_what_it_says_and_nothing_else(
+    begun: list[LogEntry], expected: bool
+) -> None:
     assert can_go_on(COMPLETION, WholeRequest(()), begun) is expected
 
 
@@ -162,6 +177,8 @@ def test_the_channel_of_a_request_has_one_text(tenant: str, agent: str, session:
 
 @pytest.mark.parametrize(("n", "expected"), [(None, True), (1, True), (2, False)])
 def test_only_one_answer_can_be_gone_on_with(n: int | None, expected: bool) -> None:
-    """Of several only the first has begun without a mark: a model that goes on would begin the others in its middle."""
+    """Of several only the first has begun without a mark: a model that goes on would begin the
+    others in its middle.
+    """
     asked = WholeRequest((), ModelOptions(passed={} if n is None else {"n": n}))
     assert can_go_on(COMPLETION, asked, ["Once upon"]) is expected

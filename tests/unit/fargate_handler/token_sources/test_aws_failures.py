@@ -19,11 +19,21 @@ from botocore.parsers import ResponseParserError
 
 from fargate_handler.token_sources.aws_failures import failure_of
 from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.protocol.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.protocol.errors import (
+    EvenflowError,
+    ModelRefused,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 
 
-def answered(name: str, status: int | None, message: str = "of AWS' own", **members: object) -> ClientError:
-    """What the SDK raises for an error answer, or with no status for an exception inside a stream."""
+def answered(
+    name: str, status: int | None, message: str = "of AWS' own", **members: object
+) -> ClientError:
+    """What the SDK raises for an error answer, or with no status for an exception inside a
+    stream.
+    """
     answer = {"Error": {"Code": name, "Message": message}, **members}
     if status is None:
         return EventStreamError(answer, "ConverseStream")
@@ -57,11 +67,29 @@ REJECTED = [
     answered("404", 404),
     answered("ValidationError", 400, "Endpoint x of account 111111111111 not found."),
     answered("ValidationException", 400, "The provided model identifier is invalid."),
-    answered("ValidationException", 400, "Invocation of model ID x with on-demand throughput isn’t supported. Retry …"),
-    answered("ValidationException", 400, "The provided model doesn't support on-demand throughput."),
-    answered("ValidationException", 400, "This action doesn't support the model that you provided. Try again with …"),
-    answered("ValidationException", 400, "The maximum tokens you requested exceeds the model limit of 4096."),
-    answered("ValidationException", 400, "1 validation error detected: Value '' at 'modelId' failed to satisfy …"),
+    answered(
+        "ValidationException",
+        400,
+        "Invocation of model ID x with on-demand throughput isn’t supported. Retry …",
+    ),
+    answered(
+        "ValidationException", 400, "The provided model doesn't support on-demand throughput."
+    ),
+    answered(
+        "ValidationException",
+        400,
+        "This action doesn't support the model that you provided. Try again with …",
+    ),
+    answered(
+        "ValidationException",
+        400,
+        "The maximum tokens you requested exceeds the model limit of 4096.",
+    ),
+    answered(
+        "ValidationException",
+        400,
+        "1 validation error detected: Value '' at 'modelId' failed to satisfy …",
+    ),
     answered("ModelError", 424, OriginalStatusCode=404, OriginalMessage="no such model"),
     NoCredentialsError(),
     NoRegionError(),
@@ -72,7 +100,12 @@ REJECTED = [
 REFUSED = [
     answered("ValidationException", 400, "Input is too long for requested model."),
     answered("validationException", None, "Input is too long for requested model."),
-    answered("ModelError", 424, OriginalStatusCode=400, OriginalMessage='{"error": {"message": "too long"}}'),
+    answered(
+        "ModelError",
+        424,
+        OriginalStatusCode=400,
+        OriginalMessage='{"error": {"message": "too long"}}',
+    ),
     answered("ModelError", 424, OriginalStatusCode=422, OriginalMessage="unprocessable"),
 ]
 FAILED = [
@@ -148,15 +181,22 @@ def test_everything_else_is_worth_another_attempt(error: Exception) -> None:
     assert "traceback" not in met.message
 
 
-def test_the_signed_headers_of_a_wrong_signature_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    failure(answered("InvalidSignatureException", 403, "It does not match.\n\nx-amz-security-token:the-token"))
+def test_the_signed_headers_of_a_wrong_signature_are_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failure(
+        answered(
+            "InvalidSignatureException", 403, "It does not match.\n\nx-amz-security-token:the-token"
+        )
+    )
     assert "It does not match." in caplog.text
     assert "the-token" not in caplog.text
 
 
 def test_a_refusal_tells_no_arn_and_no_account() -> None:
     told = (
-        "Malformed input for arn:aws:bedrock:us-east-1:123456789012:inference-profile/x.y-1:0 of 123456789012, 4 tokens"
+        "Malformed input for arn:aws:bedrock:us-east-1:123456789012:inference-profile/x.y-1:0 of "
+        "123456789012, 4 tokens"
     )
     refused = failure(answered("ValidationException", 400, told))
     assert isinstance(refused, ModelRefused)

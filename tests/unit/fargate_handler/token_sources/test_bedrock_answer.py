@@ -21,7 +21,12 @@ def stop(reason: str) -> dict[str, Any]:
     return {"messageStop": {"stopReason": reason}}
 
 
-USAGE = {"metadata": {"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}, "metrics": {"latencyMs": 9}}}
+USAGE = {
+    "metadata": {
+        "usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7},
+        "metrics": {"latencyMs": 9},
+    }
+}
 
 
 def finished(*events: dict[str, Any], marked: bool = False) -> tuple[list[str], ModelFinish]:
@@ -66,12 +71,17 @@ def test_how_the_model_ended(reason: str, expected: str) -> None:
 
 def start(block: int, call_id: str, name: str) -> dict[str, Any]:
     return {
-        "contentBlockStart": {"contentBlockIndex": block, "start": {"toolUse": {"toolUseId": call_id, "name": name}}}
+        "contentBlockStart": {
+            "contentBlockIndex": block,
+            "start": {"toolUse": {"toolUseId": call_id, "name": name}},
+        }
     }
 
 
 def arguments(block: int, text: str) -> dict[str, Any]:
-    return {"contentBlockDelta": {"contentBlockIndex": block, "delta": {"toolUse": {"input": text}}}}
+    return {
+        "contentBlockDelta": {"contentBlockIndex": block, "delta": {"toolUse": {"input": text}}}
+    }
 
 
 def ends(block: int) -> dict[str, Any]:
@@ -116,7 +126,9 @@ def test_reasoning_is_marked_and_else_a_sign_of_life() -> None:
         stop("end_turn"),
     )
     tokens, _ = finished(*events, marked=True)
-    assert MarkedTextReader().read("".join(tokens)) == (AnswerPart("Yes", asides={"reasoning_content": "Hm"}),)
+    assert MarkedTextReader().read("".join(tokens)) == (
+        AnswerPart("Yes", asides={"reasoning_content": "Hm"}),
+    )
     sink = RecordingSink()
     answer = BedrockAnswer(sink)
     for event in events[:3]:
@@ -125,7 +137,12 @@ def test_reasoning_is_marked_and_else_a_sign_of_life() -> None:
 
 
 def test_what_was_cached_is_part_of_the_prompt() -> None:
-    counted = {"inputTokens": 3, "outputTokens": 4, "cacheReadInputTokens": 20, "cacheWriteInputTokens": 100}
+    counted = {
+        "inputTokens": 3,
+        "outputTokens": 4,
+        "cacheReadInputTokens": 20,
+        "cacheWriteInputTokens": 100,
+    }
     _, finish = finished(stop("end_turn"), {"metadata": {"usage": counted}})
     assert finish.usage == Usage(prompt_tokens=123, completion_tokens=4, cached_tokens=20)
 
@@ -154,7 +171,14 @@ def test_a_stopped_answer_keeps_its_text_and_says_why_it_ended(reason: str) -> N
 
 
 @pytest.mark.parametrize(
-    "events", [[], [delta(text="x")], [USAGE], [stop("malformed_model_output")], [stop("malformed_tool_use")]]
+    "events",
+    [
+        [],
+        [delta(text="x")],
+        [USAGE],
+        [stop("malformed_model_output")],
+        [stop("malformed_tool_use")],
+    ],
 )
 def test_an_answer_that_is_not_whole_failed(events: list[dict[str, Any]]) -> None:
     with pytest.raises(UpstreamFailed):

@@ -13,11 +13,18 @@ from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSin
 
 
 def begin(place: int, name: str) -> dict[str, Any]:
-    return {"contentBlockStart": {"contentBlockIndex": place, "start": {"toolUse": {"toolUseId": "t1", "name": name}}}}
+    return {
+        "contentBlockStart": {
+            "contentBlockIndex": place,
+            "start": {"toolUse": {"toolUseId": "t1", "name": name}},
+        }
+    }
 
 
 def arguments(place: int, text: str) -> dict[str, Any]:
-    return {"contentBlockDelta": {"contentBlockIndex": place, "delta": {"toolUse": {"input": text}}}}
+    return {
+        "contentBlockDelta": {"contentBlockIndex": place, "delta": {"toolUse": {"input": text}}}
+    }
 
 
 def text(place: int, said: str) -> dict[str, Any]:
@@ -31,7 +38,9 @@ def end(place: int) -> dict[str, Any]:
 STOP = {"messageStop": {"stopReason": "tool_use"}}
 
 
-def answered(*events: dict[str, Any], name: str | None = "person", tools: bool = False) -> tuple[str, ModelFinish]:
+def answered(
+    *events: dict[str, Any], name: str | None = "person", tools: bool = False
+) -> tuple[str, ModelFinish]:
     sink = RecordingSink()
     answer, tool = BedrockAnswer(sink, marked=tools), AnswerTool(name)
     for event in events:
@@ -59,11 +68,18 @@ def test_another_tool_is_called_as_ever() -> None:
 
 
 def test_without_one_nothing_is_rewritten() -> None:
-    assert answered(text(0, "x"), end(0), {"messageStop": {"stopReason": "end_turn"}}, name=None)[0] == "x"
+    assert (
+        answered(text(0, "x"), end(0), {"messageStop": {"stopReason": "end_turn"}}, name=None)[0]
+        == "x"
+    )
 
 
 def test_arguments_that_were_cut_are_told_as_that() -> None:
-    events = (begin(0, "person"), arguments(0, '{"a'), {"messageStop": {"stopReason": "max_tokens"}})
+    events = (
+        begin(0, "person"),
+        arguments(0, '{"a'),
+        {"messageStop": {"stopReason": "max_tokens"}},
+    )
     assert answered(*events) == ('{"a', ModelFinish("length", None))
 
 

@@ -16,7 +16,10 @@ _REFUSED = {"audio", "moderation", "prediction", "verbosity", "web_search_option
 
 
 def test_each_parameter_of_the_stock_client_is_told_left_out_or_refused() -> None:
-    known = set(CompletionCreateParamsStreaming.__required_keys__ | CompletionCreateParamsStreaming.__optional_keys__)
+    known = set(
+        CompletionCreateParamsStreaming.__required_keys__
+        | CompletionCreateParamsStreaming.__optional_keys__
+    )
     told = set(CompletionRequest.model_fields) | {"reasoning_effort"}
     assert known - told == (WITHOUT_EFFECT | set(NEUTRAL) | _REFUSED) - told
 
@@ -50,11 +53,17 @@ def test_what_asks_for_nothing_is_taken(name: str) -> None:
 def test_what_would_change_the_answer_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(UnsupportedByModel) as refused:
         check_passed({"user": "u", name: value})
-    assert (refused.value.status, refused.value.code, refused.value.param) == (400, "unsupported_parameter", name)
+    assert (refused.value.status, refused.value.code, refused.value.param) == (
+        400,
+        "unsupported_parameter",
+        name,
+    )
     assert isinstance(refused.value, ModelRefused), "so that nobody tries again"
 
 
-def test_what_says_nothing_about_the_answer_is_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_says_nothing_about_the_answer_is_left_out_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bedrock_parameters._left_out.cache_clear()
     with caplog.at_level(logging.INFO):
         for _ in range(3):

@@ -11,7 +11,10 @@ from stream_core.log.conversation import ToolCall, Turn
 from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}}
-_ADD = {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": _SCHEMA, "strict": True}}
+_ADD = {
+    "type": "function",
+    "function": {"name": "add", "description": "Adds.", "parameters": _SCHEMA, "strict": True},
+}
 _NOW = {"type": "function", "function": {"name": "now", "description": ""}}
 
 
@@ -26,8 +29,20 @@ def test_tools_and_the_choice_of_them() -> None:
     config = asked(_USER, tools=(_ADD, _NOW))["toolConfig"]
     assert config == {
         "tools": [
-            {"toolSpec": {"name": "add", "inputSchema": {"json": _SCHEMA}, "description": "Adds.", "strict": True}},
-            {"toolSpec": {"name": "now", "inputSchema": {"json": {"type": "object", "properties": {}}}}},
+            {
+                "toolSpec": {
+                    "name": "add",
+                    "inputSchema": {"json": _SCHEMA},
+                    "description": "Adds.",
+                    "strict": True,
+                }
+            },
+            {
+                "toolSpec": {
+                    "name": "now",
+                    "inputSchema": {"json": {"type": "object", "properties": {}}},
+                }
+            },
         ]
     }
 
@@ -65,7 +80,10 @@ def test_what_was_called_and_what_it_gave() -> None:
     assert request["system"] == [{"text": "Be brief."}]
     assert request["messages"] == [
         {"role": "user", "content": [{"text": "x"}]},
-        {"role": "assistant", "content": [use, {"toolUse": {"toolUseId": "c2", "name": "now", "input": {}}}]},
+        {
+            "role": "assistant",
+            "content": [use, {"toolUse": {"toolUseId": "c2", "name": "now", "input": {}}}],
+        },
         {
             "role": "user",
             "content": [
@@ -75,14 +93,21 @@ def test_what_was_called_and_what_it_gave() -> None:
             ],
         },
         {"role": "assistant", "content": [{"text": "Well."}, use]},
-        {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "3"}]}}]},
+        {
+            "role": "user",
+            "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "3"}]}}],
+        },
     ]
 
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", "7", '{"a":' * 300 + "1" + "}" * 300])
 def test_arguments_that_are_no_object_are_told(arguments: str) -> None:
     with pytest.raises(ModelRefused, match="'c1'"):
-        asked(_USER, Turn("assistant", "", (ToolCall("c1", "add", arguments),)), Turn("tool", "2", tool_call_id="c1"))
+        asked(
+            _USER,
+            Turn("assistant", "", (ToolCall("c1", "add", arguments),)),
+            Turn("tool", "2", tool_call_id="c1"),
+        )
 
 
 _PNG = b"\x89PNG\r\n\x1a\n..."
@@ -108,9 +133,16 @@ def data_url(kind: str = "image/png") -> str:
     ],
 )
 def test_an_image_is_given_as_its_bytes(kind: str, there: str) -> None:
-    parts = (image(data_url(kind)), {"type": "text", "text": " "}, {"type": "text", "text": "x", "cache_control": {}})
+    parts = (
+        image(data_url(kind)),
+        {"type": "text", "text": " "},
+        {"type": "text", "text": "x", "cache_control": {}},
+    )
     (message,) = asked(Turn("user", " x", parts=parts))["messages"]
-    assert message["content"] == [{"image": {"format": there, "source": {"bytes": _PNG}}}, {"text": "x"}]
+    assert message["content"] == [
+        {"image": {"format": there, "source": {"bytes": _PNG}}},
+        {"text": "x"},
+    ]
 
 
 def test_a_tool_may_give_an_image() -> None:
@@ -120,7 +152,9 @@ def test_a_tool_may_give_an_image() -> None:
         Turn("tool", "", tool_call_id="c1", parts=(image(data_url()),)),
     )
     (result,) = asked(*turns)["messages"][2]["content"]
-    assert result["toolResult"]["content"] == [{"image": {"format": "png", "source": {"bytes": _PNG}}}]
+    assert result["toolResult"]["content"] == [
+        {"image": {"format": "png", "source": {"bytes": _PNG}}}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +164,10 @@ def test_a_tool_may_give_an_image() -> None:
         (Turn("user", "", parts=(image(data_url("image/bmp")),)), "messages.1.content.0"),
         (Turn("user", "", parts=(image("data:image/png;base64,?"),)), "messages.1.content.0"),
         (Turn("user", "", parts=({"type": "image_url"},)), "messages.1.content.0"),
-        (Turn("user", "", parts=(image(data_url()), {"type": "input_audio"})), "messages.1.content.1"),
+        (
+            Turn("user", "", parts=(image(data_url()), {"type": "input_audio"})),
+            "messages.1.content.1",
+        ),
         (Turn("user", "", parts=({"type": "file", "file": {}},)), "messages.1.content.0"),
         (Turn("system", "", parts=(image(data_url()),)), "messages.1.content.0"),
         (Turn("function", "4", extra={"name": "add"}), "messages.1.role"),
@@ -142,7 +179,11 @@ def test_a_tool_may_give_an_image() -> None:
 def test_what_cannot_be_told_is_refused_by_its_place(turn: Turn, param: str) -> None:
     with pytest.raises(UnsupportedByModel) as refused:
         asked(_USER, turn, _USER)
-    assert (refused.value.status, refused.value.code, refused.value.param) == (400, "unsupported_value", param)
+    assert (refused.value.status, refused.value.code, refused.value.param) == (
+        400,
+        "unsupported_value",
+        param,
+    )
 
 
 def test_further_fields_that_change_nothing_are_left_out() -> None:
@@ -190,7 +231,10 @@ def test_a_tool_that_must_be_called_is_no_answer() -> None:
 
 def test_a_schema_with_the_name_of_a_tool_has_another() -> None:
     options = ModelOptions(
-        tools=(_ADD,), passed={"response_format": {"type": "json_schema", "json_schema": _PERSON | {"name": "add"}}}
+        tools=(_ADD,),
+        passed={
+            "response_format": {"type": "json_schema", "json_schema": _PERSON | {"name": "add"}}
+        },
     )
     assert answer_tool(options) == "add_answer"
 

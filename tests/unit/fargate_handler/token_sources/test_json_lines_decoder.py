@@ -9,15 +9,21 @@ from hypothesis import strategies as st
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder
 from stream_core.protocol.errors import UpstreamFailed
 
-LINES = st.lists(st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=8))
+LINES = st.lists(
+    st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=8)
+)
 
 
 @given(LINES, st.lists(st.integers(0, 10_000), max_size=12))
-def test_however_the_bytes_are_split_the_lines_are_the_same(lines: list[str], cuts: list[int]) -> None:
+def test_however_the_bytes_are_split_the_lines_are_the_same(
+    lines: list[str], cuts: list[int]
+) -> None:
     whole = "".join(f"{line}\n" for line in lines).encode()
     edges = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
     decoder = JsonLinesDecoder()
-    got = [line for start, end in itertools.pairwise(edges) for line in decoder.feed(whole[start:end])]
+    got = [
+        line for start, end in itertools.pairwise(edges) for line in decoder.feed(whole[start:end])
+    ]
     assert got == [line.encode() for line in lines if line.encode().strip()]
 
 

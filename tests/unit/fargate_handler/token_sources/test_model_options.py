@@ -7,7 +7,11 @@ from fargate_handler.token_sources.port import ModelOptions
 
 def test_what_is_given() -> None:
     assert ModelOptions().given() == {}
-    assert ModelOptions(temperature=0, seed=0, stop=("x",)).given() == {"temperature": 0, "seed": 0, "stop": ("x",)}
+    assert ModelOptions(temperature=0, seed=0, stop=("x",)).given() == {
+        "temperature": 0,
+        "seed": 0,
+        "stop": ("x",),
+    }
 
 
 def test_the_parameters_of_a_request() -> None:

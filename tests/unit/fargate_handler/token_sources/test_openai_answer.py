@@ -13,7 +13,13 @@ from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from stream_core.log.marked_text import AnswerPart, CallPart
 from stream_core.log.marked_text_reader import MarkedTextReader
-from stream_core.protocol.errors import EvenflowError, ModelRefused, UpstreamAnswered, UpstreamFailed, UpstreamRejected
+from stream_core.protocol.errors import (
+    EvenflowError,
+    ModelRefused,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 from stream_core.protocol.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
@@ -22,7 +28,9 @@ TEXTS = st.lists(st.text(min_size=1, max_size=5), max_size=8)
 
 
 @given(TEXTS, st.lists(st.integers(0, 100_000), max_size=20), st.booleans())
-def test_an_answer_split_at_any_byte_is_the_same(texts: list[str], cuts: list[int], lines: bool) -> None:
+def test_an_answer_split_at_any_byte_is_the_same(
+    texts: list[str], cuts: list[int], lines: bool
+) -> None:
     chunks = [*map(chat_chunk, texts), chat_chunk(finish_reason="stop"), chat_usage(3, 4), "[DONE]"]
     whole = json_lines(*chunks) if lines else sse(*chunks)
     edges = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
@@ -47,7 +55,14 @@ def test_length_is_length_and_an_answer_without_reason_broke_off() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"{", b"7", b"[1]", b'{"choices": 7}', b'{"choices": [{"delta": {"content": 7}}]}', b'{"error": "out of it"}'],
+    [
+        b"{",
+        b"7",
+        b"[1]",
+        b'{"choices": 7}',
+        b'{"choices": [{"delta": {"content": 7}}]}',
+        b'{"error": "out of it"}',
+    ],
 )
 def test_what_is_no_chunk_fails(data: bytes) -> None:
     sink = RecordingSink()
@@ -59,12 +74,21 @@ def test_what_is_no_chunk_fails(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        ({"message": "no", "code": "context_length_exceeded"}, (ModelRefused, 400, "context_length_exceeded")),
+        (
+            {"message": "no", "code": "context_length_exceeded"},
+            (ModelRefused, 400, "context_length_exceeded"),
+        ),
         ({"message": "no", "type": "invalid_request_error"}, (ModelRefused, 400, "model_refused")),
         ({"message": "no", "code": 413}, (ModelRefused, 413, "model_refused")),
         ({"message": "no", "code": 429}, (UpstreamAnswered, 429, "upstream_throttled")),
-        ({"message": "no", "type": "rate_limit_error", "code": "slow"}, (UpstreamAnswered, 429, "slow")),
-        ({"message": "no", "code": "insufficient_quota"}, (UpstreamRejected, 429, "insufficient_quota")),
+        (
+            {"message": "no", "type": "rate_limit_error", "code": "slow"},
+            (UpstreamAnswered, 429, "slow"),
+        ),
+        (
+            {"message": "no", "code": "insufficient_quota"},
+            (UpstreamRejected, 429, "insufficient_quota"),
+        ),
         ({"message": "no", "code": 503}, (UpstreamAnswered, 503, "upstream_overloaded")),
         ({"message": "no", "code": "server_error"}, (UpstreamFailed, 502, "upstream_failed")),
         ({"input": "secret"}, (UpstreamFailed, 502, "upstream_failed")),
@@ -109,13 +133,21 @@ def test_fragments_of_calls_are_part_of_the_answer() -> None:
 
 def test_several_calls_in_one_chunk() -> None:
     calls = [
-        {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": str(place)}} for place in range(3)
+        {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": str(place)}}
+        for place in range(3)
     ]
-    assert [part.arguments for part in called(chat_chunk(delta={"tool_calls": calls})).calls] == ["0", "1", "2"]
+    assert [part.arguments for part in called(chat_chunk(delta={"tool_calls": calls})).calls] == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 def test_a_server_that_repeats_name_and_id_with_each_fragment() -> None:
-    parts = [fragment(index=0, id=f"c{n}", function={"name": "add", "arguments": str(n)}) for n in range(3)]
+    parts = [
+        fragment(index=0, id=f"c{n}", function={"name": "add", "arguments": str(n)})
+        for n in range(3)
+    ]
     assert called(*parts).calls == (CallPart(0, "012", "c0", "add"),)
 
 
@@ -129,7 +161,9 @@ def test_a_server_that_does_not_count() -> None:
 
 
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
-    (one, two) = called(fragment(index=0, function=_ADD), fragment(index=1, id="", function=_ADD)).calls
+    (one, two) = called(
+        fragment(index=0, function=_ADD), fragment(index=1, id="", function=_ADD)
+    ).calls
     assert one.id.startswith("call_")
     assert one.id != two.id
 
@@ -182,7 +216,8 @@ def test_what_the_sink_raises_passes_through() -> None:
         OpenAIAnswer(RecordingSink(refuses_after=0)).take(chat_chunk("x").encode())
 
 
-# -- what is beside the answer -----------------------------------------------------------------------------------------
+# -- what is beside the answer
+# -----------------------------------------------------------------------------------------
 
 
 def told(*chunks: str) -> tuple[AnswerPart, ...]:
@@ -195,18 +230,27 @@ def told(*chunks: str) -> tuple[AnswerPart, ...]:
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_keeps_its_name(name: str) -> None:
-    (part,) = told(chat_chunk(delta={name: "Hm"}), chat_chunk(delta={name: ", so", "content": None}), chat_chunk("Yes"))
+    (part,) = told(
+        chat_chunk(delta={name: "Hm"}),
+        chat_chunk(delta={name: ", so", "content": None}),
+        chat_chunk("Yes"),
+    )
     assert part == AnswerPart("Yes", asides={name: "Hm, so"})
 
 
 def test_reasoning_under_both_names_comes_once() -> None:
-    (part,) = told(chat_chunk(delta={"reasoning": "Hm", "reasoning_content": "Hm", "reasoning_details": [{}]}))
+    (part,) = told(
+        chat_chunk(delta={"reasoning": "Hm", "reasoning_content": "Hm", "reasoning_details": [{}]})
+    )
     assert part == AnswerPart(asides={"reasoning_content": "Hm"})
 
 
 def test_log_probabilities_go_with_their_tokens() -> None:
     entries = {token: {"token": token, "logprob": -0.5, "bytes": None} for token in "ab"}
-    chunks = [chat_chunk(text, logprobs={"content": [entry], "refusal": None}) for text, entry in entries.items()]
+    chunks = [
+        chat_chunk(text, logprobs={"content": [entry], "refusal": None})
+        for text, entry in entries.items()
+    ]
     assert told(*chunks) == (AnswerPart("ab", logprobs={"content": list(entries.values())}),)
 
 
@@ -250,27 +294,59 @@ def test_a_refusal_is_marked_or_told_as_text() -> None:
 def test_whoever_reasons_or_calls_lives() -> None:
     sink = RecordingSink()
     answer = OpenAIAnswer(sink)
-    for delta in ({"role": "assistant"}, {"reasoning_content": "Hm"}, {"tool_calls": [{"index": 0}]}):
+    for delta in (
+        {"role": "assistant"},
+        {"reasoning_content": "Hm"},
+        {"tool_calls": [{"index": 0}]},
+    ):
         answer.take(chat_chunk(delta=delta).encode())
     assert (sink.tokens, sink.signs_of_life) == ([], 3)
 
 
 def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
     for details, cached, reasoning in (
-        ({"prompt_tokens_details": {"cached_tokens": 2}, "completion_tokens_details": {"reasoning_tokens": 1}}, 2, 1),
-        ({"prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}}, None, None),
-        ({"prompt_tokens_details": [2], "completion_tokens_details": {"reasoning_tokens": -1}}, None, None),
+        (
+            {
+                "prompt_tokens_details": {"cached_tokens": 2},
+                "completion_tokens_details": {"reasoning_tokens": 1},
+            },
+            2,
+            1,
+        ),
+        (
+            {
+                "prompt_tokens_details": None,
+                "completion_tokens_details": {"reasoning_tokens": None},
+            },
+            None,
+            None,
+        ),
+        (
+            {"prompt_tokens_details": [2], "completion_tokens_details": {"reasoning_tokens": -1}},
+            None,
+            None,
+        ),
     ):
         answer = OpenAIAnswer(RecordingSink())
-        answer.take(orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, **details}}))
+        answer.take(
+            orjson.dumps(
+                {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, **details}}
+            )
+        )
         answer.take(chat_chunk(finish_reason="stop").encode())
-        usage = Usage(prompt_tokens=3, completion_tokens=4, cached_tokens=cached, reasoning_tokens=reasoning)
+        usage = Usage(
+            prompt_tokens=3, completion_tokens=4, cached_tokens=cached, reasoning_tokens=reasoning
+        )
         assert answer.finish().usage == usage
 
 
 @pytest.mark.parametrize("count", [None, -1, 2.5, "3"])
-def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(count: object) -> None:
+def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(
+    count: object,
+) -> None:
     answer = OpenAIAnswer(RecordingSink())
     answer.take(chat_chunk("x", finish_reason="stop").encode())
-    answer.take(orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": count}}))
+    answer.take(
+        orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": count}})
+    )
     assert answer.finish() == ModelFinish("stop", None)

@@ -20,7 +20,9 @@ from stream_core.protocol.errors import (
 
 def answered(status: int, body: object = None, **headers: str) -> EvenflowError:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Failures().answered(status, {name.replace("_", "-"): value for name, value in headers.items()}, data)
+    return Failures().answered(
+        status, {name.replace("_", "-"): value for name, value in headers.items()}, data
+    )
 
 
 def said(**error: object) -> dict[str, object]:
@@ -32,13 +34,19 @@ def said(**error: object) -> dict[str, object]:
 def test_a_refusal_keeps_its_status_its_code_and_its_words(status: int, code: str) -> None:
     error = answered(status, said(code=code, type="invalid_request_error", param="messages"))
     assert type(error) is ModelRefused
-    assert (error.status, error.code, error.type, error.param) == (status, code, "invalid_request_error", "messages")
+    assert (error.status, error.code, error.type, error.param) == (
+        status,
+        code,
+        "invalid_request_error",
+        "messages",
+    )
     assert "Their words." in error.message
     assert error.to_object()["status"] == status
 
 
 @pytest.mark.parametrize(
-    "code", [None, 400, "", "a sentence that is much too long to be a word for a program to use", "ü"]
+    "code",
+    [None, 400, "", "a sentence that is much too long to be a word for a program to use", "ü"],
 )
 def test_a_code_that_is_no_word_is_ours(code: object) -> None:
     error = answered(400, said(code=code, type="BadRequestError", param=["x"]))
@@ -67,7 +75,12 @@ def test_whatever_shape_an_error_has(body: object, words: str) -> None:
 def test_a_request_that_an_error_repeats_does_not_reach_the_reader(status: int) -> None:
     """FastAPI does so by default, and an agent's instructions stand in the request."""
     request = {"messages": [{"role": "system", "content": "a secret instruction"}]}
-    wrong = {"type": "missing", "loc": ["body", "prompt"], "msg": "Field required", "input": request}
+    wrong = {
+        "type": "missing",
+        "loc": ["body", "prompt"],
+        "msg": "Field required",
+        "input": request,
+    }
     error = answered(status, {"detail": [wrong]})
     assert "secret" not in error.message
     assert "Field required" in error.message
@@ -88,10 +101,16 @@ def test_a_request_that_an_error_repeats_does_not_reach_the_reader(status: int) 
         ({"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
     ],
 )
-def test_too_many_requests_say_when_to_ask_again(headers: dict[str, str], milliseconds: int | None) -> None:
+def test_too_many_requests_say_when_to_ask_again(
+    headers: dict[str, str], milliseconds: int | None
+) -> None:
     error = answered(429, said(code="rate_limit_exceeded", type="requests"), **headers)
     assert type(error) is UpstreamAnswered
-    assert (error.status, error.type, error.code) == (429, "rate_limit_error", "rate_limit_exceeded")
+    assert (error.status, error.type, error.code) == (
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+    )
     assert error.retry_after_ms == milliseconds
     assert is_worth_repeating(error)
 
@@ -103,10 +122,13 @@ def test_a_date_says_when_to_ask_again() -> None:
 
 @pytest.mark.parametrize(
     ("status", "passed_on", "code"),
-    [(429, 429, "upstream_throttled"), (503, 503, "upstream_overloaded"), (500, 502, "upstream_failed"),
-     (502, 502, "upstream_failed"), (504, 502, "upstream_failed"), (408, 502, "upstream_failed")],
+    [(429, 429, "upstream_throttled"), (503, 503, "upstream_overloaded"),
+     (500, 502, "upstream_failed"), (502, 502, "upstream_failed"),
+     (504, 502, "upstream_failed"), (408, 502, "upstream_failed")],
 )  # fmt: skip
-def test_what_passes_has_a_status_that_clients_repeat(status: int, passed_on: int, code: str) -> None:
+def test_what_passes_has_a_status_that_clients_repeat(
+    status: int, passed_on: int, code: str
+) -> None:
     error = answered(status, b"<html>")
     assert type(error) is UpstreamAnswered
     assert (error.status, error.code) == (passed_on, code)
@@ -117,7 +139,9 @@ def test_what_passes_has_a_status_that_clients_repeat(status: int, passed_on: in
     ("status", "body"),
     [(429, said(code="insufficient_quota")), (429, said(type="insufficient_quota")), (402, said())],
 )
-def test_without_quota_nobody_should_ask_again(status: int, body: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_quota_nobody_should_ask_again(
+    status: int, body: object, caplog: pytest.LogCaptureFixture
+) -> None:
     error = answered(status, body)
     assert type(error) is UpstreamRejected
     assert (error.status, error.code, error.type) == (429, "insufficient_quota", "rate_limit_error")
@@ -127,7 +151,9 @@ def test_without_quota_nobody_should_ask_again(status: int, body: object, caplog
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 405])
-def test_a_wrong_setting_is_told_to_who_can_mend_it(status: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_setting_is_told_to_who_can_mend_it(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     error = answered(status, said(message="Incorrect API key provided: sk-secret"))
     assert type(error) is UpstreamRejected
     assert (error.status, error.code) == (502, "model_not_set_up")

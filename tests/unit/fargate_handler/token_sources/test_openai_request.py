@@ -69,7 +69,12 @@ async def test_the_options_go_along() -> None:
     model = OpenAIModel("http://model/v1/", "m", None)
     options = ModelOptions(max_tokens=5, temperature=0, stop=("a", "b"), seed=0)
     body = model._body(ModelRequest("demo", TURNS, 1, options=options))
-    assert (body["max_tokens"], body["temperature"], body["stop"], body["seed"]) == (5, 0, ("a", "b"), 0)
+    assert (body["max_tokens"], body["temperature"], body["stop"], body["seed"]) == (
+        5,
+        0,
+        ("a", "b"),
+        0,
+    )
     assert not {"top_p", "max_completion_tokens"} & body.keys()
     await model.close()
 
@@ -99,7 +104,12 @@ async def test_everything_else_goes_along_as_it_came() -> None:
         Turn("assistant", "", extra={"refusal": "No.", "reasoning_content": "Hm."}),
         Turn("function", "4", extra={"name": "add"}),
     )
-    passed = {"n": 2, "top_k": 5, "stream": False, "stream_options": {"continuous_usage_stats": True}}
+    passed = {
+        "n": 2,
+        "top_k": 5,
+        "stream": False,
+        "stream_options": {"continuous_usage_stats": True},
+    }
     body = model._body(ModelRequest("demo", turns, 1, options=ModelOptions(passed=passed)))
     assert body == {
         "model": "m",

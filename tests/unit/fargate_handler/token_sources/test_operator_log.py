@@ -36,7 +36,9 @@ def test_it_is_told_at_once_and_then_once_a_minute_with_how_often(
     ]
 
 
-def test_another_line_is_told_at_once_too(operator: OperatorLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_line_is_told_at_once_too(
+    operator: OperatorLog, caplog: pytest.LogCaptureFixture
+) -> None:
     for line in ("a wrong key", "a wrong model", "a wrong key"):
         operator.error(line)
     assert caplog.messages == ["a wrong key", "a wrong model"]

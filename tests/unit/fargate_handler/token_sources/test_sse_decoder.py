@@ -24,7 +24,12 @@ def split(whole: bytes, cuts: list[int]) -> list[bytes]:
     return [whole[start:end] for start, end in itertools.pairwise(edges)]
 
 
-@given(EVENTS, st.sampled_from(["\n", "\r\n"]), st.lists(st.integers(0, 10_000), max_size=12), st.booleans())
+@given(
+    EVENTS,
+    st.sampled_from(["\n", "\r\n"]),
+    st.lists(st.integers(0, 10_000), max_size=12),
+    st.booleans(),
+)
 def test_however_the_bytes_are_split_the_events_are_the_same(
     events: list[list[str]], newline: str, cuts: list[int], extras: bool
 ) -> None:

@@ -47,7 +47,9 @@ async def test_a_name_that_cannot_be_looked_up_stands_for_what_it_did_and_is_tol
 ) -> None:
     known = {"ipv4:10.0.0.1:1": "no.such.host.invalid:1", "ipv4:10.0.0.2:2": "127.0.0.1:2"}
     with caplog.at_level(logging.WARNING):
-        found = await resolve(["no.such.host.invalid:1", "127.0.0.1:2", "nor.this.invalid:3"], known)
+        found = await resolve(
+            ["no.such.host.invalid:1", "127.0.0.1:2", "nor.this.invalid:3"], known
+        )
     assert found == {"ipv4:10.0.0.1:1": "no.such.host.invalid:1", "ipv4:127.0.0.1:2": "127.0.0.1:2"}
     assert "no.such.host.invalid:1" in caplog.text
     assert "nor.this.invalid:3" in caplog.text

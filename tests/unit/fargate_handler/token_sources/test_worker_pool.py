@@ -116,7 +116,9 @@ def test_answers_are_continued_when_every_worker_said_so(pool: WorkerPool[str]) 
 def test_names_that_stand_for_others_now(pool: WorkerPool[str]) -> None:
     kept, busy = named(pool, "a"), named(pool, "b")
     busy.outstanding = 1
-    assert pool.update({"a": "x", "d": "x"}) == ["c by y"], "the one that still answers is closed by its last answer"
+    assert pool.update({"a": "x", "d": "x"}) == ["c by y"], (
+        "the one that still answers is closed by its last answer"
+    )
     assert [worker.connection for worker in pool.workers] == ["a by x", "d by x"]
     assert (kept.left, busy.left) == (False, True)
     assert named(pool, "a") is kept

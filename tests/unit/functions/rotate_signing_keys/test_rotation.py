@@ -1,4 +1,6 @@
-"""Rotation logs nobody out: a model of processes that read the secret late, and tokens that live across rotations."""
+"""Rotation logs nobody out: a model of processes that read the secret late, and tokens that live
+across rotations.
+"""
 
 from __future__ import annotations
 
@@ -74,17 +76,23 @@ FIRST = st.sampled_from([as_made("k1"), as_made("k1", "k2"), as_made("k1", "k0",
 
 
 @given(FIRST, st.integers(1, 6), st.integers(-1, 0), st.integers(-1, 1))
-def test_a_token_is_valid_across_neighbouring_versions(first: Keys, version: int, issued: int, verified: int) -> None:
-    """Issued by who saw n or n-1; verified by who saw n-1, n or n+1, where no more than one rotation lies between them."""
+def test_a_token_is_valid_across_neighbouring_versions(
+    first: Keys, version: int, issued: int, verified: int
+) -> None:
+    """Issued by who saw n or n-1; verified by who saw n-1, n or n+1, where no more than one
+    rotation lies between them.
+    """
     made = versions(first, 8)
     issuer, verifier = version + issued, version + verified
-    # Else the issuer read the secret before rotation n, and the verifier after rotation n+1: a period lies between them.
+    # Else the issuer read the secret before rotation n, and the verifier after rotation n+1: a
+    # period lies between them.
     assume(verifier - issuer <= 1)
     token, _ = made[issuer].issue(CHANNEL, 0, 60)
     assert made[verifier].verify(token, 1).channel == CHANNEL
 
 
-# -- the same in time -----------------------------------------------------------------------------------------------
+# -- the same in time
+# -----------------------------------------------------------------------------------------------
 
 PERIOD = 1_000
 STORY = st.tuples(
@@ -143,7 +151,8 @@ def test_the_model_sees_a_rotation_that_would_log_somebody_out(careless: Rotate)
     assert not logged_out(found)
 
 
-# -- what the step testSecret does ----------------------------------------------------------------------------------
+# -- what the step testSecret does
+# ----------------------------------------------------------------------------------
 
 
 def encoded(keys: Keys) -> dict[str, bytes]:

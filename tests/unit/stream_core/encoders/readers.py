@@ -51,7 +51,9 @@ def events_of(data: bytes) -> list[ServerSentEvent]:
     for block in data.split(b"\n\n"):
         lines = dict(line.split(b": ", 1) for line in block.splitlines() if line)
         if b"data" in lines:
-            events.append(ServerSentEvent(lines[b"id"].decode() if b"id" in lines else None, lines[b"data"]))
+            events.append(
+                ServerSentEvent(lines[b"id"].decode() if b"id" in lines else None, lines[b"data"])
+            )
     return events
 
 
@@ -80,7 +82,9 @@ class FrameClient:
             if index == EVERYTHING:
                 self.held.indexes.clear()
             epoch = frame.get("epoch", 1)
-            self.held.take(Restart(frame["from_index"], frame["attempt"], epoch), max(index, 0), index)
+            self.held.take(
+                Restart(frame["from_index"], frame["attempt"], epoch), max(index, 0), index
+            )
             self.last = self.last._replace(epoch=max(self.last.epoch or 1, epoch))
         else:
             assert frame["last_index"] == self.last.last_index, "the end tells the last index"
@@ -155,9 +159,21 @@ def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
 
 KINDS = (
     Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
-    Kind("events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient),
-    Kind("events of entries", lambda stream, point: EventEncoder(stream, point, MOST, joined=False), EventClient),
+    Kind(
+        "events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient
+    ),
+    Kind(
+        "events of entries",
+        lambda stream, point: EventEncoder(stream, point, MOST, joined=False),
+        EventClient,
+    ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
-    Kind("text", lambda stream, point: TextEncoder(stream, point, MOST), TextClient, appends=True, ids=False),
+    Kind(
+        "text",
+        lambda stream, point: TextEncoder(stream, point, MOST),
+        TextClient,
+        appends=True,
+        ids=False,
+    ),
 )
 """A new encoder is added here."""

@@ -108,8 +108,12 @@ def test_in_another_copy_it_goes_on_behind_what_was_read() -> None:
     assert read(there) == " three"
 
 
-@pytest.mark.parametrize(("on_record", "rest"), [(["O", "ne", " two three"], " three"), (["One", " too"], None)])
-def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(on_record: list[str], rest: str | None) -> None:
+@pytest.mark.parametrize(
+    ("on_record", "rest"), [(["O", "ne", " two three"], " three"), (["One", " too"], None)]
+)
+def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(
+    on_record: list[str], rest: str | None
+) -> None:
     text = AppendedText(log_of(["One", " two"]), 0, 100)
     assert read(text) == "One two"
     there = text.going_on(log_of(on_record), ResumePoint(0, Restart(-1, 2, 2)))
@@ -156,7 +160,9 @@ def test_asked_from_the_beginning_it_is_the_text_that_stands(log: ResponseLog, m
 
 
 @given(logs(), st.data())
-def test_a_client_has_the_text_that_stands_or_is_told_that_it_has_not(whole: ResponseLog, data: st.DataObject) -> None:
+def test_a_client_has_the_text_that_stands_or_is_told_that_it_has_not(
+    whole: ResponseLog, data: st.DataObject
+) -> None:
     growing = ResponseLog()
     text = AppendedText(growing, 0, data.draw(st.integers(1, 10)))
     has, at_end = "", False

@@ -48,11 +48,23 @@ def stream() -> ResponseStream:
         Overloaded("m", code="draining", retry_after_ms=1000),
         RateLimited("m", code="queue_full", retry_after_ms=2000),
         InternalError("m", code="attempts_exhausted"),
-        ModelRefused("m", code="context_length_exceeded", param="messages", status=400, type="invalid_request_error"),
+        ModelRefused(
+            "m",
+            code="context_length_exceeded",
+            param="messages",
+            status=400,
+            type="invalid_request_error",
+        ),
         ModelRefused("m", code="model_refused", status=422, type="invalid_request_error"),
         ModelRefused("m", code="model_refused", status=400, type="authentication_error"),
         ModelRefused("m", code="model_refused", status=400, type="not_found_error"),
-        UpstreamAnswered("m", code="rate_limit_exceeded", status=429, type="rate_limit_error", retry_after_ms=7000),
+        UpstreamAnswered(
+            "m",
+            code="rate_limit_exceeded",
+            status=429,
+            type="rate_limit_error",
+            retry_after_ms=7000,
+        ),
         UpstreamAnswered("m", code="upstream_overloaded", status=503, type="overloaded_error"),
         UpstreamAnswered("m", code="upstream_failed", status=502),
         UpstreamRejected("m", code="insufficient_quota", status=429, type="rate_limit_error"),
@@ -65,7 +77,9 @@ def test_an_error_in_the_log_has_its_status_again(error: EvenflowError) -> None:
         check_completed(failed)
     assert told.value.status == error.status
     # The answer has its status; in the log it stands where the type alone doesn't tell.
-    assert {"status": error.status} | told.value.to_object() == {"status": error.status} | error.to_object()
+    assert {"status": error.status} | told.value.to_object() == {
+        "status": error.status
+    } | error.to_object()
 
 
 def test_what_was_cancelled_is_gone() -> None:

@@ -15,7 +15,9 @@ from tests.unit.stream_core.test_response_stream import new_stream
 
 
 def objects(**options: bool) -> CompletionObjects:
-    return CompletionObjects("rsp_1", 7, "demo", **{"include_usage": False, "tools": False} | options)
+    return CompletionObjects(
+        "rsp_1", 7, "demo", **{"include_usage": False, "tools": False} | options
+    )
 
 
 def ended(text: str, usage: Usage | None = None) -> ResponseStream:
@@ -35,22 +37,33 @@ def chunk_of(event: bytes) -> dict[str, Any]:
 
 def test_a_chunk_of_plain_text() -> None:
     assert objects().parts("3", [AnswerPart("Yes")]) == (
-        b'id: 3\ndata: {"object":"chat.completion.chunk","id":"chatcmpl-1","created":7,"model":"demo","choices":'
-        b'[{"index":0,"delta":{"content":"Yes"},"logprobs":null,"finish_reason":null}]}\n\n'
+        b"id: 3\ndata: "
+        b'{"object":"chat.completion.chunk","id":"chatcmpl-1","created":7,"model":"demo","choices":[{"index":0,"delta":{"content":"Yes"},"logprobs":null,"finish_reason":null}]}\n\n'
     )
 
 
 def test_one_chunk_has_all_that_is_new() -> None:
     parts = [
-        AnswerPart("a", (CallPart(0, "{", "c", "f"), CallPart(1, "S", type="custom")), asides={"reasoning": "Hm"}),
-        AnswerPart("b", choice=1, begins=True, end="length", logprobs={"content": [{"token": "b"}]}),
+        AnswerPart(
+            "a",
+            (CallPart(0, "{", "c", "f"), CallPart(1, "S", type="custom")),
+            asides={"reasoning": "Hm"},
+        ),
+        AnswerPart(
+            "b", choice=1, begins=True, end="length", logprobs={"content": [{"token": "b"}]}
+        ),
     ]
     one, other = chunk_of(objects(include_usage=True).parts("3", parts))["choices"]
     assert one["delta"] == {
         "content": "a",
         "reasoning": "Hm",
         "tool_calls": [
-            {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}},
+            {
+                "index": 0,
+                "id": "c",
+                "type": "function",
+                "function": {"name": "f", "arguments": "{"},
+            },
             {"index": 1, "custom": {"input": "S"}},
         ],
     }
@@ -64,7 +77,10 @@ def test_one_chunk_has_all_that_is_new() -> None:
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
     first, *_ = objects().finish("3", ended("x"), (0, 2)).partition(b"\n\n")
-    assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [(0, "stop"), (2, "stop")]
+    assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [
+        (0, "stop"),
+        (2, "stop"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +112,9 @@ def test_what_was_counted(usage: Usage | None, told: dict[str, Any] | None) -> N
 def test_a_whole_answer_of_a_choice_that_says_nothing() -> None:
     writer = MarkedTextWriter()
     whole = objects().whole(ended(writer.text("b", 1) + writer.end("length", 1)))
-    told = [(one["index"], one["message"]["content"], one["finish_reason"]) for one in whole["choices"]]
+    told = [
+        (one["index"], one["message"]["content"], one["finish_reason"]) for one in whole["choices"]
+    ]
     assert told == [(0, "", "stop"), (1, "b", "length")]
 
 

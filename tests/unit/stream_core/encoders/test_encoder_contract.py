@@ -21,7 +21,9 @@ _PIECES = st.text('ab\n"é', min_size=1, max_size=8)
 
 @st.composite
 def logs(draw: st.DrawFn, restarts: bool = True) -> list[LogEntry]:
-    """Entries of one owner; a restart keeps nothing or everything, since a client can't cut what was joined."""
+    """Entries of one owner; a restart keeps nothing or everything, since a client can't cut what
+    was joined.
+    """
     entries: list[LogEntry] = []
     for piece in draw(st.lists((st.none() | _PIECES) if restarts else _PIECES, max_size=12)):
         attempt = 2 + sum(isinstance(entry, Restart) for entry in entries)
@@ -65,7 +67,9 @@ def check(kind: Kind, client: Client, stream: ResponseStream) -> None:
 
 @each_kind
 @given(logs(), st.data())
-def test_nothing_is_lost_wherever_the_log_is_cut(kind: Kind, entries: list[LogEntry], data: st.DataObject) -> None:
+def test_nothing_is_lost_wherever_the_log_is_cut(
+    kind: Kind, entries: list[LogEntry], data: st.DataObject
+) -> None:
     stream, client = copy_with(), kind.client()
     encoder = kind.encoder(stream, _BEGINNING)
     client.hear(encoder.opening)
@@ -84,7 +88,9 @@ def test_nothing_is_lost_wherever_the_log_is_cut(kind: Kind, entries: list[LogEn
 
 @each_kind
 @given(logs(restarts=False), st.data())
-def test_what_is_taken_at_once_is_about_a_frame(kind: Kind, entries: list[LogEntry], data: st.DataObject) -> None:
+def test_what_is_taken_at_once_is_about_a_frame(
+    kind: Kind, entries: list[LogEntry], data: st.DataObject
+) -> None:
     """And what was taken is what the client knows that it has."""
     client, stream = kind.client(), ended(copy_with(*entries))
     encoder = kind.encoder(stream, _BEGINNING)
@@ -97,7 +103,9 @@ def test_what_is_taken_at_once_is_about_a_frame(kind: Kind, entries: list[LogEnt
 
 @each_kind
 @given(logs(), st.data())
-def test_a_client_comes_back_by_what_it_was_told(kind: Kind, entries: list[LogEntry], data: st.DataObject) -> None:
+def test_a_client_comes_back_by_what_it_was_told(
+    kind: Kind, entries: list[LogEntry], data: st.DataObject
+) -> None:
     stream, client = copy_with(*entries), kind.client()
     encoder = kind.encoder(stream, _BEGINNING)
     for _ in range(data.draw(st.integers(0, len(entries)))):
@@ -111,11 +119,19 @@ def test_a_client_comes_back_by_what_it_was_told(kind: Kind, entries: list[LogEn
 
 
 @each_kind
-@given(logs(restarts=False), st.lists(_PIECES, max_size=4), st.lists(_PIECES, max_size=4), st.data())
+@given(
+    logs(restarts=False), st.lists(_PIECES, max_size=4), st.lists(_PIECES, max_size=4), st.data()
+)
 def test_it_goes_on_in_the_copy_of_the_next_owner(
-    kind: Kind, recorded: list[LogEntry], lost: list[LogEntry], anew: list[LogEntry], data: st.DataObject
+    kind: Kind,
+    recorded: list[LogEntry],
+    lost: list[LogEntry],
+    anew: list[LogEntry],
+    data: st.DataObject,
 ) -> None:
-    """What the lost owner delivered and did not get on record is replaced, or what goes on from there is the same."""
+    """What the lost owner delivered and did not get on record is replaced, or what goes on from
+    there is the same.
+    """
     client, first = kind.client(), copy_with(*recorded, *lost)
     encoder = kind.encoder(first, _BEGINNING)
     for _ in range(data.draw(st.integers(0, len(recorded) + len(lost)))):

@@ -20,7 +20,12 @@ def test_the_shortest_request() -> None:
     understood = call()
     assert understood.asked.turns == (Turn("user", "hello"),)
     assert understood.asked.options == ModelOptions()
-    assert (understood.model, understood.stream, understood.include_usage, understood.timeout_ms) == (
+    assert (
+        understood.model,
+        understood.stream,
+        understood.include_usage,
+        understood.timeout_ms,
+    ) == (
         "m",
         False,
         False,
@@ -45,7 +50,9 @@ def test_null_is_as_good_as_nothing() -> None:
 
 
 def test_what_the_answer_should_be_like() -> None:
-    options = call(temperature=1, top_p=0.5, stop=["a", "b"], seed=-1, max_completion_tokens=3).asked.options
+    options = call(
+        temperature=1, top_p=0.5, stop=["a", "b"], seed=-1, max_completion_tokens=3
+    ).asked.options
     assert options == ModelOptions(None, 3, 1, 0.5, ("a", "b"), -1)
     assert call(stop="a").asked.options.stop == ("a",)
 
@@ -57,11 +64,15 @@ def test_developers_speak_as_the_system() -> None:
 
 def test_parts_of_text_are_one_text() -> None:
     parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
-    assert call(messages=[{"role": "user", "content": parts}]).asked.turns == (Turn("user", "one two"),)
+    assert call(messages=[{"role": "user", "content": parts}]).asked.turns == (
+        Turn("user", "one two"),
+    )
 
 
 def test_an_empty_text_is_a_text() -> None:
-    assert call(messages=[{"role": "assistant", "content": ""}]).asked.turns == (Turn("assistant", ""),)
+    assert call(messages=[{"role": "assistant", "content": ""}]).asked.turns == (
+        Turn("assistant", ""),
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +85,11 @@ def test_an_empty_text_is_a_text() -> None:
         ([5], ".0", "Input should be an object"),
         ([{"type": "text"}, {}], ".1.type", "Field required"),
         ([{"type": "text"}], ".0.text", "must be there in a part of type text"),
-        ([{"type": "text", "text": "x", "more": float("inf")}], ".0", "a number that JSON can't have"),
+        (
+            [{"type": "text", "text": "x", "more": float("inf")}],
+            ".0",
+            "a number that JSON can't have",
+        ),
     ],
 )
 def test_anything_else_is_refused_by_its_place(content: object, where: str, told: str) -> None:
@@ -106,7 +121,12 @@ def test_parts_that_are_more_than_text_are_kept_as_they_came(part: dict[str, Any
 
 
 def test_further_fields_of_a_message_go_on_and_those_of_an_answer_do_not() -> None:
-    said = {"name": "Ann", "cache_control": {"type": "ephemeral"}, "reasoning_content": "Hm.", "refusal": "No."}
+    said = {
+        "name": "Ann",
+        "cache_control": {"type": "ephemeral"},
+        "reasoning_content": "Hm.",
+        "refusal": "No.",
+    }
     echoed = {
         "annotations": [{"type": "url_citation"}],
         "parsed": {"a": 1},
@@ -125,7 +145,10 @@ def test_an_assistant_may_have_refused_instead() -> None:
 
 
 PASSED: dict[str, Any] = {
-    "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"b": {}, "a": {}}}},
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "a", "schema": {"b": {}, "a": {}}},
+    },
     "logit_bias": {"50256": -100},
     "logprobs": True,
     "top_logprobs": 3,
@@ -152,7 +175,10 @@ PASSED: dict[str, Any] = {
 def test_all_other_parameters_are_passed_on_as_they_came() -> None:
     understood = call(**PASSED, audio=None)
     assert understood.asked.options == ModelOptions(passed=PASSED)
-    assert list(understood.asked.options.passed["response_format"]["json_schema"]["schema"]) == ["b", "a"]
+    assert list(understood.asked.options.passed["response_format"]["json_schema"]["schema"]) == [
+        "b",
+        "a",
+    ]
 
 
 def test_of_the_stream_s_options_one_is_ours() -> None:
@@ -169,7 +195,12 @@ def test_what_the_model_s_server_judges() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("min_p", float("nan")), ("x", {"a": [float("inf")]}), ("top_k", 2**64), ("temperature", float("nan"))],
+    [
+        ("min_p", float("nan")),
+        ("x", {"a": [float("inf")]}),
+        ("top_k", 2**64),
+        ("temperature", float("nan")),
+    ],
 )
 def test_a_number_that_json_cannot_have_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(InvalidRequest) as refused:

@@ -34,7 +34,10 @@ def function(**more: object) -> dict[str, Any]:
 
 
 def made(*ids: str, **more: object) -> dict[str, Any]:
-    calls = [{"id": one, "type": "function", "function": {"name": "add", "arguments": "{}"}} for one in ids]
+    calls = [
+        {"id": one, "type": "function", "function": {"name": "add", "arguments": "{}"}}
+        for one in ids
+    ]
     return {"role": "assistant", "tool_calls": calls} | more
 
 
@@ -46,7 +49,9 @@ USER = {"role": "user", "content": "x"}
 
 
 def test_tools_are_given_as_they_came() -> None:
-    options = call(tools=[ADD, function(description="Adds.", strict=True)], parallel_tool_calls=False).asked.options
+    options = call(
+        tools=[ADD, function(description="Adds.", strict=True)], parallel_tool_calls=False
+    ).asked.options
     assert options.tools == (ADD, function(description="Adds.", strict=True))
     assert list(options.tools[0]["function"]["parameters"]["properties"]) == ["b", "a"]
     assert (options.tool_choice, options.parallel_tool_calls) == (None, False)
@@ -69,7 +74,13 @@ def test_a_choice(choice: object) -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"tools": []}, {"tools": None}, {"tool_choice": "auto"}, {"tool_choice": "none"}, {"parallel_tool_calls": True}],
+    [
+        {"tools": []},
+        {"tools": None},
+        {"tool_choice": "auto"},
+        {"tool_choice": "none"},
+        {"parallel_tool_calls": True},
+    ],
 )
 def test_what_asks_for_no_tools(parameters: dict[str, object]) -> None:
     assert call(**parameters).asked.options == ModelOptions()
@@ -159,19 +170,33 @@ def test_what_clients_add_to_the_calls_that_they_send_back_says_nothing() -> Non
     echoed = made("c1", parsed=None, refusal=None)
     echoed["tool_calls"][0] |= {"index": 0, "provider_specific_fields": {"x": 1}, "caller": None}
     echoed["tool_calls"][0]["function"]["parsed_arguments"] = {"a": 1}
-    assert call(messages=[USER, echoed, gave("c1")]) == call(messages=[USER, made("c1"), gave("c1")])
+    assert call(messages=[USER, echoed, gave("c1")]) == call(
+        messages=[USER, made("c1"), gave("c1")]
+    )
 
 
 def test_calls_of_another_type_go_on_as_they_came() -> None:
-    calls = [{"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "ls"}}, *made("c2")["tool_calls"]]
-    messages = [USER, {"role": "assistant", "content": None, "tool_calls": calls}, gave("c1"), gave("c2")]
-    assert call(messages=messages).asked.turns[1] == Turn("assistant", "", extra={"tool_calls": calls})
+    calls = [
+        {"id": "c1", "type": "custom", "custom": {"name": "sh", "input": "ls"}},
+        *made("c2")["tool_calls"],
+    ]
+    messages = [
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        gave("c1"),
+        gave("c2"),
+    ]
+    assert call(messages=messages).asked.turns[1] == Turn(
+        "assistant", "", extra={"tool_calls": calls}
+    )
 
 
 def test_a_call_without_a_type_is_a_function_s() -> None:
     untyped = made("c1")
     del untyped["tool_calls"][0]["type"]
-    assert call(messages=[USER, untyped, gave("c1")]) == call(messages=[USER, made("c1"), gave("c1")])
+    assert call(messages=[USER, untyped, gave("c1")]) == call(
+        messages=[USER, made("c1"), gave("c1")]
+    )
 
 
 def test_what_is_deprecated_goes_on_as_it_came() -> None:

@@ -42,11 +42,15 @@ class Listener(Protocol):
 
 
 class TransportClient(Protocol):
-    """A client as a program would have it. It answers pings and close frames by itself while it reads."""
+    """A client as a program would have it.
+
+    It answers pings and close frames by itself while it reads.
+    """
 
     @classmethod
     async def connect(cls, port: int, token: str, *, replaces: bool = False) -> Self:
-        """Come in with a session's token; on 127.0.0.1, with a receive buffer of `RECEIVE_BUFFER_BYTES`.
+        """Come in with a session's token; on 127.0.0.1, with a receive buffer of
+        `RECEIVE_BUFFER_BYTES`.
 
         Raises:
             RefusedError: it wasn't let in.

@@ -30,7 +30,9 @@ class LineListener:
         limits, loop = self._context.limits, asyncio.get_running_loop()
         listening = listening_socket(host, port, limits)
         most = limits.message_bytes
-        self._server = await loop.create_server(lambda: LineConnection(self._admit, most), sock=listening)
+        self._server = await loop.create_server(
+            lambda: LineConnection(self._admit, most), sock=listening
+        )
 
     def stop_accepting(self) -> None:
         """New connections are refused from now on; those that are open stay."""
@@ -40,4 +42,6 @@ class LineListener:
     def _admit(self, line: bytes) -> ClientConnection:
         context, hello = self._context, orjson.loads(line)
         claims = context.tokens.verify(hello["token"], context.wall_time())
-        return admit_client(context, claims, Dialect(), replaces=hello["replaces"], asked_at=context.monotonic())
+        return admit_client(
+            context, claims, Dialect(), replaces=hello["replaces"], asked_at=context.monotonic()
+        )

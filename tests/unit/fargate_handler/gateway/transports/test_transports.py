@@ -1,4 +1,6 @@
-"""What every transport does for its clients: one suite, over real sockets, on the hand-turned clock."""
+"""What every transport does for its clients: one suite, over real sockets, on the hand-turned
+clock.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ TRANSPORTS = {
     "websocket": Transport(WebSocketListener, WebSocketClient),
     "line": Transport(LineListener, LineClient),
 }
-LIMITS = Limits(batch_tokens=1, connections_per_session=2, credit_window=1000, model_silence_seconds=1800)
+LIMITS = Limits(
+    batch_tokens=1, connections_per_session=2, credit_window=1000, model_silence_seconds=1800
+)
 
 # Not `asyncio.timeout`: the event loop's time may be turned by hand.
 pytestmark = pytest.mark.timeout(60)
@@ -144,7 +148,9 @@ class Node:
         return response_id
 
     async def stall(self, reader: Reader) -> int:
-        """The client stops reading, and the model writes until the server sees it; how many characters came."""
+        """The client stops reading, and the model writes until the server sees it; how many
+        characters came.
+        """
         connection, written = self.connection, 0
         reader.client.stop_reading()
         while not connection.session.blocked:
@@ -170,13 +176,18 @@ async def node(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
     await node.stop()
 
 
-# -- coming in ---------------------------------------------------------------------------------------------------------
+# -- coming in
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_a_client_is_greeted_and_counted(node: Node) -> None:
     reader = await node.connect()
     ready = reader.frames[0]
-    assert (ready["session_id"], ready["protocol"], ready["responses"]) == (CHANNEL.session, "evenflow.v1", [])
+    assert (ready["session_id"], ready["protocol"], ready["responses"]) == (
+        CHANNEL.session,
+        "evenflow.v1",
+        [],
+    )
     assert len(node.gateway.registry) == 1
     assert node.gateway.metrics.distribution(catalogue.CONNECTION_SETUP).count == 1
 
@@ -206,7 +217,8 @@ async def test_a_session_has_so_many_connections_and_may_replace_them(node: Node
     assert len(node.gateway.registry) == 1
 
 
-# -- asking and reading ------------------------------------------------------------------------------------------------
+# -- asking and reading
+# ------------------------------------------------------------------------------------------------
 
 
 async def test_a_message_is_answered_in_order_to_its_end(node: Node) -> None:
@@ -279,7 +291,8 @@ async def test_a_cancel_stops_the_model(node: Node) -> None:
     assert node.gateway.source.open_calls == 0
 
 
-# -- clients that don't read -------------------------------------------------------------------------------------------
+# -- clients that don't read
+# -------------------------------------------------------------------------------------------
 
 
 async def test_a_client_that_reads_again_gets_what_it_missed_once(node: Node) -> None:
@@ -324,7 +337,8 @@ async def test_a_client_that_answers_pings_stays(node: Node) -> None:
     await reading
 
 
-# -- ends --------------------------------------------------------------------------------------------------------------
+# -- ends
+# --------------------------------------------------------------------------------------------------
 
 
 async def test_who_is_sent_away_hears_why_and_answers(node: Node) -> None:
@@ -369,7 +383,9 @@ async def test_a_draining_node_tells_its_clients_and_their_answers_go_on(node: N
     await node.ask(reader)
     node.connection.ask_to_reconnect("this node is leaving", 1234)
     assert (await reader.next_of("reconnect"))["after_ms"] == 1234
-    await reader.send("chat.message", message_id="m2", previous_message_id="m1", payload={"text": "hi"})
+    await reader.send(
+        "chat.message", message_id="m2", previous_message_id="m1", payload={"text": "hi"}
+    )
     assert (await reader.next_of("system.busy"))["error"]["code"] == "draining"
     node.push("goes on")
     node.gateway.call.finish()

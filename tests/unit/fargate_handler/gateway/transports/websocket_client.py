@@ -36,7 +36,11 @@ class WebSocketClient:
         await asyncio.get_running_loop().sock_connect(wire, ("127.0.0.1", port))
         try:
             connection = await connect(
-                f"ws://127.0.0.1:{port}/ws{query}", sock=wire, subprotocols=names, proxy=None, ping_interval=None
+                f"ws://127.0.0.1:{port}/ws{query}",
+                sock=wire,
+                subprotocols=names,
+                proxy=None,
+                ping_interval=None,
             )
         except InvalidStatus as refused:
             raise RefusedError(json.loads(refused.response.body or b"")["error"]["code"]) from None
@@ -49,7 +53,9 @@ class WebSocketClient:
         try:
             frame: Frame = json.loads(await self._connection.recv())
         except ConnectionClosed as closed:
-            raise ClosedError(*((closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (None,))) from None
+            raise ClosedError(
+                *((closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (None,))
+            ) from None
         return frame
 
     def stop_reading(self) -> None:

@@ -43,11 +43,20 @@ def real_passages() -> Passages:
 
 
 def test_paragraphs_and_lists_are_passages_and_bring_what_stands_below_them() -> None:
-    first = "First paragraph over two lines, with `code`, **bold**, a [link](https://example.org/x) and a page."
-    table, code, items = "| a | table |\n|---|---|", "```\na code block\n\nwith a gap\n```", "- one goes on\n- two"
+    first = (
+        "First paragraph over two lines, with `code`, **bold**, a [link](https://example.org/x) "
+        "and a page."
+    )
+    table, code, items = (
+        "| a | table |\n|---|---|",
+        "```\na code block\n\nwith a gap\n```",
+        "- one goes on\n- two",
+    )
     assert split("page", PAGE) == [
         Passage("page", "The title", first),
-        Passage("page", "Closing a tab", "A paragraph right below its heading.", (table, code, items)),
+        Passage(
+            "page", "Closing a tab", "A paragraph right below its heading.", (table, code, items)
+        ),
         Passage("page", "Closing a tab", items),
     ]
 
@@ -63,7 +72,9 @@ def test_behind_a_passage_that_was_cut_nothing_follows() -> None:
     assert "- a list" not in passages.answer("lanterns")
 
 
-@pytest.mark.parametrize("markdown", ["", "\n\n \n", "# Only a heading", "```\nonly code\n```", "| a |\n|---|"])
+@pytest.mark.parametrize(
+    "markdown", ["", "\n\n \n", "# Only a heading", "```\nonly code\n```", "| a |\n|---|"]
+)
 def test_a_page_without_prose_has_no_passages(markdown: str) -> None:
     assert split("page", markdown) == []
 
@@ -116,13 +127,18 @@ def test_where_nothing_fits_it_says_so(question: str) -> None:
 
 @given(st.text())
 def test_the_same_question_has_the_same_answer(question: str) -> None:
-    passages = Passages([Passage("p", "Readers", "A slow reader lags."), Passage("q", "Leaving", "Closed tabs.")])
+    passages = Passages(
+        [Passage("p", "Readers", "A slow reader lags."), Passage("q", "Leaving", "Closed tabs.")]
+    )
     assert passages.answer(question) == passages.answer(question)
 
 
 def test_headings_count_double() -> None:
     passages = Passages(
-        [Passage("p", "Other", "Something on draining here."), Passage("p", "Draining", "Something on nodes here.")]
+        [
+            Passage("p", "Other", "Something on draining here."),
+            Passage("p", "Draining", "Something on nodes here."),
+        ]
     )
     assert "on nodes" in passages.answer("draining")
 

@@ -48,7 +48,12 @@ def test_without_directives_it_is_a_hundred_tokens_every_50_ms() -> None:
     script = directed_script("#demo", 1)
     assert script.tokens == demo_tokens(1, 100)
     assert list(islice(script.gaps_ms, 3)) == [50, 50, 50]
-    assert (script.first_token_ms, script.stops_after, script.failure, script.hangs) == (10, None, None, False)
+    assert (script.first_token_ms, script.stops_after, script.failure, script.hangs) == (
+        10,
+        None,
+        None,
+        False,
+    )
 
 
 def test_every_directive_is_obeyed() -> None:
@@ -143,8 +148,12 @@ def test_an_answer_is_its_text_with_a_real_model_s_timing(answer: str, seed: int
 
 
 @given(st.integers(1, 30), st.data())
-def test_behind_any_beginning_comes_the_rest_and_it_stops_where_it_would_have(count: int, data: st.DataObject) -> None:
-    script = directed_script(f"#demo tokens={count} fail_after={data.draw(st.integers(0, count))}", attempt=1)
+def test_behind_any_beginning_comes_the_rest_and_it_stops_where_it_would_have(
+    count: int, data: st.DataObject
+) -> None:
+    script = directed_script(
+        f"#demo tokens={count} fail_after={data.draw(st.integers(0, count))}", attempt=1
+    )
     text = "".join(script.tokens)
     until = "".join(script.tokens[: script.stops_after])
     given_already = data.draw(st.integers(0, len(until)))

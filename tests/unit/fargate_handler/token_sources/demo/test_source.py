@@ -38,7 +38,13 @@ class Played:
     """One call of the demo model."""
 
     def __init__(
-        self, question: str, *, attempt: int = 1, seed: int = 1, most: int = 1_000_000, prefix: str = ""
+        self,
+        question: str,
+        *,
+        attempt: int = 1,
+        seed: int = 1,
+        most: int = 1_000_000,
+        prefix: str = "",
     ) -> None:
         self.clock = HandTurnedClock()
         self.sink = Sink(self.clock, most)
@@ -59,7 +65,9 @@ async def test_the_directed_tokens_come_one_after_another_in_their_time() -> Non
     await played.play()
     assert played.sink.tokens == demo_tokens(7, 20)
     assert played.sink.at[0] - played.began == pytest.approx(0.1, abs=0.011)
-    gaps = [after - before for before, after in zip(played.sink.at, played.sink.at[1:], strict=False)]
+    gaps = [
+        after - before for before, after in zip(played.sink.at, played.sink.at[1:], strict=False)
+    ]
     assert all(gap == pytest.approx(0.05, abs=0.001) for gap in gaps)
     finish = played.task.result()
     assert finish.finish_reason == "stop"
@@ -89,7 +97,10 @@ async def test_no_tokens_at_all_is_an_end() -> None:
 async def test_a_question_is_answered_from_the_docs() -> None:
     played = Played("What is told to a slow reader?")
     await played.play()
-    assert "".join(played.sink.tokens) == "A slow reader is told that it lags.\n\n*docs/p.md, “Readers”*"
+    assert (
+        "".join(played.sink.tokens)
+        == "A slow reader is told that it lags.\n\n*docs/p.md, “Readers”*"
+    )
     assert 0.25 <= played.sink.at[0] - played.began <= 0.62
 
 
@@ -99,7 +110,9 @@ async def test_a_question_about_something_else_is_answered_too() -> None:
     assert "".join(played.sink.tokens) == NO_PASSAGE
 
 
-async def test_the_same_question_and_seed_have_the_same_timing_and_another_seed_has_another() -> None:
+async def test_the_same_question_and_seed_have_the_same_timing_and_another_seed_has_another() -> (
+    None
+):
     runs = [Played("slow reader", seed=seed) for seed in (1, 1, 2)]
     for played in runs:
         await played.play()
@@ -159,7 +172,9 @@ async def test_while_paused_it_waits_and_then_goes_on_where_it_was() -> None:
     assert len(played.sink.tokens) == given_before
     played.sink.paused = False
     await played.play(0.2)
-    assert given_before < len(played.sink.tokens) <= given_before + 5, "nothing is made up for in a rush"
+    assert given_before < len(played.sink.tokens) <= given_before + 5, (
+        "nothing is made up for in a rush"
+    )
     await played.play()
     assert played.sink.tokens == demo_tokens(1, 50)
 
@@ -181,7 +196,9 @@ async def test_a_finish_is_what_the_port_says() -> None:
     assert isinstance(played.task.result(), ModelFinish)
 
 
-@pytest.mark.parametrize("question", ["#demo tokens=20 gap_ms=50 seed=7", "What happens to a slow reader?"])
+@pytest.mark.parametrize(
+    "question", ["#demo tokens=20 gap_ms=50 seed=7", "What happens to a slow reader?"]
+)
 async def test_it_goes_on_from_the_middle_of_an_answer(question: str) -> None:
     """In another task too: the same question has the same answer."""
     whole = Played(question)
