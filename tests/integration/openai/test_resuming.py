@@ -17,7 +17,7 @@ from tests.integration.openai.completions import Completions, Streamed, asking, 
 from tests.integration.openai.conftest import At
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 
-_SLOW = demo(tokens=100, gap_ms=5, seed=9)
+_SLOW = demo(tokens=100, gap_ms=10, seed=9)
 _TEXT = "".join(demo_tokens(9, 100))
 
 

@@ -16,10 +16,10 @@ from tests.integration.openai.tools import TOOLS, demo_call
 from tests.integration.server_process import STATE_SECONDS
 
 _TEXT = "".join(demo_tokens(31, 300))
-_ANSWER = demo(tokens=900, gap_ms=2, seed=31)
+_ANSWER = demo(tokens=900, gap_ms=8, seed=31)
 _BOUND = {"max_tokens": 300}
-# Many deltas, of which each task gives a few.
-_FINE = {"batch_window_ms": 10}
+# Each token is a delta, however busy the machine is.
+_FINE = {"batch_tokens": 1}
 # A client that comes back waits for an answer's next task no longer than 20 s.
 _LEASE_SECONDS = 10
 
@@ -45,8 +45,9 @@ async def test_a_stream_goes_on_at_another_task(
     first, second = await deployment.handlers(2, **_FINE)
     token = (await opened(first)).token
     streamed = Streamed()
-    for task, until_index in ((first, 10), (second, 20), (first, 30), (second, None)):
+    for task, until_index in ((first, 10), (second, 20), (first, 30)):
         await _followed(at(task, token), "moves", streamed, until_index)
+    await deployment.serve.time_passes_until(_followed(at(second, token), "moves", streamed))
     assert (streamed.text, streamed.finish_reason) == (_TEXT, "length")
     whole = await at(second, token).ask(_ANSWER, key="moves", **_BOUND)
     assert whole.json["choices"][0]["message"]["content"] == _TEXT
@@ -66,8 +67,7 @@ async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(
     await _reached(staying, 20)
     await owner.vanish()
     coming_back = asyncio.create_task(_followed(at(other, token), "lost", back))
-    await deployment.serve.time_passes(_LEASE_SECONDS + 3)
-    await asyncio.gather(coming_back, reading)
+    await deployment.serve.time_passes_until(asyncio.gather(coming_back, reading))
     for streamed in (staying, back):
         assert (streamed.text, streamed.finish_reason, streamed.error) == (_TEXT, "length", None)
         assert streamed.last_id.endswith(".2")
@@ -76,7 +76,7 @@ async def test_a_lost_task_s_answer_goes_on_and_ends_as_the_request_said(
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
-_CALLING = demo(tokens=2, gap_ms=4, seed=31, calls=6)
+_CALLING = demo(tokens=2, gap_ms=8, seed=31, calls=6)
 _CALLS = {index: demo_call(index) for index in range(6)}
 
 
@@ -97,8 +97,9 @@ async def test_calls_go_on_at_another_task(
     first, second = await deployment.handlers(2, **_FINE)
     token = (await opened(first)).token
     streamed = Streamed()
-    for task, until_index in ((first, 10), (second, 20), (first, 30), (second, None)):
+    for task, until_index in ((first, 10), (second, 20), (first, 30)):
         await _read_calls(at(task, token), streamed, until_index)
+    await deployment.serve.time_passes_until(_read_calls(at(second, token), streamed))
     assert (streamed.calls, streamed.finish_reason) == (_CALLS, "tool_calls")
     whole = await at(second, token).ask(_CALLING, key="calls", tools=TOOLS)
     assert whole.json["choices"][0]["message"]["tool_calls"] == list(_CALLS.values())
@@ -116,8 +117,7 @@ async def test_a_lost_task_s_calls_are_made_again_and_nobody_sees_it(
     await _reached(staying, 20)
     await owner.vanish()
     coming_back = asyncio.create_task(_read_calls(at(other, token), back))
-    await deployment.serve.time_passes(_LEASE_SECONDS + 3)
-    await asyncio.gather(coming_back, reading)
+    await deployment.serve.time_passes_until(asyncio.gather(coming_back, reading))
     for streamed in (staying, back):
         assert (streamed.calls, streamed.finish_reason, streamed.error) == (
             _CALLS,
@@ -135,7 +135,7 @@ async def test_a_leaving_task_finishes_what_a_client_without_a_key_waits_for(
     async with at(leaving, token).open(_ANSWER, **_BOUND) as answer:
         streamed = await read_stream(answer, until_index=5)
         leaving.leave()
-        await read_stream(answer, streamed)
+        await deployment.serve.time_passes_until(read_stream(answer, streamed))
     assert (streamed.text, streamed.finish_reason) == (_TEXT, "length")
     await leaving.ended()
 
