@@ -28,7 +28,7 @@ from tests.response_model.machine import ResponseMachine
 from tests.response_model.system import BEGAN_AT
 
 _PLAYS = settings(
-    max_examples=settings().max_examples // 4,
+    max_examples=settings().max_examples // 2,
     stateful_step_count=50,
     phases=[Phase.generate],  # what fails is not made shorter, which would take minutes
 )
