@@ -361,7 +361,11 @@ class LocalServers:
                 await asyncio.sleep(0.001)
 
     async def time_passes_until(self, done: Awaitable[T]) -> T:
-        """Turn their time on until this is done; returns what it gives."""
+        """Turn their time on until this is done; returns what it gives.
+
+        Only for what waits for the servers' time alone: while it waits for anything real, such as a
+        store on the network or a pause of a client, minutes may pass.
+        """
         doing = asyncio.ensure_future(done)
         while not doing.done():
             await self.time_passes(SLOT_SECONDS)

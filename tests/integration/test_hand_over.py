@@ -135,7 +135,7 @@ async def test_answers_that_fit_finish_where_they_are(
     for answer in await deployment.serve.time_passes_until(asyncio.gather(*reading)):
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(44, 100)), "stop")
         assert (answer.epoch, answer.restarts) == (1, [])
-    await deployment.serve.time_passes_until(leaving.ended())
+    await leaving.ended()
     assert await staying.metric("lease_take_overs_total") == 0
     late = await read_whole(over_polls, [session.at(staying)], response_id)
     assert late.text == "".join(demo_tokens(44, 100))
@@ -162,7 +162,7 @@ async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothin
             leaving.leave()
             assert await idle.closed() == 1001
         await leaving.ended(_BEHIND_THE_DRAIN)
-        for answer in await deployment.serve.time_passes_until(asyncio.gather(*reading)):
+        for answer in await asyncio.gather(*reading):
             assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(46, 100)), "stop")
             assert answer.epoch == 2
 
@@ -192,7 +192,8 @@ async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
     await line.refuse_connections()
     leaving.leave()
     # What is still unwritten after the drain has 5 s more.
-    await aws_deployment.serve.time_passes_until(leaving.ended())
+    await aws_deployment.serve.time_passes(6)
+    await leaving.ended(_BEHIND_THE_DRAIN)
     # Its lease could not be released, and runs out.
     await aws_deployment.lease_runs_out()
     for answer in await asyncio.gather(*reading):
