@@ -89,17 +89,10 @@ async def test_a_reader_that_comes_back_in_time_saves_it(opened: OpenSession, se
 
 async def test_polls_are_readers(opened: OpenSession, server: LocalServer) -> None:
     session = await opened(server)
-<<<<<<< HEAD
     response_id = (
         await session.post("m1", None, demo(first_token_ms=1200, tokens=100, gap_ms=10, seed=43))
     ).json["response_id"]
     last, text, polls = await session.poll_whole(response_id)
-=======
-    response_id = (await session.post("m1", None, demo(first_token_ms=1200, tokens=100, gap_ms=10, seed=43))).json[
-        "response_id"
-    ]
-    last, text, polls = await session.poll_whole(response_id)
->>>>>>> 18fc7c8 (Where clients pause for real, time isn't turned until they are done)
     assert last["status"] == "completed"
     assert text == "".join(demo_tokens(43, 100))
     assert polls < 5
