@@ -19,10 +19,11 @@ from tests.integration.scripted_model import END, Reply, ScriptedModel, chunk, s
 _FALLBACK = "The model is away."
 
 pytestmark = pytest.mark.usefixtures("hurry")
+# The deadline is never reached but where a test is about it, however busy the machine is.
 _SHORT: dict[str, Any] = {
     "model_first_sign_seconds": 0.4,
     "model_silence_seconds": 0.4,
-    "model_deadline_seconds": 3,
+    "model_deadline_seconds": 600,
 }
 
 
@@ -190,9 +191,9 @@ async def test_a_silent_model_is_asked_again_and_then_given_up(
 
 
 async def test_at_the_last_deadline_the_text_stays_cut_short(
-    opened: OpenSession, strict_server: LocalServer
+    opened: OpenSession, serve: Serve
 ) -> None:
-    session = await opened(strict_server)
+    session = await opened(await serve(model_deadline_seconds=5))
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(seed=56, tokens=5000, gap_ms=10))
     assert (answer.finish_reason, answer.restarts) == ("length", [])
