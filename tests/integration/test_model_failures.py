@@ -193,7 +193,7 @@ async def test_a_silent_model_is_asked_again_and_then_given_up(
 async def test_at_the_last_deadline_the_text_stays_cut_short(
     opened: OpenSession, serve: Serve
 ) -> None:
-    session = await opened(await serve(model_deadline_seconds=5))
+    session = await opened(await serve(**{**_SHORT, "model_deadline_seconds": 5}))
     async with session.connect() as connection:
         answer = await connection.ask("m1", None, demo(seed=56, tokens=5000, gap_ms=10))
     assert (answer.finish_reason, answer.restarts) == ("length", [])
