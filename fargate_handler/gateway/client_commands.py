@@ -89,7 +89,7 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         )
 
 
-# -- in the background ----------------------------------------------------------------------------
+# -- in the background -----------------------------------------------------------------------------
 
 
 def _in_background(
@@ -115,7 +115,7 @@ def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessa
     client.tell(refusal_frame(error, *ids_of(message)))
 
 
-# -- messages and responses -----------------------------------------------------------------------
+# -- messages and responses ------------------------------------------------------------------------
 
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
@@ -172,7 +172,7 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
         reader.let_go(client.context.monotonic())
 
 
-# -- readers --------------------------------------------------------------------------------------
+# -- readers ---------------------------------------------------------------------------------------
 
 
 def _add_credit(client: CommandingClient, message: ResponseCredit, now: float) -> None:

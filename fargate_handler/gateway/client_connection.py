@@ -53,7 +53,7 @@ class ClientConnection:
         self.readers = ClientReaders()
         self._asked_at = asked_at
 
-    # -- called by the transport ----------------------------------------------------------------
+    # -- called by the transport -------------------------------------------------------------------
 
     def connected(self, transport: ClientTransport) -> None:
         """The transport is ready: register the connection, greet, and begin the heartbeat."""
@@ -88,7 +88,7 @@ class ClientConnection:
         # Without this cycle of references they need no garbage collector.
         self.transport = NO_TRANSPORT
 
-    # -- called by the node ---------------------------------------------------------------------
+    # -- called by the node ------------------------------------------------------------------------
 
     @property
     def channel(self) -> Channel:
@@ -116,7 +116,7 @@ class ClientConnection:
         """Send a close frame, and let the client answer it. A second call changes nothing."""
         self._do(self.session.close(code, reason, self.context.monotonic()))
 
-    # -- called by its readers and commands -----------------------------------------------------
+    # -- called by its readers and commands --------------------------------------------------------
 
     def tell(self, message: ServerMessage) -> None:
         """Send any frame but a delta. Ignored once the connection is closing."""
@@ -130,7 +130,7 @@ class ClientConnection:
         """Resume at another copy of the response: the reader's own has ended."""
         client_commands.find_again(self, reader)
 
-    # -- outputs of its session -----------------------------------------------------------------
+    # -- outputs of its session --------------------------------------------------------------------
 
     def _do(self, outputs: Iterable[Output]) -> None:
         context, transport = self.context, self.transport

@@ -27,7 +27,7 @@ class WebSocketConnection(WSListener):
         self.client = client
         self._transport: WSTransport
 
-    # -- called by picows -----------------------------------------------------------------------
+    # -- called by picows --------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """The handshake is done."""
@@ -57,7 +57,7 @@ class WebSocketConnection(WSListener):
         """The kernel takes more again."""
         self.client.unblock()
 
-    # -- called by the client's connection ------------------------------------------------------
+    # -- called by the client's connection ---------------------------------------------------------
 
     def send_text(self, data: bytes) -> None:
         """Send a text frame of any size."""

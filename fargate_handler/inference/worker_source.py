@@ -130,8 +130,7 @@ class GrpcWorkers:
         await asyncio.gather(self._watching, return_exceptions=True)
         await _close(self._pool.update({}))
 
-    # -- looking for workers
-    # -----------------------------------------------------------------------------------------
+    # -- looking for workers -----------------------------------------------------------------------
 
     def _connect(self, target: str, address: str) -> _Connection:
         return _Connection(target, handler_options(self._limits, address))

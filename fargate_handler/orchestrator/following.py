@@ -106,8 +106,7 @@ class Following:
         lease = await self._leases.of(owner)
         return lease if lease is not None and lease.in_force(self._wall_time()) else None
 
-    # -- from the owner
-    # ------------------------------------------------------------------------------------------
+    # -- from the owner ----------------------------------------------------------------------------
 
     async def _follow_owner(self, address: str) -> None:
         log = self.stream.log
@@ -161,8 +160,7 @@ class Following:
             state, finish_reason=event.finish_reason, usage=event.usage, degraded=event.degraded
         )
 
-    # -- from the store
-    # ------------------------------------------------------------------------------------------
+    # -- from the store ----------------------------------------------------------------------------
 
     async def _follow_store(self, lease: TaskLease | None) -> None:
         """Read the store until the owner is due again, or has changed, or the response ends."""

@@ -148,8 +148,7 @@ class Generation:
         self._asked = WholeRequest(())
         self._on_end(self)
 
-    # -- attempts
-    # ----------------------------------------------------------------------------------------------
+    # -- attempts ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         self._begun = True
@@ -276,9 +275,7 @@ class Generation:
         self.stream.substitute(self._fallback_text)
         self.stream.complete("stop", None)
 
-    # -- timers
-    # ----------------------------------------------------------------------------------------------
-    # ----------------------------------------------------------------------------------------------
+    # -- timers ------------------------------------------------------------------------------------
 
     def on_due(self, slot: int) -> None:
         """Check the grace period and the deadlines."""

@@ -190,8 +190,7 @@ class ResponseRecorder:
             for recording in self._recordings.values()
         )
 
-    # -- writing
-    # ----------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     @property
     def _interval(self) -> float:
@@ -333,8 +332,7 @@ class ResponseRecorder:
             self._count(recording, 0)
             del self._recordings[recording.stream.response_id]
 
-    # -- readers
-    # ---------------------------------------------------------------------------------------
+    # -- readers -----------------------------------------------------------------------------------
 
     async def _look(self, recording: Recording) -> None:
         """Read whether somebody polls this response elsewhere, and whether we still own it."""

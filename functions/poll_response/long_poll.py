@@ -136,8 +136,7 @@ class LongPoll:
         """The index at which the answer begins."""
         return self._from_index if self._first_news(head) == self._from_index else 0
 
-    # -- the answer
-    # ----------------------------------------------------------------------------------------------
+    # -- the answer --------------------------------------------------------------------------------
 
     def _answer(self, look: _Look) -> PollResult:
         begun = self._from_index > 0 or look.found.began_at is not None

@@ -137,8 +137,7 @@ class ResponseStream:
         self._delivered_at = 0.0
         self._pace = 0.0
 
-    # -- what the token source does
-    # ------------------------------------------------------------------------------
+    # -- what the token source does ----------------------------------------------------------------
 
     def push(self, token: str) -> None:
         """Take a token of the model. Never waits.
@@ -196,8 +195,7 @@ class ResponseStream:
         if full:
             raise ResponseFull
 
-    # -- what the generation does
-    # --------------------------------------------------------------------------------
+    # -- what the generation does ------------------------------------------------------------------
 
     def start(self) -> None:
         """The response leaves the queue: its generation begins."""
@@ -273,8 +271,7 @@ class ResponseStream:
         for reader in tuple(self.readers):
             reader.lost()
 
-    # -- what follows another copy
-    # ---------------------------------------------------------------------------------
+    # -- what follows another copy -----------------------------------------------------------------
 
     def follow(self, entries: Sequence[LogEntry]) -> None:
         """Add and deliver entries of the copy that this one follows.
@@ -320,8 +317,7 @@ class ResponseStream:
         )
         self._end()
 
-    # -- what readers do
-    # -----------------------------------------------------------------------------------------
+    # -- what readers do ---------------------------------------------------------------------------
 
     def check_readers(self) -> None:
         """Check that one more reader may be attached.
@@ -357,8 +353,7 @@ class ResponseStream:
         self.acknowledged += added
         return added
 
-    # -- what the clock does
-    # -------------------------------------------------------------------------------------
+    # -- what the clock does -----------------------------------------------------------------------
 
     def on_due(self, slot: int) -> None:
         """The interval has passed: cut the batch and deliver it."""

@@ -106,7 +106,7 @@ class ClientSession:
         """Whether the connection is closing or closed."""
         return self.state is SessionState.CLOSING or self.state is SessionState.CLOSED
 
-    # -- events of the transport ----------------------------------------------------------------
+    # -- events of the transport -------------------------------------------------------------------
 
     def connected(self, ready: ServerMessage, share: float, now: float) -> list[Output]:
         """The transport is ready: send `ready`, and begin the heartbeat.
@@ -161,7 +161,7 @@ class ClientSession:
         """The transport is gone. Responses go on for their grace period."""
         return self._end(SessionEvent.DISCONNECT)
 
-    # -- events of the node ---------------------------------------------------------------------
+    # -- events of the node ------------------------------------------------------------------------
 
     def tell(self, message: ServerMessage) -> list[Output]:
         """Send any frame but a delta."""
@@ -182,7 +182,7 @@ class ClientSession:
         """Send a close frame, and wait for the client's answer."""
         return self._begin_close(SessionEvent.CLOSE, code, reason, now)
 
-    # -- messages -------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------
 
     def _receive_text(self, data: bytes, continues: bool, final: bool, now: float) -> list[Output]:
         if continues is (self._fragments is None):
@@ -236,7 +236,7 @@ class ClientSession:
             outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
         return outputs
 
-    # -- ends -----------------------------------------------------------------------------------
+    # -- ends --------------------------------------------------------------------------------------
 
     def _heartbeat(self, now: float) -> list[Output]:
         lost_at = self._heard_at + self._limits.pong_timeout_seconds

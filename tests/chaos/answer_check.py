@@ -80,8 +80,7 @@ class AnswerCheck:
         )
         self.problems.append(Problem(kind, f"{detail} ({held})"))
 
-    # -- frames
-    # ----------------------------------------------------------------------------------------------
+    # -- frames ------------------------------------------------------------------------------------
 
     def take(self, frame: Mapping[str, Any]) -> None:
         """A frame of this answer, by WebSocket or SSE."""
@@ -158,8 +157,7 @@ class AnswerCheck:
             kind = Kind.GAP if last_index > self.last else Kind.DUPLICATE
             self.problem(kind, f"it ended with the last index {last_index}")
 
-    # -- polls
-    # ----------------------------------------------------------------------------------------------
+    # -- polls -------------------------------------------------------------------------------------
 
     def polled(self, asked_from: int, body: Mapping[str, Any]) -> None:
         """The answer to a poll from `asked_from`."""
@@ -198,8 +196,7 @@ class AnswerCheck:
                 Kind.WRONG_BYTES, f"full_text has {len(body.get('full_text') or '')} characters"
             )
 
-    # -- text
-    # ----------------------------------------------------------------------------------------------
+    # -- text --------------------------------------------------------------------------------------
 
     def _append(self, last: int, text: str) -> None:
         begin, end = self._length, self._length + len(text)

@@ -123,8 +123,7 @@ class Campaign:
                     f"the model got {told[name]} calls that were {name.replace('_', ' ')}"
                 )
 
-    # -- meanwhile
-    # ----------------------------------------------------------------------------------------------
+    # -- meanwhile ---------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _in_background(self) -> AsyncIterator[None]:

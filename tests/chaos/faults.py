@@ -182,8 +182,7 @@ FAULTS: dict[str, Fault] = {
 SHORT = ("kill", "drain", "pause", "store-unreachable")
 
 
-# -- what they are made of
-# ---------------------------------------------------------------------------------------
+# -- what they are made of -------------------------------------------------------------------------
 
 
 def _ask_to_drain(scene: Scene) -> None:

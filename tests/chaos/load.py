@@ -102,8 +102,7 @@ class Load:
         asked = [self._replay(answer) for answer in self.in_flight]
         return [wrong for wrong in await asyncio.gather(*asked) if wrong]
 
-    # -- sessions
-    # ----------------------------------------------------------------------------------------------
+    # -- sessions ----------------------------------------------------------------------------------
 
     def _begin_session(self) -> None:
         self._opened += 1

@@ -78,8 +78,7 @@ class Reader:
         if self.behaviour.switches:
             self.transport = any_transport(self.random)
 
-    # -- what a turn tells
-    # ---------------------------------------------------------------------------------------
+    # -- what a turn tells -------------------------------------------------------------------------
 
     def arrived(self, *, timely: bool = True) -> None:
         """A first sign of the answer came on this connection; not `timely`: a poll, which

@@ -111,8 +111,7 @@ class _Turn(WSListener):
         self._heard_at = self._acked_at = monotonic()
         self._timers: list[asyncio.TimerHandle] = []
 
-    # -- the turn
-    # ----------------------------------------------------------------------------------------------
+    # -- the turn ----------------------------------------------------------------------------------
 
     async def begin(self, node_id: str) -> Outcome:
         """Say what we want, and wait for the end."""
@@ -182,8 +181,7 @@ class _Turn(WSListener):
             self._transport.underlying_transport.resume_reading()
             self._after(self._reader.random.uniform(*_STOPS_READING_EVERY), self._stop_reading)
 
-    # -- what picows calls
-    # ---------------------------------------------------------------------------------------
+    # -- what picows calls -------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -206,8 +204,7 @@ class _Turn(WSListener):
         else:
             self._finish(Cause.CUT)
 
-    # -- frames
-    # ----------------------------------------------------------------------------------------------
+    # -- frames ------------------------------------------------------------------------------------
 
     def _take_text(self, data: bytes) -> None:
         try:

@@ -180,8 +180,7 @@ class RoughNetwork:
         self._flows.set()
         forgotten.clear()
 
-    # -- a connection
-    # ----------------------------------------------------------------------------------------------
+    # -- a connection ------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

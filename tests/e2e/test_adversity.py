@@ -66,8 +66,7 @@ def check_that_stop_stops(conversation: Conversation) -> None:
     conversation.check_the_end("cancelled")
 
 
-# -- interruptions
-# --------------------------------------------------------------------------------------------------
+# -- interruptions ---------------------------------------------------------------------------------
 
 
 def goes_offline(conversation: Conversation, _network: RoughNetwork) -> None:
@@ -144,8 +143,7 @@ def test_stop_without_a_network_is_felt_at_once_and_the_model_ends_with_the_grac
     until_no_model_runs(server, _GRACE_SECONDS + 10)
 
 
-# -- conditions that last
-# --------------------------------------------------------------------------------------------
+# -- conditions that last --------------------------------------------------------------------------
 
 
 def like_3g(_conversation: Conversation, network: RoughNetwork) -> None:

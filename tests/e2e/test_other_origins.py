@@ -110,8 +110,7 @@ def _said(frames: list[dict[str, Any]]) -> str:
     return "".join(frame["delta"] for frame in frames if frame["type"] == "chat.response.delta")
 
 
-# -- the README's lines
-# ------------------------------------------------------------------------------------------
+# -- the README's lines ----------------------------------------------------------------------------
 
 
 def test_the_library_s_lines_show_the_answer(
@@ -227,8 +226,7 @@ def _run(command: list[str], folder: Path, variables: dict[str, str]) -> None:
     )
 
 
-# -- a client of the element's own
-# -------------------------------------------------------------------------------
+# -- a client of the element's own -----------------------------------------------------------------
 
 
 def test_the_element_connects_to_the_server_in_its_attribute(
@@ -331,8 +329,7 @@ def test_an_element_made_by_a_script_stays_connected_where_it_moves_and_leaves_w
     )
 
 
-# -- where they are not allowed
-# ----------------------------------------------------------------------------------
+# -- where they are not allowed --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["server", "allowing_others"])
@@ -460,8 +457,7 @@ def test_the_server_s_own_page_goes_on_where_others_are_named(
     _ask_the_element(page, "websocket")
 
 
-# -- OpenAI's client
-# ---------------------------------------------------------------------------------------------
+# -- OpenAI's client -------------------------------------------------------------------------------
 
 
 @pytest.fixture

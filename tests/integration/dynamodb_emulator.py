@@ -103,7 +103,7 @@ class DynamoDBEmulator:
             assert status == 200, answer
         return names
 
-    # -- commands -------------------------------------------------------------------------
+    # -- commands ----------------------------------------------------------------------------------
 
     def inject(
         self,
@@ -153,7 +153,7 @@ class DynamoDBEmulator:
         self._held.clear()
         await self.accept_connections()
 
-    # -- its life -------------------------------------------------------------------------
+    # -- its life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Serve."""
@@ -165,7 +165,7 @@ class DynamoDBEmulator:
         await self.refuse_connections()
         await self._runner.cleanup()
 
-    # -- requests -------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request) -> web.Response:
         body = await request.read()

@@ -265,8 +265,7 @@ async def test_many_answers_leave_nothing_behind(
     assert _connections_to(model.url) == model.connections <= 20
 
 
-# -- a server that never listens to whoever hangs up
-# ------------------------------------------------------------------
+# -- a server that never listens to whoever hangs up -----------------------------------------------
 
 
 @contextmanager

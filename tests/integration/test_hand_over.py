@@ -62,8 +62,7 @@ async def _over_obedient_websocket(
                 raise CutOff("told to reconnect")
 
 
-# -- running answers
-# -----------------------------------------------------------------------------------------------
+# -- running answers -------------------------------------------------------------------------------
 
 
 async def test_answers_that_do_not_fit_go_on_at_another_task(
@@ -200,8 +199,7 @@ async def test_a_task_that_cannot_write_leaves_in_time_and_its_answers_go_on(
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(47, 100)), "stop")
 
 
-# -- connections
-# --------------------------------------------------------------------------------------------------
+# -- connections -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("drain_seconds", [30, 4])

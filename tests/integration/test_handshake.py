@@ -50,8 +50,7 @@ async def signing_server(serve: Serve) -> LocalServer:
     return await serve(token_keys=f"k1:{_KEY}")
 
 
-# -- tokens
-# --------------------------------------------------------------------------------------------------
+# -- tokens ----------------------------------------------------------------------------------------
 
 
 async def test_the_token_may_come_in_the_authorization_header(opened: OpenSession) -> None:
@@ -149,8 +148,7 @@ async def test_an_expired_token(
         assert (await connection.whole(start["response_id"])).finish_reason == "stop"
 
 
-# -- subprotocols and paths
-# --------------------------------------------------------------------------------------
+# -- subprotocols and paths ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("named", [[], ["evenflow.v2"], ["chat", "mqtt"]])
@@ -203,8 +201,7 @@ async def test_an_unknown_path(opened: OpenSession, shared_server: LocalServer, 
         assert (error["type"], error["code"]) == ("not_found_error", "path_not_found")
 
 
-# -- the head of the handshake
-# -------------------------------------------------------------------------------------
+# -- the head of the handshake ---------------------------------------------------------------------
 
 
 def _head(*lines: str, first: str = "GET /ws HTTP/1.1") -> bytes:
@@ -411,8 +408,7 @@ async def test_a_large_body_of_another_request_does_not_hide_the_answer(
         assert shared_server.http_url in checked_error(json.loads(await raw.read_body()))["message"]
 
 
-# -- capacity
-# --------------------------------------------------------------------------------------------------
+# -- capacity --------------------------------------------------------------------------------------
 
 
 async def test_a_full_node_refuses_and_says_so_to_the_load_balancer(

@@ -71,8 +71,7 @@ async def _still_open(raw: RawWebSocket) -> None:
         assert frame.opcode != CLOSE, frame.payload
 
 
-# -- refused, and the connection stays
-# ---------------------------------------------------------------------------
+# -- refused, and the connection stays -------------------------------------------------------------
 
 _MESSAGE = {"type": "chat.message", **chat_message("m1", None, "x")}
 _RESUME = {"type": "response.resume", "response_id": "rsp_x", "after": -1}
@@ -234,8 +233,7 @@ async def test_odd_but_legal_identifiers_and_texts(
         assert connection.ready["last_message_id"] == previous
 
 
-# -- framing
-# --------------------------------------------------------------------------------------------------
+# -- framing ---------------------------------------------------------------------------------------
 
 
 def _fragments(payload: bytes, chance: random.Random) -> bytes:
@@ -306,8 +304,7 @@ async def test_a_ping_gets_its_pong(opened: OpenSession, server: LocalServer) ->
         await _still_open(raw)
 
 
-# -- closed
-# --------------------------------------------------------------------------------------------------
+# -- closed ----------------------------------------------------------------------------------------
 
 _TOO_LARGE = json.dumps(_MESSAGE | {"payload": {"text": "x" * _LIMIT}}).encode()
 _JUST_RIGHT = json.dumps(_RESUME).encode().ljust(_LIMIT)

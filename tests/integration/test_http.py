@@ -21,8 +21,7 @@ _QUICK_TEXT = "".join(demo_tokens(3, 30))
 _ACME_KEY, _GLOBEX_KEY = "key-of-acme-0123456789", "key-of-globex-0123456789"
 
 
-# -- sessions
-# --------------------------------------------------------------------------------------------------
+# -- sessions --------------------------------------------------------------------------------------
 
 
 async def test_a_session(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:
@@ -125,8 +124,7 @@ async def test_tenant_keys(http: aiohttp.ClientSession, opened: OpenSession, ser
     await opened(server)
 
 
-# -- messages
-# --------------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 async def test_a_message_is_accepted_once(opened: OpenSession) -> None:
@@ -246,8 +244,7 @@ async def test_quotas_over_http(opened: OpenSession, serve: Serve) -> None:
     assert 429 in statuses
 
 
-# -- errors
-# --------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 _PROTECTED = [
     ("POST", "/chat/message"),
@@ -420,8 +417,7 @@ async def test_a_forgotten_response_is_gone(opened: OpenSession, serve: Serve) -
         assert (await connection.ask("m2", "m1", _QUICK)).text == _QUICK_TEXT
 
 
-# -- long-poll
-# --------------------------------------------------------------------------------------------------
+# -- long-poll -------------------------------------------------------------------------------------
 
 
 async def test_a_normal_answer_takes_fewer_than_five_polls(opened: OpenSession) -> None:
@@ -562,8 +558,7 @@ async def test_cancel_stops_it(opened: OpenSession) -> None:
     ] == "completed"
 
 
-# -- health, metrics, page
-# ---------------------------------------------------------------------------------------
+# -- health, metrics, page -------------------------------------------------------------------------
 
 
 async def test_health_and_metrics(http: aiohttp.ClientSession, shared_server: LocalServer) -> None:

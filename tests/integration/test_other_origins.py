@@ -199,8 +199,7 @@ async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
         await session.call("POST", f"/chat/message/{response_id}/cancel")
 
 
-# -- the two modules
-# ---------------------------------------------------------------------------------------------
+# -- the two modules -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -236,8 +235,7 @@ async def test_modules_that_are_not_built_are_not_found(
     assert (answer.status, answer.error["code"]) == (404, "path_not_found")
 
 
-# -- WebSockets
-# --------------------------------------------------------------------------------------------------
+# -- WebSockets ------------------------------------------------------------------------------------
 
 
 async def _ready(session: ChatSession, origin: str | None) -> str:

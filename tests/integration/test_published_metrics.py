@@ -104,8 +104,7 @@ async def service(sdk: AioSession) -> AsyncIterator[Service]:
         yield Service(client)
 
 
-# -- every metric
-# --------------------------------------------------------------------------------------------------
+# -- every metric ----------------------------------------------------------------------------------
 
 
 async def publish_everything(service: Service, task: HandlerTask) -> None:
@@ -188,8 +187,7 @@ def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(
     )
 
 
-# -- every alarm
-# --------------------------------------------------------------------------------------------------
+# -- every alarm -----------------------------------------------------------------------------------
 
 
 def measured(metric: Metric, breaching: bool) -> list[float]:
@@ -265,8 +263,7 @@ async def test_an_alarm_waits_for_its_datapoints(
     assert await service.raised(alarms) == set()
 
 
-# -- the drop
-# --------------------------------------------------------------------------------------------------
+# -- the drop --------------------------------------------------------------------------------------
 
 A_MINUTE = f"evenflow-{ENVIRONMENT}-{catalogue.MESSAGES_PER_SECOND.name}"
 FIVE_MINUTES = f"{A_MINUTE}-5-minutes"
@@ -330,8 +327,7 @@ async def test_a_deployment_is_no_drop_and_pulls_no_average(
     assert await service.raised(alarms) == set()
 
 
-# -- quiet, silent, and many tasks
-# -----------------------------------------------------------------------------------
+# -- quiet, silent, and many tasks -----------------------------------------------------------------
 
 
 async def test_an_idle_service_raises_nothing(service: Service, alarms: Alarms) -> None:
@@ -390,8 +386,7 @@ async def test_p95_of_six_million_events_in_a_minute(service: Service) -> None:
     assert (await service.series(samples))[0] == 6_000_000
 
 
-# -- the outage drill
-# ------------------------------------------------------------------------------------------------
+# -- the outage drill ------------------------------------------------------------------------------
 
 
 async def _minute_of_answers(

@@ -38,8 +38,7 @@ def text_of(seed: int, tokens: int) -> str:
     return "".join(demo_tokens(seed, tokens))
 
 
-# -- an answer
-# --------------------------------------------------------------------------------------------------
+# -- an answer -------------------------------------------------------------------------------------
 
 
 async def test_an_answer_from_start_to_final(opened: OpenSession, server: LocalServer) -> None:
@@ -141,8 +140,7 @@ async def test_the_same_start_again_is_the_same_response(
         assert (await other.whole(response_id)).text == text_of(9, 40)
 
 
-# -- what is refused
-# -----------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 _START: Frame = {"type": "start", "id": "m1", "text": "x"}
 _CREDIT: Frame = {"type": "credit", "response_id": "rsp_x"}
@@ -250,8 +248,7 @@ async def test_another_sessions_response_is_not_found(
         assert (await mine.whole(response_id)).text == text_of(3, 30)
 
 
-# -- pause, cancel, resume
-# -----------------------------------------------------------------------------------------
+# -- pause, cancel, resume -------------------------------------------------------------------------
 
 
 async def test_paused_nothing_comes_and_then_everything_once(
@@ -320,8 +317,7 @@ async def test_who_comes_back_gets_each_index_once(
         )
 
 
-# -- leaving
-# --------------------------------------------------------------------------------------------------
+# -- leaving ---------------------------------------------------------------------------------------
 
 
 async def test_a_leaving_node_tells_its_clients_to_reconnect(
@@ -361,8 +357,7 @@ async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve: Serve
         assert (await alive.whole(response_id)).text == text_of(2, 3)
 
 
-# -- who may open it
-# -----------------------------------------------------------------------------------------------
+# -- who may open it -------------------------------------------------------------------------------
 
 
 async def _refusal(url: str, *names: str, token: str | None = None) -> tuple[int, str]:

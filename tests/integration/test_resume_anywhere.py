@@ -58,8 +58,7 @@ async def _ask(session: ChatSession, text: str) -> str:
     return response_id
 
 
-# -- each transport, at each task, at each moment
-# ------------------------------------------------------------------
+# -- each transport, at each task, at each moment --------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["owner", "other task"])
@@ -138,8 +137,7 @@ async def test_after_its_time_it_is_gone_everywhere(
     assert refused.value.args == ("response_expired", 410)
 
 
-# -- several at once
-# -----------------------------------------------------------------------------------------------
+# -- several at once -------------------------------------------------------------------------------
 
 
 async def test_several_tabs_at_different_tasks(
@@ -190,8 +188,7 @@ async def test_changes_of_transport_and_task_in_one_answer(
     assert "".join(demo_tokens(16, 5_000)).startswith(whole.text)
 
 
-# -- messages and cancels at another task
-# ----------------------------------------------------------------------------
+# -- messages and cancels at another task ----------------------------------------------------------
 
 
 async def test_a_message_again_at_another_task_is_the_same_response(
@@ -245,8 +242,7 @@ async def test_cancel_at_another_task(
     await tasks[0].until_metric("generations_running", 0)
 
 
-# -- where it comes from
-# -------------------------------------------------------------------------------------------
+# -- where it comes from ---------------------------------------------------------------------------
 
 
 async def test_a_task_says_from_where_it_has_a_response(

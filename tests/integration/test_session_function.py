@@ -135,8 +135,7 @@ def ask(request: pytest.FixtureRequest, http: aiohttp.ClientSession) -> Ask:
     return asking_function(request.getfixturevalue("function"))
 
 
-# -- both
-# --------------------------------------------------------------------------------------------------
+# -- both ------------------------------------------------------------------------------------------
 
 JSON_TYPE = {"Content-Type": "application/json"}
 
@@ -354,8 +353,7 @@ async def test_the_handler_takes_the_functions_token(
     assert (answer.status, answer.error["code"]) == (404, "response_not_found")
 
 
-# -- the function: addresses, settings, the row
-# -----------------------------------------------------------------------
+# -- the function: addresses, settings, the row ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -411,8 +409,7 @@ def test_a_refused_call_writes_nothing(account: Account, function: LambdaFunctio
     assert account.row("acme:demo:refused") is None
 
 
-# -- the function: what it depends on fails
-# ---------------------------------------------------------------------------
+# -- the function: what it depends on fails --------------------------------------------------------
 
 
 @pytest.fixture
@@ -517,8 +514,7 @@ def test_a_defect_is_answered_in_shape(
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-# -- what others may read of it: logs and traces
-# ----------------------------------------------------------------------
+# -- what others may read of it: logs and traces ---------------------------------------------------
 
 _CALL = (
     "import json, sys; from functions.session_init.handler import handler; from "
@@ -577,8 +573,7 @@ def received(daemon: socket.socket) -> Iterator[bytes]:
             return
 
 
-# -- rotation
-# --------------------------------------------------------------------------------------------------
+# -- rotation --------------------------------------------------------------------------------------
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 

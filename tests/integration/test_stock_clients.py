@@ -28,8 +28,7 @@ _SLOWLY_TEXT = "".join(demo_tokens(96, 150))
 _SLOWLY_SECONDS = 4
 
 
-# -- curl
-# --------------------------------------------------------------------------------------------------
+# -- curl ------------------------------------------------------------------------------------------
 
 
 def curl(session: ChatSession, response_id: str, *options: str) -> list[str]:
@@ -130,8 +129,7 @@ async def test_curl_reads_the_documents_and_says_what_it_is_refused(opened: Open
     assert json.loads(refused.stdout)["error"]["code"] == "response_not_found"
 
 
-# -- websockets
-# --------------------------------------------------------------------------------------------------
+# -- websockets ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_header", [False, True], ids=["subprotocol", "header"])
@@ -161,8 +159,7 @@ async def test_websockets_as_its_documentation_shows_it(
         await websocket.recv()
 
 
-# -- ws, for Node.js
-# -------------------------------------------------------------------------------------------------
+# -- ws, for Node.js -------------------------------------------------------------------------------
 
 _CLOSES_AS_IT_LIKES = """
 const WebSocket = require("ws");

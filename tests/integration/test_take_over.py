@@ -82,8 +82,7 @@ async def _taken_over(deployment: AwsDeployment, tasks: Sequence[LocalServer]) -
             await asyncio.sleep(0.01)
 
 
-# -- lost
-# --------------------------------------------------------------------------------------------------
+# -- lost ------------------------------------------------------------------------------------------
 
 
 async def test_a_lost_owner_is_missed_by_nobody(
@@ -167,8 +166,7 @@ async def test_messages_and_cancels_for_a_dead_owner(
     await other.until_metric("generations_running", 0)
 
 
-# -- what the model makes of it
-# --------------------------------------------------------------------------------------
+# -- what the model makes of it --------------------------------------------------------------------
 
 
 async def test_what_another_owner_makes_of_the_beginning(
@@ -226,8 +224,7 @@ async def _reader_of_two_owners(
     return answer
 
 
-# -- not dead, only asleep
-# -------------------------------------------------------------------------------------------
+# -- not dead, only asleep -------------------------------------------------------------------------
 
 
 async def test_what_a_stale_owner_writes_is_read_by_nobody(
@@ -325,8 +322,7 @@ async def _until_on_record(
             await asyncio.sleep(0.05)
 
 
-# -- lost again and again
-# --------------------------------------------------------------------------------------------
+# -- lost again and again --------------------------------------------------------------------------
 
 
 async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven(

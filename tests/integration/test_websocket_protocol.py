@@ -98,8 +98,7 @@ async def test_ready_describes_the_session(opened: OpenSession) -> None:
         await connection.whole(second["response_id"])
 
 
-# -- resuming
-# --------------------------------------------------------------------------------------------------
+# -- resuming --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -196,8 +195,7 @@ async def test_resuming_twice_on_one_connection_moves_the_one_cursor(opened: Ope
         assert await connection.silent_for(0.3) == []
 
 
-# -- idempotency and causality
-# -----------------------------------------------------------------------------------
+# -- idempotency and causality ---------------------------------------------------------------------
 
 
 async def test_a_repeated_message_is_one_response_and_one_call_of_the_model(
@@ -326,8 +324,7 @@ async def test_several_messages_in_flight_and_one_too_many(opened: OpenSession) 
         assert (await connection.ask("m4", "m3", _QUICK)).text == _QUICK_TEXT
 
 
-# -- pause and continue
-# ------------------------------------------------------------------------------------------
+# -- pause and continue ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -401,8 +398,7 @@ async def test_continue_without_a_pause_changes_nothing(opened: OpenSession) -> 
         assert (await connection.whole(start["response_id"])).text == "".join(demo_tokens(13, 40))
 
 
-# -- cancel
-# --------------------------------------------------------------------------------------------------
+# -- cancel ----------------------------------------------------------------------------------------
 
 
 async def test_cancel_stops_the_model_within_200_ms(
@@ -455,8 +451,7 @@ async def test_cancelling_an_ended_response_changes_nothing(opened: OpenSession)
         assert (await session.poll(response_id)).json["status"] == "completed"
 
 
-# -- several readers, ack
-# ----------------------------------------------------------------------------------------
+# -- several readers, ack --------------------------------------------------------------------------
 
 
 async def test_acknowledged_deltas_are_counted_once(

@@ -135,8 +135,7 @@ async def read_whole(
     raise AssertionError(f"cut off everywhere, with {answer.last + 1} entries of the response")
 
 
-# -- inside
-# --------------------------------------------------------------------------------------------------
+# -- inside ----------------------------------------------------------------------------------------
 
 
 async def _resume(

@@ -54,8 +54,7 @@ class ResponseMachine(RuleBasedStateMachine):
             self.system.start_task(skew)
         self.accept(0)
 
-    # -- what owners do
-    # ------------------------------------------------------------------------------------------
+    # -- what owners do ----------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.system.answers) < _ANSWERS)
     @rule(who=_ANY)
@@ -115,8 +114,7 @@ class ResponseMachine(RuleBasedStateMachine):
         if (copy := self.system.owned(which)) is not None and copy.log.closed:
             self.system.finish(copy)
 
-    # -- what becomes of tasks
-    # -----------------------------------------------------------------------------------
+    # -- what becomes of tasks ---------------------------------------------------------------------
 
     @rule(who=_ANY, late=st.sampled_from([0.0, 2.0]))
     def renew(self, who: int, late: float) -> None:
@@ -154,8 +152,7 @@ class ResponseMachine(RuleBasedStateMachine):
         if renewing:
             self.system.renew_all()
 
-    # -- taking over
-    # ---------------------------------------------------------------------------------------------
+    # -- taking over -------------------------------------------------------------------------------
 
     @rule(who=_ANY, which=_ANY, continues=st.booleans())
     def take_over(self, who: int, which: int, continues: bool) -> None:
@@ -185,8 +182,7 @@ class ResponseMachine(RuleBasedStateMachine):
         """A task looks for lapsed leases."""
         self.system.sweep(self.system.awake(who), continues=continues)
 
-    # -- what followers and clients do
-    # ---------------------------------------------------------------------------
+    # -- what followers and clients do -------------------------------------------------------------
 
     @rule(who=_ANY, which=_ANY, from_owner=st.booleans())
     def follow(self, who: int, which: int, from_owner: bool) -> None:
@@ -232,8 +228,7 @@ class ResponseMachine(RuleBasedStateMachine):
         """A client is given some frames."""
         one_of(self.system.clients, which).read(frames)
 
-    # -- in the end
-    # ----------------------------------------------------------------------------------------------
+    # -- in the end --------------------------------------------------------------------------------
 
     def teardown(self) -> None:
         """A last task ends what is left, and every late write arrives: then all clients have the

@@ -49,8 +49,7 @@ class System:
         self._stores = Stores(implementations)
         self._names = 0
 
-    # -- tasks
-    # ----------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
 
     def start_task(self, skew: float) -> Task:
         """A task is there, with its lease."""
@@ -106,8 +105,7 @@ class System:
             if client.is_at(copy):
                 client.disconnect()
 
-    # -- owners
-    # ----------------------------------------------------------------------------------------------
+    # -- owners ------------------------------------------------------------------------------------
 
     def accept(self, task: Task) -> None:
         """A message comes, and with its answer two clients."""
@@ -186,8 +184,7 @@ class System:
         """The task that has this copy."""
         return next(task for task in self.tasks if copy in task.owned)
 
-    # -- taking over
-    # ----------------------------------------------------------------------------------------------
+    # -- taking over -------------------------------------------------------------------------------
 
     def sweep(self, task: Task, *, continues: bool) -> None:
         """Look for lapsed leases, and take over what they covered, as `Succession` does."""

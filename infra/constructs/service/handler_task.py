@@ -74,6 +74,12 @@ def handler_task_role(
         *model_access.statements,
     ):
         role.add_to_policy(statement)
+    _acknowledge_wildcards(role, cluster_name)
+    allow_on_requests(role, requests)
+    return role
+
+
+def _acknowledge_wildcards(role: iam.Role, cluster_name: str) -> None:
     acknowledge(
         role,
         "IAM5[Resource::*]",
@@ -81,13 +87,11 @@ def handler_task_role(
     )
     acknowledge(
         role,
-        f"IAM5[Resource::arn:<AWS::Partition>:ecs:{stack.region}"
+        f"IAM5[Resource::arn:<AWS::Partition>:ecs:{Stack.of(role).region}"
         f":<AWS::AccountId>:task/{cluster_name}/*]",
         "a task asks for its own status and protects itself; its id is made when it starts, so "
         "the cluster is the bound",
     )
-    allow_on_requests(role, requests)
-    return role
 
 
 CONTAINER_NAME = "handler"

@@ -91,8 +91,7 @@ class ModelServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    # -- what is called
-    # ------------------------------------------------------------------------------------------
+    # -- what is called ----------------------------------------------------------------------------
 
     async def _bedrock(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

@@ -65,8 +65,7 @@ async def test_a_comment_ends_no_event(at: At, server: LocalServer) -> None:
     assert all("data: " in block for block in blocks)
 
 
-# -- answers that are given whole
-# --------------------------------------------------------------------------------------
+# -- answers that are given whole ------------------------------------------------------------------
 
 
 async def test_while_a_whole_answer_is_made_something_comes(at: At, server: LocalServer) -> None:

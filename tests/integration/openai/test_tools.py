@@ -141,8 +141,7 @@ async def test_the_same_key_is_the_same_answer_and_only_for_the_same_tools(
     assert refused.error["code"] == "idempotency_key_reused"
 
 
-# -- what a model's server sends
-# ---------------------------------------------------------------------------------------
+# -- what a model's server sends -------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -75,8 +75,7 @@ CALLS: dict[str, Call] = {
 }
 
 
-# -- faults that pass
-# --------------------------------------------------------------------------------------------
+# -- faults that pass ------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("short_pauses")
@@ -133,8 +132,7 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(
     assert stores.dynamodb.struck[Fault.THROTTLED] > 20
 
 
-# -- append says exactly what was not taken
-# ----------------------------------------------------------------------
+# -- append says exactly what was not taken --------------------------------------------------------
 
 
 async def test_under_throttling_append_returns_what_was_not_written(
@@ -207,8 +205,7 @@ async def test_append_is_made_once_and_returns_everything(
     assert await stores.read(lease.response_id) == [f"{index} " for index in range(5)]
 
 
-# -- nobody there
-# ------------------------------------------------------------------------------------------------
+# -- nobody there ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -282,8 +279,7 @@ async def test_after_an_outage_everything_goes_on(dynamodb_stores: DynamoDBStore
     assert await stores.read(lease.response_id) == ["a", "b"]
 
 
-# -- done, but nobody knows
-# --------------------------------------------------------------------------------------
+# -- done, but nobody knows ------------------------------------------------------------------------
 
 
 async def test_an_acceptance_whose_answer_is_lost_counts_once(

@@ -246,8 +246,7 @@ async def test_an_owner_in_the_middle_that_wrote_nothing(stores: Stores) -> None
     assert await stores.read(first.response_id) == ["a0", "c1"]
 
 
-# -- handing over
-# ------------------------------------------------------------------------------------------------
+# -- handing over ----------------------------------------------------------------------------------
 
 
 async def losses(stores: Stores, response_id: str) -> tuple[int, int]:

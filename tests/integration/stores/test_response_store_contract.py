@@ -22,8 +22,7 @@ from tests.integration.stores.stores import (
     new_name,
 )
 
-# -- reading
-# --------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 async def test_an_accepted_message_has_an_empty_response(stores: Stores) -> None:
@@ -201,8 +200,7 @@ async def test_when_the_first_delta_came_is_known_up_to_the_end(stores: Stores) 
         assert stored.began_at == wanted
 
 
-# -- what entries may hold
-# ---------------------------------------------------------------------------------------
+# -- what entries may hold -------------------------------------------------------------------------
 
 
 async def test_restart_markers_keep_their_index(stores: Stores) -> None:
@@ -266,8 +264,7 @@ async def test_a_response_of_several_megabytes(stores: Stores) -> None:
     assert await stores.read(lease.response_id, 17) == entries[17:]
 
 
-# -- ending
-# --------------------------------------------------------------------------------------------------
+# -- ending ----------------------------------------------------------------------------------------
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10}
 FAILURE = {"code": "model_failed", "message": "ä\n", "retry_after_ms": 2000}
@@ -324,8 +321,7 @@ async def test_an_unknown_response_can_not_be_ended(stores: Stores) -> None:
         await stores.responses.finish(Lease(new_name("response"), "a", 1), completed(0), NOW + 300)
 
 
-# -- expiry and polls
-# --------------------------------------------------------------------------------------------
+# -- expiry and polls ------------------------------------------------------------------------------
 
 
 async def test_what_has_expired_is_not_there(stores: Stores) -> None:

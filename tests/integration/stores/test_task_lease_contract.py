@@ -102,8 +102,7 @@ async def test_any_name_is_kept_apart_from_all_others(stores: Stores, name: str)
         await stores.responses.forget(owner)
 
 
-# -- lost
-# --------------------------------------------------------------------------------------------------
+# -- lost ------------------------------------------------------------------------------------------
 
 
 async def test_a_lease_that_ran_out_unnoticed_is_renewed(stores: Stores) -> None:
@@ -174,8 +173,7 @@ async def test_what_is_not_taken_over_costs_nobody_a_lease(stores: Stores) -> No
         await stores.responses.renew(other, NOW + 20)
 
 
-# -- released
-# --------------------------------------------------------------------------------------------------
+# -- released --------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_leaves_releases_its_lease(stores: Stores) -> None:
@@ -219,8 +217,7 @@ async def test_releasing_again_or_without_a_lease_changes_nothing(stores: Stores
         assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 10, lost=True)
 
 
-# -- forgotten
-# --------------------------------------------------------------------------------------------------
+# -- forgotten -------------------------------------------------------------------------------------
 
 
 async def test_a_lost_lease_may_be_forgotten_but_not_renewed(stores: Stores) -> None:

@@ -112,8 +112,7 @@ class Buffer:
         """The head as it is."""
         return self.store._heads["r"]
 
-    # -- what its owner does
-    # ---------------------------------------------------------------------------------
+    # -- what its owner does -----------------------------------------------------------------------
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
         """Do it so long after the start."""
@@ -171,8 +170,7 @@ class Buffer:
             Restart(self.next_index - 1 if continues else -1, attempt, self.lease.epoch), *entries
         )
 
-    # -- what its readers do
-    # ---------------------------------------------------------------------------------
+    # -- what its readers do -----------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
         """Time passes."""

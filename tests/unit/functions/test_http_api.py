@@ -183,8 +183,7 @@ def test_a_defect_is_logged_and_not_told(
     assert logged["exception_name"] in ("RuntimeError", "KeyError")
 
 
-# -- pages of other origins
-# --------------------------------------------------------------------------------------
+# -- pages of other origins ------------------------------------------------------------------------
 
 
 def test_every_answer_says_who_may_read_it() -> None:

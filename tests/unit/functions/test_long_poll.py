@@ -8,8 +8,7 @@ from stream_core.ports.response_store import Chunk, Ending
 from stream_core.protocol.errors import Gone, InvalidRequest, NotFound
 from tests.unit.functions.response_buffer import CHANNEL, LOOK, START, USAGE, Buffer, at_once
 
-# -- when it answers
-# -----------------------------------------------------------------------------------------------
+# -- when it answers -------------------------------------------------------------------------------
 
 
 def test_the_first_poll_answers_with_the_first_delta() -> None:
@@ -151,8 +150,7 @@ def test_the_last_poll_knows_how_many_there_were() -> None:
     assert buffer.poll(1).polls == 3
 
 
-# -- what it answers
-# -----------------------------------------------------------------------------------------------
+# -- what it answers -------------------------------------------------------------------------------
 
 
 def test_an_index_inside_a_chunk() -> None:
@@ -242,8 +240,7 @@ def test_an_index_behind_the_end() -> None:
     assert buffer.slept == 0
 
 
-# -- a stale owner
-# --------------------------------------------------------------------------------------------------
+# -- a stale owner ---------------------------------------------------------------------------------
 
 
 def test_what_a_stale_owner_writes_after_a_take_over_never_comes_out() -> None:
@@ -306,8 +303,7 @@ def test_a_poll_that_waits_through_a_take_over_gets_what_the_new_owner_writes() 
     assert (result.polled.status, result.polled.part.text) == ("streaming", "cd")
 
 
-# -- who may not
-# --------------------------------------------------------------------------------------------------
+# -- who may not -----------------------------------------------------------------------------------
 
 
 def test_another_sessions_response_and_one_that_is_none() -> None:

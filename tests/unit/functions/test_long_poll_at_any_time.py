@@ -59,8 +59,7 @@ class Reader:
         self.epoch = max(self.epoch, entry.epoch)
 
 
-# -- one owner
-# --------------------------------------------------------------------------------------------------
+# -- one owner -------------------------------------------------------------------------------------
 
 ENTRIES = st.lists(
     st.one_of(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), st.just("restart")),
@@ -126,8 +125,7 @@ def test_polling_at_any_time_gives_exactly_the_logs_text(
     assert result.polls == polls
 
 
-# -- owners that are lost
-# ----------------------------------------------------------------------------------------------
+# -- owners that are lost --------------------------------------------------------------------------
 
 _LONGEST_POLL = 10.0
 _MOST_POLLS = 200

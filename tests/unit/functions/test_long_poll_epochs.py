@@ -49,8 +49,7 @@ def taken_over_at_two() -> Buffer:
     return buffer
 
 
-# -- the rule
-# --------------------------------------------------------------------------------------------------
+# -- the rule --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -158,8 +157,7 @@ def test_a_first_owner_of_which_nothing_is_on_record() -> None:
     )
 
 
-# -- before the later owner's beginning is on record
-# -------------------------------------------------------------------
+# -- before the later owner's beginning is on record -----------------------------------------------
 
 
 def test_until_there_is_something_to_begin_with_a_reader_keeps_what_it_has() -> None:
@@ -210,8 +208,7 @@ def test_a_claim_upon_a_response_that_the_reader_knows_to_be_taken_over() -> Non
     assert (again.part.text, again.part.restarted, again.epoch) == ("abcd", Restart(-1, 3, 3), 3)
 
 
-# -- between a look and the answer
-# -------------------------------------------------------------------------------------
+# -- between a look and the answer -----------------------------------------------------------------
 
 
 class Once:
@@ -312,8 +309,7 @@ def test_late_entries_of_a_lost_owner_that_were_seen_for_a_moment_hide_nothing()
     )
 
 
-# -- while a poll waits
-# ------------------------------------------------------------------------------------------------
+# -- while a poll waits ----------------------------------------------------------------------------
 
 
 def test_a_poll_that_waits_goes_on_exactly_with_the_new_owner() -> None:
@@ -385,8 +381,7 @@ def test_who_begins_again_lingers_like_any_later_poll() -> None:
     assert buffer.slept == pytest.approx(1 + 3, abs=LOOK)
 
 
-# -- the end
-# --------------------------------------------------------------------------------------------------
+# -- the end ---------------------------------------------------------------------------------------
 
 
 def test_what_a_reader_has_of_a_lost_owner_may_lie_behind_the_end() -> None:
@@ -431,8 +426,7 @@ def test_the_end_comes_while_a_poll_waits_for_what_was_lost() -> None:
     )
 
 
-# -- what it costs
-# --------------------------------------------------------------------------------------------------
+# -- what it costs ---------------------------------------------------------------------------------
 
 
 def test_a_poll_that_begins_again_reads_once() -> None:

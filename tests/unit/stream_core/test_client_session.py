@@ -106,8 +106,7 @@ def refusal_code(received: Received) -> str:
     return code
 
 
-# -- messages
-# --------------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 def test_a_message_becomes_an_event() -> None:
@@ -283,8 +282,7 @@ def test_a_client_that_errs_now_and_then_is_not_closed() -> None:
         assert receive(session, b"nonsense", float(second)).close is None
 
 
-# -- rate
-# --------------------------------------------------------------------------------------------------
+# -- rate ------------------------------------------------------------------------------------------
 
 
 def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later_ones_taken() -> (
@@ -351,8 +349,7 @@ def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
     assert next(close for close in closes if close is not None).code == CloseCode.POLICY
 
 
-# -- expiry and drain
-# ------------------------------------------------------------------------------------------------
+# -- expiry and drain ------------------------------------------------------------------------------
 
 
 def test_with_an_expired_token_messages_are_refused_and_everything_else_goes_on() -> None:
@@ -379,8 +376,7 @@ def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> No
     assert session.state is SessionState.DRAINING
 
 
-# -- the closing handshake
-# -------------------------------------------------------------------------------------------
+# -- the closing handshake -------------------------------------------------------------------------
 
 
 def test_what_the_node_closes_the_client_answers() -> None:
@@ -465,8 +461,7 @@ def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(
     assert session.state is SessionState.CLOSING
 
 
-# -- a client that doesn't read
-# --------------------------------------------------------------------------------------
+# -- a client that doesn't read --------------------------------------------------------------------
 
 
 def test_a_ping_is_answered_unless_the_client_does_not_read() -> None:
@@ -510,8 +505,7 @@ def test_the_refusal_that_is_one_too_many_is_not_followed_by_a_second_close() ->
     assert [close.code for close in closes] == [CloseCode.TOO_SLOW]
 
 
-# -- refusals
-# --------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -546,8 +540,7 @@ def test_a_refused_operation_names_its_response() -> None:
     assert "message_id" not in frame
 
 
-# -- heartbeat
-# --------------------------------------------------------------------------------------------------
+# -- heartbeat -------------------------------------------------------------------------------------
 
 
 def _timer(outputs: list[Output]) -> float:

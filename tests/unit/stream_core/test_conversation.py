@@ -29,8 +29,7 @@ def exchange(
     return turns
 
 
-# -- causality
-# --------------------------------------------------------------------------------------------------
+# -- causality -------------------------------------------------------------------------------------
 
 
 def test_the_first_message_follows_nothing() -> None:
@@ -83,8 +82,7 @@ def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: lis
         accepted.append(message_id)
 
 
-# -- idempotency
-# --------------------------------------------------------------------------------------------------
+# -- idempotency -----------------------------------------------------------------------------------
 
 
 def test_an_accepted_message_is_known_by_its_response() -> None:
@@ -107,8 +105,7 @@ def test_only_the_newest_messages_are_remembered_and_a_forgotten_one_cannot_be_r
         conversation.check("m0", None)
 
 
-# -- limits
-# --------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
@@ -141,8 +138,7 @@ def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
     say(Conversation(Limits(messages_per_second=rate), 0.0), "m1")
 
 
-# -- history
-# --------------------------------------------------------------------------------------------------
+# -- history ---------------------------------------------------------------------------------------
 
 
 def test_the_model_sees_what_was_said_and_answered_and_last_the_new_message() -> None:
@@ -214,8 +210,7 @@ def test_only_the_last_message_can_be_replaced(previous: str, replaces: str) -> 
     assert (refusal.value.code, refusal.value.param) == ("invalid_request", "replaces")
 
 
-# -- what other tasks accepted
-# ---------------------------------------------------------------------------------------
+# -- what other tasks accepted ---------------------------------------------------------------------
 
 
 def entry(

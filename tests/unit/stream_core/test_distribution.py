@@ -76,8 +76,7 @@ def test_every_threshold_is_a_bound(metric: Metric) -> None:
     assert metric.alarm.above in Distribution.BOUNDS
 
 
-# -- as values and counts
-# --------------------------------------------------------------------------------------------
+# -- as values and counts --------------------------------------------------------------------------
 
 
 def spread(weighted: list[tuple[float, int]]) -> list[float]:

@@ -40,8 +40,7 @@ def reading(stream: ResponseStream, clock: HandTurnedClock) -> RecordingReader:
     return reader
 
 
-# -- first, in between, last
-# ---------------------------------------------------------------------------------------
+# -- first, in between, last -----------------------------------------------------------------------
 
 
 def test_the_first_token_is_delivered_at_once() -> None:
@@ -133,8 +132,7 @@ def test_what_stood_on_the_clock_when_the_response_ended_changes_nothing() -> No
     assert stream.log.entries == ["a", "b"]
 
 
-# -- everything at once
-# --------------------------------------------------------------------------------------------
+# -- everything at once ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -320,8 +318,7 @@ def test_a_steady_model_is_delivered_in_even_intervals_even_when_the_interval_le
     assert gaps == sorted(gaps)
 
 
-# -- limits and ends
-# -----------------------------------------------------------------------------------------------
+# -- limits and ends -------------------------------------------------------------------------------
 
 
 def test_a_full_response_takes_no_more_and_keeps_what_it_has() -> None:
@@ -390,8 +387,7 @@ def test_a_response_that_waits_can_fail_or_be_cancelled() -> None:
     assert cancelled.log.closed
 
 
-# -- restarts
-# --------------------------------------------------------------------------------------------------
+# -- restarts --------------------------------------------------------------------------------------
 
 
 def test_a_restart_before_anything_was_delivered_is_not_told() -> None:
@@ -420,8 +416,7 @@ def test_a_restart_replaces_what_was_delivered_and_drops_what_waited() -> None:
     assert reader.held.text == stream.log.text == "right"
 
 
-# -- readers
-# --------------------------------------------------------------------------------------------------
+# -- readers ---------------------------------------------------------------------------------------
 
 
 def test_it_is_unread_from_the_beginning_until_the_first_reader_and_from_the_last_one_on() -> None:
@@ -493,8 +488,7 @@ def test_acknowledged_deltas_count_once_each(indexes: list[int]) -> None:
     assert stream.acknowledged == max([-1, *indexes])
 
 
-# -- what is measured
-# ----------------------------------------------------------------------------------------------
+# -- what is measured ------------------------------------------------------------------------------
 
 
 def jitters(reader: RecordingReader) -> list[float]:

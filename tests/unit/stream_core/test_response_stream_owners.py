@@ -40,8 +40,7 @@ def taken_up(
     return stream
 
 
-# -- taken up
-# --------------------------------------------------------------------------------------------------
+# -- taken up --------------------------------------------------------------------------------------
 
 
 def test_a_model_that_continues_keeps_the_text_and_changes_nothing_that_is_seen() -> None:
@@ -128,8 +127,7 @@ def test_its_first_delta_came_when_it_came_and_the_pace_is_measured_anew() -> No
     assert max(jitters) < 0.1
 
 
-# -- handed over and lost
-# --------------------------------------------------------------------------------------------
+# -- handed over and lost --------------------------------------------------------------------------
 
 
 def test_what_waits_in_the_batch_is_delivered_before_another_owner_goes_on() -> None:
@@ -191,8 +189,7 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     assert stream.readers == []
 
 
-# -- a copy
-# --------------------------------------------------------------------------------------------------
+# -- a copy ----------------------------------------------------------------------------------------
 
 
 def test_a_copy_gives_its_readers_at_once_what_it_is_given() -> None:

@@ -105,8 +105,7 @@ def test_the_terminal_states_of_a_response_say_so() -> None:
     assert {state for state in ResponseState if state.terminal} == TABLES[0][3]
 
 
-# -- responses: every pair
-# -----------------------------------------------------------------------------------------
+# -- responses: every pair -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(ResponseState, ResponseEvent)))
@@ -121,8 +120,7 @@ def test_a_response_takes_the_rows_of_its_table_and_refuses_all_others(
         assert next_response_state(state, event) is expected
 
 
-# -- connections: every pair, through what fires the event
-# -----------------------------------------------------------
+# -- connections: every pair, through what fires the event -----------------------------------------
 
 
 def session_in(state: SessionState) -> ClientSession:
@@ -175,8 +173,7 @@ def test_a_connection_takes_the_rows_of_its_table_and_refuses_all_others(
     assert session.state is SESSION_TRANSITIONS.get((state, event), other)
 
 
-# -- readers: every pair; what the table has no row for changes nothing
-# ----------------------------------------------
+# -- readers: every pair; what the table has no row for changes nothing ----------------------------
 
 
 def flow_in(state: FlowState) -> ReaderFlow:

@@ -45,8 +45,7 @@ def count(path: Path, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
 
 
-# -- at the start
-# ------------------------------------------------------------------------------------------------
+# -- at the start ----------------------------------------------------------------------------------
 
 
 async def test_only_the_owner_reads_what_people_said(path: Path, stores: Stores) -> None:
@@ -111,8 +110,7 @@ def test_where_no_file_can_be_made(tmp_path: Path) -> None:
             SQLiteStores(path, lambda: NOW)
 
 
-# -- later
-# --------------------------------------------------------------------------------------------------
+# -- later -----------------------------------------------------------------------------------------
 
 
 async def test_while_another_process_writes_for_long_the_store_is_unavailable(
@@ -187,8 +185,7 @@ async def test_what_has_expired_is_deleted_with_the_next_messages(
     assert [count(path, table) for table in tables] == [1, 1, 1, 0, 0, 0]
 
 
-# -- beside the ledger
-# -------------------------------------------------------------------------------------------
+# -- beside the ledger -----------------------------------------------------------------------------
 
 
 async def test_large_texts_are_kept_under_their_names(opened: SQLiteStores) -> None:
@@ -206,8 +203,7 @@ async def test_a_dead_letter_is_kept_once(path: Path, opened: SQLiteStores) -> N
     assert count(path, "dead_letters") == 1
 
 
-# -- processes that ended
-# ----------------------------------------------------------------------------------------
+# -- processes that ended --------------------------------------------------------------------------
 
 
 async def test_the_leases_of_a_process_that_ended_are_lost_at_once(

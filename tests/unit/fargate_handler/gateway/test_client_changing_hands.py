@@ -49,8 +49,7 @@ async def reading(*, continues: bool = True) -> tuple[ChangedHands, Reader]:
     return here, reader
 
 
-# -- a response of another task
-# --------------------------------------------------------------------------------------
+# -- a response of another task --------------------------------------------------------------------
 
 
 async def test_a_response_of_another_task_is_resumed_and_read_to_its_end() -> None:
@@ -142,8 +141,7 @@ async def test_a_client_that_left_while_its_response_was_looked_for_reads_nothin
     assert (await here.b.find(here.response_id)).readers == []
 
 
-# -- epochs
-# --------------------------------------------------------------------------------------------------
+# -- epochs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -184,8 +182,7 @@ async def test_an_epoch_is_a_whole_number_from_one_on(epoch: object) -> None:
     assert reader.last_code() == "invalid_field"
 
 
-# -- found again
-# --------------------------------------------------------------------------------------------------
+# -- found again -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("heard", [False, True])

@@ -26,8 +26,7 @@ async def test_a_message_that_the_connection_refuses_is_counted_by_its_code() ->
     assert gateway.metrics.labelled(catalogue.MESSAGES_REFUSED).by_label == {"draining": 1}
 
 
-# -- opening
-# --------------------------------------------------------------------------------------------------
+# -- opening ---------------------------------------------------------------------------------------
 
 
 async def test_a_connection_is_greeted_and_registered() -> None:
@@ -61,8 +60,7 @@ async def test_who_comes_back_is_told_what_can_be_resumed() -> None:
     ]
 
 
-# -- messages and answers
-# ----------------------------------------------------------------------------------------------
+# -- messages and answers --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -211,8 +209,7 @@ async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list
     assert (stream.readers, stream.paused_readers) == ([], 0)
 
 
-# -- resume, pause, cancel, acknowledge
-# --------------------------------------------------------------------------------
+# -- resume, pause, cancel, acknowledge ------------------------------------------------------------
 
 
 async def test_a_response_is_resumed_behind_any_index() -> None:
@@ -306,8 +303,7 @@ async def test_acknowledged_deltas_are_counted_once_and_only_those_that_exist() 
     assert client.last_code() == "invalid_field"
 
 
-# -- slow readers
-# --------------------------------------------------------------------------------------------------
+# -- slow readers ----------------------------------------------------------------------------------
 
 
 async def blocked_reader(gateway: Gateway) -> Client:
@@ -427,8 +423,7 @@ async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_
     await settle()
 
 
-# -- heartbeat
-# --------------------------------------------------------------------------------------------------
+# -- heartbeat -------------------------------------------------------------------------------------
 
 
 async def test_a_silent_client_is_pinged_and_given_up_within_the_time_of_the_contract() -> None:
@@ -453,8 +448,7 @@ async def test_a_ping_of_the_client_is_answered_unless_it_does_not_read() -> Non
     assert client.transport.pongs == [b"abc"]
 
 
-# -- ends
-# --------------------------------------------------------------------------------------------------
+# -- ends ------------------------------------------------------------------------------------------
 
 
 async def test_what_breaks_the_protocol_closes_the_connection_once() -> None:
@@ -525,8 +519,7 @@ async def test_a_connection_that_is_gone_waits_for_no_garbage_collector() -> Non
         gc.enable()
 
 
-# -- registry
-# --------------------------------------------------------------------------------------------------
+# -- registry --------------------------------------------------------------------------------------
 
 
 async def test_connections_are_counted_by_session_and_removed_once() -> None:

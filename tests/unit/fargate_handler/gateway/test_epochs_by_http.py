@@ -38,8 +38,7 @@ async def heard(here: ChangedHands, path: str, last: str | None = None) -> list[
     return stream.heard
 
 
-# -- server-sent events
-# ----------------------------------------------------------------------------------------------
+# -- server-sent events ----------------------------------------------------------------------------
 
 
 async def test_an_id_says_the_epoch_once_there_is_a_second_one() -> None:
@@ -175,8 +174,7 @@ async def test_a_stream_whose_response_is_not_found_again_ends_and_is_no_error_i
     assert stream.heard == [("1", "ab")]
 
 
-# -- long-polls
-# --------------------------------------------------------------------------------------------------
+# -- long-polls ------------------------------------------------------------------------------------
 
 
 async def test_a_poll_says_whose_entries_it_brings() -> None:

@@ -35,8 +35,7 @@ def refusal(work: asyncio.Task[Resumption]) -> tuple[int, str]:
     return error.status, error.code
 
 
-# -- at once
-# --------------------------------------------------------------------------------------------------
+# -- at once ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epoch", [1, None])
@@ -120,8 +119,7 @@ async def test_another_session_s_response_is_not_resumed() -> None:
         assert refusal(work) == (404, "response_not_found")
 
 
-# -- ahead of the copy
-# -----------------------------------------------------------------------------------------------
+# -- ahead of the copy -----------------------------------------------------------------------------
 
 
 async def test_who_is_ahead_of_the_copy_waits_for_it_and_keeps_nobody_else_waiting() -> None:

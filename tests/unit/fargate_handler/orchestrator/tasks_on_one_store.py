@@ -180,8 +180,7 @@ class Task:
     def count(self, metric: Metric) -> int:
         return self.metrics.counter(metric).value
 
-    # -- misfortune
-    # ----------------------------------------------------------------------------------------------
+    # -- misfortune --------------------------------------------------------------------------------
 
     def cut_off(self) -> None:
         """It reaches no store and no other task reaches it: to those it is lost, though it goes

@@ -26,8 +26,7 @@ from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
 
-# -- acceptance
-# --------------------------------------------------------------------------------------------------
+# -- acceptance ------------------------------------------------------------------------------------
 
 
 async def test_a_message_is_on_record_before_it_is_accepted_and_before_its_model_is_asked() -> None:
@@ -106,8 +105,7 @@ async def test_sessions_do_not_wait_for_each_other() -> None:
     await task.leave()
 
 
-# -- several tasks
-# --------------------------------------------------------------------------------------------------
+# -- several tasks ---------------------------------------------------------------------------------
 
 
 async def test_a_message_accepted_elsewhere_is_that_response_and_nothing_is_generated_twice() -> (
@@ -202,8 +200,7 @@ async def test_trying_again_for_other_tasks_sake_does_not_count_against_the_rate
     await b.leave()
 
 
-# -- what the model is told
-# ------------------------------------------------------------------------------------------
+# -- what the model is told ------------------------------------------------------------------------
 
 
 async def test_a_task_that_takes_a_session_on_tells_the_model_what_was_said_elsewhere() -> None:
@@ -258,8 +255,7 @@ async def test_catching_up_forgets_nothing_that_ended_here() -> None:
     await b.leave()
 
 
-# -- everything at once
-# ----------------------------------------------------------------------------------------------
+# -- everything at once ----------------------------------------------------------------------------
 
 ACTIONS = st.lists(
     st.tuples(

@@ -20,8 +20,7 @@ from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
 )
 from tests.unit.settle import settle
 
-# -- a store that is ill
-# ---------------------------------------------------------------------------------------------
+# -- a store that is ill ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", ["load", "accept"])
@@ -205,8 +204,7 @@ async def test_while_the_store_is_behind_running_answers_go_on_and_nothing_new_b
     await task.leave()
 
 
-# -- bounds
-# --------------------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------
 
 
 async def test_however_slow_acceptance_is_there_are_never_more_than_the_node_may_have() -> None:
@@ -282,8 +280,7 @@ async def test_a_conversation_that_is_being_accepted_into_is_not_forgotten_for_a
     await task.leave()
 
 
-# -- leaving
-# --------------------------------------------------------------------------------------------------
+# -- leaving ---------------------------------------------------------------------------------------
 
 
 async def test_a_node_with_a_message_on_its_way_into_the_ledger_is_busy() -> None:

@@ -79,8 +79,7 @@ def test_an_agent_that_is_gone_answers_nothing() -> None:
         REQUESTS.check(Channel("t", "b", "s"))
 
 
-# -- another task goes on
-# ------------------------------------------------------------------------------------------------
+# -- another task goes on --------------------------------------------------------------------------
 
 _TERMS = MessageTerms(
     params=MessageParams(seed=7), timeout_ms=60_000, metadata={"k": "v"}, user="zoe"

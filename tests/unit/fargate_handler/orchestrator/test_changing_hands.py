@@ -31,8 +31,7 @@ async def lose_lease(task: Task) -> None:
     await task.clock.pass_time(3.1)
 
 
-# -- lost and inherited by the same task
-# -----------------------------------------------------------------------------
+# -- lost and inherited by the same task -----------------------------------------------------------
 
 
 async def test_a_model_that_takes_its_time_to_stop_does_not_keep_the_response_from_going_on() -> (
@@ -177,8 +176,7 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
     assert len(b.source.calls) == 1
 
 
-# -- lost
-# --------------------------------------------------------------------------------------------------
+# -- lost ------------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_lost_a_response_learns_from_the_ledger_how_it_ended() -> None:
@@ -243,8 +241,7 @@ async def test_what_ended_here_and_was_taken_over_all_the_same_is_the_successor_
     assert len(a.orchestrator.responses) == 0
 
 
-# -- handed over
-# --------------------------------------------------------------------------------------------------
+# -- handed over -----------------------------------------------------------------------------------
 
 
 async def test_whatever_runs_waits_or_is_being_accepted_is_handed_over_and_goes_on() -> None:
@@ -307,8 +304,7 @@ async def test_what_is_taken_over_while_this_task_leaves_is_left_to_the_next_one
     assert (await c.shared.head(stream.response_id)).epoch == 3
 
 
-# -- found
-# --------------------------------------------------------------------------------------------------
+# -- found -----------------------------------------------------------------------------------------
 
 
 class Fickle:

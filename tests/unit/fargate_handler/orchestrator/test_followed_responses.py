@@ -40,8 +40,7 @@ def code(found: ResponseStream | EvenflowError) -> str:
     return found.code
 
 
-# -- found
-# --------------------------------------------------------------------------------------------------
+# -- found -----------------------------------------------------------------------------------------
 
 
 async def test_a_response_of_another_task_is_found_with_what_there_is_of_it_and_goes_on() -> None:
@@ -135,8 +134,7 @@ async def test_what_ended_elsewhere_is_found_and_expires_here_as_a_response_of_i
     assert len(b.orchestrator.responses) == 0
 
 
-# -- not reached
-# --------------------------------------------------------------------------------------------------
+# -- not reached -----------------------------------------------------------------------------------
 
 
 async def test_while_the_store_is_down_all_that_ask_hear_that_and_later_it_is_found() -> None:
@@ -185,8 +183,7 @@ async def test_whatever_goes_wrong_with_a_copy_its_readers_are_told(
     assert await b.find(stream.response_id) is not copy
 
 
-# -- left
-# --------------------------------------------------------------------------------------------------
+# -- left ------------------------------------------------------------------------------------------
 
 
 async def test_what_nobody_reads_is_followed_no_more_and_found_again_when_somebody_comes() -> None:
@@ -236,8 +233,7 @@ async def test_a_copy_that_diverged_is_dropped_and_the_next_one_is_right() -> No
     assert copy.log.entries == ["a", "b", Restart(1, 2, 2)]
 
 
-# -- handed to this task meanwhile
-# -----------------------------------------------------------------------------------
+# -- handed to this task meanwhile -----------------------------------------------------------------
 
 
 async def test_a_look_that_ends_after_this_task_has_taken_the_response_over_finds_it_here() -> None:
@@ -331,8 +327,7 @@ async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_onc
     assert b.orchestrator.responses.held(stream.response_id) is own
 
 
-# -- cancelled
-# --------------------------------------------------------------------------------------------------
+# -- cancelled -------------------------------------------------------------------------------------
 
 
 async def test_a_cancel_is_done_by_the_owner_and_heard_here() -> None:

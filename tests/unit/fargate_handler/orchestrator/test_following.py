@@ -141,8 +141,7 @@ async def stopped(run: asyncio.Task[None]) -> None:
     assert run.cancelled()
 
 
-# -- at its owner
-# --------------------------------------------------------------------------------------------------
+# -- at its owner ----------------------------------------------------------------------------------
 
 
 async def test_the_owner_is_followed_and_the_store_is_not_read() -> None:
@@ -283,8 +282,7 @@ async def test_of_a_list_that_does_not_follow_nothing_is_added() -> None:
     assert node.reader.held.text == "a"
 
 
-# -- in the store
-# --------------------------------------------------------------------------------------------------
+# -- in the store ----------------------------------------------------------------------------------
 
 
 async def test_what_is_on_record_is_read_in_the_beat_in_which_it_is_written() -> None:
@@ -433,8 +431,7 @@ async def test_while_the_store_is_down_the_copy_stays_as_it_is() -> None:
     await stopped(run)
 
 
-# -- when its owner is lost
-# ------------------------------------------------------------------------------------------
+# -- when its owner is lost ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["lapsed", "lost", "forgotten", "our own"])

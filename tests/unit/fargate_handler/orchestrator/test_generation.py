@@ -118,8 +118,7 @@ def error_code(stream: ResponseStream) -> str | None:
     return stream.error["code"] if stream.error else None
 
 
-# -- a model that answers
-# ------------------------------------------------------------------------------------------
+# -- a model that answers --------------------------------------------------------------------------
 
 
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
@@ -147,8 +146,7 @@ async def test_a_response_that_is_full_ends_with_length_and_the_model_is_stopped
     assert (call.closed, bench.retries) == (1, 0)
 
 
-# -- retry and fallback
-# --------------------------------------------------------------------------------------------
+# -- retry and fallback ----------------------------------------------------------------------------
 
 
 async def test_a_failed_attempt_is_repeated_and_its_text_replaced() -> None:
@@ -384,8 +382,7 @@ async def test_an_unknown_failure_is_tried_again_and_its_details_stay_in_the_log
     assert "hunter2" in caplog.text
 
 
-# -- deadlines
-# --------------------------------------------------------------------------------------------------
+# -- deadlines -------------------------------------------------------------------------------------
 
 
 async def test_a_model_without_a_sign_of_life_is_given_up_at_the_deadline_and_tried_again() -> None:
@@ -543,8 +540,7 @@ async def test_a_model_that_is_given_up_and_takes_its_time_to_close_ends_the_sam
     assert bench.ended == [ResponseState.ERROR]
 
 
-# -- nobody reads
-# --------------------------------------------------------------------------------------------------
+# -- nobody reads ----------------------------------------------------------------------------------
 
 
 async def test_without_a_reader_the_model_goes_on_for_the_grace_period_and_is_then_cancelled() -> (
@@ -594,8 +590,7 @@ async def test_without_grace_the_model_is_cancelled_as_soon_as_the_reader_has_le
     assert bench.ended == [ResponseState.CANCELLED]
 
 
-# -- cancel and interrupt at any moment
-# ------------------------------------------------------------------------------
+# -- cancel and interrupt at any moment ------------------------------------------------------------
 
 
 STEPS = ("start", "begin", "push", "fail", "retry", "push again", "finish", "close")

@@ -28,8 +28,7 @@ pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 LEFT = ["Even", "flow "]
 
 
-# -- taken up
-# --------------------------------------------------------------------------------------------------
+# -- taken up --------------------------------------------------------------------------------------
 
 
 async def test_a_source_that_continues_is_given_the_beginning_of_the_answer() -> None:
@@ -106,8 +105,7 @@ async def test_every_attempt_of_every_owner_has_a_key_of_its_own() -> None:
     assert len(keys) == 4
 
 
-# -- abandoned
-# --------------------------------------------------------------------------------------------------
+# -- abandoned -------------------------------------------------------------------------------------
 
 
 async def test_abandoned_in_the_queue_it_never_asks_the_model() -> None:
@@ -227,8 +225,7 @@ async def test_what_has_ended_is_not_abandoned_any_more() -> None:
     assert bench.ended == [ResponseState.COMPLETED]
 
 
-# -- not in force
-# --------------------------------------------------------------------------------------------------
+# -- not in force ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["finish", "fail", "fallback"])

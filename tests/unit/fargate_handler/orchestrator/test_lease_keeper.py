@@ -63,8 +63,7 @@ async def started(limits: Limits | None = None) -> Node:
     return node
 
 
-# -- kept
-# --------------------------------------------------------------------------------------------------
+# -- kept ------------------------------------------------------------------------------------------
 
 
 async def test_a_task_that_cannot_take_its_lease_does_not_start() -> None:
@@ -150,8 +149,7 @@ async def test_it_is_in_force_from_before_the_renewal_that_took_its_time() -> No
     assert not node.keeper.in_force
 
 
-# -- lost
-# --------------------------------------------------------------------------------------------------
+# -- lost ------------------------------------------------------------------------------------------
 
 
 async def test_whose_lease_is_lost_goes_on_under_another_name_and_says_so_after_it_has_it() -> None:
@@ -197,8 +195,7 @@ async def test_a_lease_that_was_forgotten_since_is_lost_all_the_same() -> None:
     assert node.keeper.owner == "a-2"
 
 
-# -- released
-# --------------------------------------------------------------------------------------------------
+# -- released --------------------------------------------------------------------------------------
 
 
 async def test_who_releases_its_lease_owns_nothing_from_then_on_and_does_not_renew_it() -> None:

@@ -75,8 +75,7 @@ class Node:
         return {metric.name: self.metrics._gauges[metric.name]() for metric in names}
 
 
-# -- one message
-# --------------------------------------------------------------------------------------------------
+# -- one message -----------------------------------------------------------------------------------
 
 
 async def test_a_message_is_answered_and_counted() -> None:
@@ -129,8 +128,7 @@ async def test_failures_retries_and_degraded_answers_are_counted() -> None:
     assert node.count(catalogue.TOKENS_GENERATED) == 0
 
 
-# -- idempotency and causality
-# ---------------------------------------------------------------------------------------
+# -- idempotency and causality ---------------------------------------------------------------------
 
 
 async def test_the_same_message_again_is_the_same_response_and_nothing_is_generated_twice() -> None:
@@ -261,8 +259,7 @@ async def test_a_tenant_has_all_that_the_node_takes_unless_it_is_given_a_cap() -
     await node.leave()
 
 
-# -- quotas and queue
-# ------------------------------------------------------------------------------------------------
+# -- quotas and queue ------------------------------------------------------------------------------
 
 
 async def test_a_tenant_has_so_many_messages_in_flight_and_others_are_not_affected() -> None:
@@ -372,8 +369,7 @@ async def test_cancelling_what_has_ended_changes_nothing() -> None:
     assert node.count(catalogue.RESPONSES_CANCELLED) == 0
 
 
-# -- drain
-# --------------------------------------------------------------------------------------------------
+# -- drain -----------------------------------------------------------------------------------------
 
 
 async def test_while_draining_new_messages_are_refused_and_known_ones_answered() -> None:
@@ -404,8 +400,7 @@ async def test_when_the_drain_is_over_everything_ends_with_its_error() -> None:
     assert len(node.source.calls) == 1, "what waited was not begun any more"
 
 
-# -- everything at once
-# ----------------------------------------------------------------------------------------------
+# -- everything at once ----------------------------------------------------------------------------
 
 ACTIONS = st.lists(
     st.tuples(

@@ -19,8 +19,7 @@ from tests.unit.fargate_handler.orchestrator.scripted_stores import (
 )
 from tests.unit.settle import settle
 
-# -- when it writes
-# --------------------------------------------------------------------------------------------------
+# -- when it writes --------------------------------------------------------------------------------
 
 
 async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> None:
@@ -144,8 +143,7 @@ async def test_a_restart_is_written_like_any_entry(node: Node) -> None:
     assert stream.log.text == "right"
 
 
-# -- requests
-# --------------------------------------------------------------------------------------------------
+# -- requests --------------------------------------------------------------------------------------
 
 
 async def test_responses_that_begin_or_end_in_one_turn_share_requests(node: Node) -> None:
@@ -240,8 +238,7 @@ async def test_a_delta_beyond_the_size_of_a_chunk_is_written_by_itself(node: Nod
     assert await node.stored() == ["x", "y" * 40_000]
 
 
-# -- refusals
-# --------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 async def test_what_was_refused_is_written_again_and_nothing_is_doubled(node: Node) -> None:
@@ -339,8 +336,7 @@ async def test_a_call_whose_answer_is_lost_changes_nothing_when_it_is_made_again
     assert not node.recorder.busy
 
 
-# -- everything at once
-# ----------------------------------------------------------------------------------------------
+# -- everything at once ----------------------------------------------------------------------------
 
 GENERATES = ("push", "push", "push", "many", "restart", "complete", "fail", "cancel")
 HAPPENS = ("time", "time", "long", "refuse", "deny", "take", "hold", "release", "raise", "loop")

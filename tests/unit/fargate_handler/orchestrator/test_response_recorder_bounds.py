@@ -13,8 +13,7 @@ from tests.unit.fargate_handler.orchestrator.scripted_stores import (
 )
 from tests.unit.settle import settle
 
-# -- too far behind
-# --------------------------------------------------------------------------------------------------
+# -- too far behind --------------------------------------------------------------------------------
 
 
 async def test_it_knows_its_backlog_and_when_it_is_too_far_behind() -> None:
@@ -88,8 +87,7 @@ async def test_a_response_that_still_runs_is_never_given_up() -> None:
     await settle()
 
 
-# -- leaving
-# --------------------------------------------------------------------------------------------------
+# -- leaving ---------------------------------------------------------------------------------------
 
 
 async def test_draining_writes_everything_without_waiting_for_the_clock(node: Node) -> None:
@@ -155,8 +153,7 @@ async def test_draining_with_nothing_to_write_returns_at_once(node: Node) -> Non
     await node.recorder.drain(node.clock.now + 5)
 
 
-# -- what it measures
-# ------------------------------------------------------------------------------------------------
+# -- what it measures ------------------------------------------------------------------------------
 
 
 async def test_the_delay_of_a_write_is_what_it_took_until_the_store_had_it(node: Node) -> None:

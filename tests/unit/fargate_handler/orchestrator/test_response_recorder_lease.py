@@ -6,8 +6,7 @@ from stream_core.log.response_log import Restart
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 
-# -- the lease
-# --------------------------------------------------------------------------------------------------
+# -- the lease -------------------------------------------------------------------------------------
 from tests.integration.stores.stores import lease_of
 from tests.unit.fargate_handler.orchestrator.recorder_node import Node
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -94,8 +93,7 @@ async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_bef
     assert node.lost == [earlier]
 
 
-# -- readers elsewhere
-# -----------------------------------------------------------------------------------------------
+# -- readers elsewhere -----------------------------------------------------------------------------
 
 
 def unread_for(node: Node, stream: ResponseStream) -> float:

@@ -106,8 +106,7 @@ def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
     assert len(refusal.value.message) < 200
 
 
-# -- copies
-# --------------------------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------
 
 
 def test_what_is_held_is_seen_without_asking_whether_it_may_be() -> None:

@@ -46,8 +46,7 @@ async def text_on_record(task: Task, response_id: str) -> str:
     return slice_of(await task.shared.stored(response_id), 0).text
 
 
-# -- taken over
-# --------------------------------------------------------------------------------------------------
+# -- taken over ------------------------------------------------------------------------------------
 
 
 async def test_what_a_lost_task_was_answering_is_begun_again_without_anybody_asking() -> None:
@@ -179,8 +178,7 @@ async def test_a_task_whose_own_lease_was_lost_goes_on_with_what_is_left_under_i
     a.assert_idle()
 
 
-# -- left alone
-# --------------------------------------------------------------------------------------------------
+# -- left alone ------------------------------------------------------------------------------------
 
 
 async def test_what_a_living_task_answers_is_its_own() -> None:
@@ -235,8 +233,7 @@ async def test_what_has_ended_meanwhile_is_not_begun_again() -> None:
     assert (await b.find(response_id)).log.text == "a"
 
 
-# -- races
-# --------------------------------------------------------------------------------------------------
+# -- races -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -298,8 +295,7 @@ async def test_a_reader_and_the_sweep_at_the_same_time_are_one_take_over() -> No
     assert b.orchestrator.responses.of(CHANNEL) == [stream]
 
 
-# -- interrupted
-# --------------------------------------------------------------------------------------------------
+# -- interrupted -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", ["leases", "unfinished", "take_over", "load"])
@@ -408,8 +404,7 @@ async def test_a_message_being_accepted_keeps_its_place_whatever_is_taken_over()
     await b.leave()
 
 
-# -- forgotten
-# --------------------------------------------------------------------------------------------------
+# -- forgotten -------------------------------------------------------------------------------------
 
 
 async def test_a_lost_lease_is_remembered_for_a_while_and_then_forgotten() -> None:

@@ -216,8 +216,7 @@ def test_what_the_sink_raises_passes_through() -> None:
         OpenAIAnswer(RecordingSink(refuses_after=0)).take(chat_chunk("x").encode())
 
 
-# -- what is beside the answer
-# -----------------------------------------------------------------------------------------
+# -- what is beside the answer ---------------------------------------------------------------------
 
 
 def told(*chunks: str) -> tuple[AnswerPart, ...]:

@@ -91,8 +91,7 @@ def test_a_token_is_valid_across_neighbouring_versions(
     assert made[verifier].verify(token, 1).channel == CHANNEL
 
 
-# -- the same in time
-# -----------------------------------------------------------------------------------------------
+# -- the same in time ------------------------------------------------------------------------------
 
 PERIOD = 1_000
 STORY = st.tuples(
@@ -151,8 +150,7 @@ def test_the_model_sees_a_rotation_that_would_log_somebody_out(careless: Rotate)
     assert not logged_out(found)
 
 
-# -- what the step testSecret does
-# ----------------------------------------------------------------------------------
+# -- what the step testSecret does -----------------------------------------------------------------
 
 
 def encoded(keys: Keys) -> dict[str, bytes]:

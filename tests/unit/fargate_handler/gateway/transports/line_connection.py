@@ -32,7 +32,7 @@ class LineConnection(asyncio.Protocol):
         self._received = bytearray()
         self._socket: asyncio.Transport
 
-    # -- what the event loop calls --------------------------------------------------------------
+    # -- what the event loop calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accepted."""
@@ -82,7 +82,7 @@ class LineConnection(asyncio.Protocol):
             return
         self._client.connected(self)
 
-    # -- what the client's session says ---------------------------------------------------------
+    # -- what the client's session says ------------------------------------------------------------
 
     def send_text(self, data: bytes) -> None:
         """Send a line."""

@@ -176,8 +176,7 @@ async def node(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
     await node.stop()
 
 
-# -- coming in
-# --------------------------------------------------------------------------------------------------
+# -- coming in -------------------------------------------------------------------------------------
 
 
 async def test_a_client_is_greeted_and_counted(node: Node) -> None:
@@ -217,8 +216,7 @@ async def test_a_session_has_so_many_connections_and_may_replace_them(node: Node
     assert len(node.gateway.registry) == 1
 
 
-# -- asking and reading
-# ------------------------------------------------------------------------------------------------
+# -- asking and reading ----------------------------------------------------------------------------
 
 
 async def test_a_message_is_answered_in_order_to_its_end(node: Node) -> None:
@@ -291,8 +289,7 @@ async def test_a_cancel_stops_the_model(node: Node) -> None:
     assert node.gateway.source.open_calls == 0
 
 
-# -- clients that don't read
-# -------------------------------------------------------------------------------------------
+# -- clients that don't read -----------------------------------------------------------------------
 
 
 async def test_a_client_that_reads_again_gets_what_it_missed_once(node: Node) -> None:
@@ -337,8 +334,7 @@ async def test_a_client_that_answers_pings_stays(node: Node) -> None:
     await reading
 
 
-# -- ends
-# --------------------------------------------------------------------------------------------------
+# -- ends ------------------------------------------------------------------------------------------
 
 
 async def test_who_is_sent_away_hears_why_and_answers(node: Node) -> None:
