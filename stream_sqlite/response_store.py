@@ -52,7 +52,7 @@ class SQLiteResponseStore:
     """
 
     chunks_per_write = 1_000
-    chunks_per_second = 2_500
+    chunks_per_second = 1_000
 
     def __init__(self, writes: Transactions, reads: Transactions, process: ProcessLock) -> None:
         self._writes = writes

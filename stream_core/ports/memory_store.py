@@ -58,7 +58,7 @@ class MemoryResponseStore:
     """The response buffer in memory (`ResponseStore`)."""
 
     chunks_per_write = 1_000
-    chunks_per_second = 2_500
+    chunks_per_second = 1_000
 
     def __init__(self) -> None:
         self._heads: dict[str, ResponseHead] = {}
