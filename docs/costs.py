@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from docs.markdown import item, paragraph
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from infra.costs import Row, Traffic, costs
 from infra.environments import ENVIRONMENTS, environment
@@ -34,17 +35,11 @@ def costs_page(note: str) -> str:
             note,
             "# Costs",
             "",
-            (
+            *paragraph(
                 "About, in US dollars, in us-east-1, on demand, without free tiers and discounts. "
-                "Nothing here was billed: it is"
-            ),
-            (
-                "computed from the templates and from published prices "
-                "([sources](../infra/prices.py))."
-            ),
-            (
-                "`make deploy` prints it before it asks, with the quotas that the account needs "
-                "([aws.md](aws.md))."
+                "Nothing here was billed: it is computed from the templates and from published "
+                "prices ([sources](../infra/prices.py)). `make deploy` prints it before it asks, "
+                "with the quotas that the account needs ([aws.md](aws.md))."
             ),
             "",
             f"| | {' | '.join(ENVIRONMENTS)} |",
@@ -73,30 +68,26 @@ def _assumptions(traffic: Traffic) -> list[str]:
     return [
         "## What is assumed",
         "",
-        (
-            f"- A prompt has {prompt}, an answer {answer}: {traffic.answers_per_hour:,.0f} answers "
+        *item(
+            f"A prompt has {prompt}, an answer {answer}: {traffic.answers_per_hour:,.0f} answers "
             "an hour."
         ),
-        f"- It comes in {frames}.",
-        (
-            f"- For each answer there are {traffic.connections_per_stream} open connections: most "
+        *item(f"It comes in {frames}."),
+        *item(
+            f"For each answer there are {traffic.connections_per_stream} open connections: most "
             "people read or type."
         ),
-        f"- {traffic.polled:.0%} of the answers are read by long-polls.",
-        (
-            f"- An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. "
-            "With"
+        *item(f"{traffic.polled:.0%} of the answers are read by long-polls."),
+        *item(
+            f"An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. "
+            f"With `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} "
+            f"instead of {often_usd:,.2f}, and readers of long-polls wait up to a second for text."
         ),
-        (
-            f"  `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} "
-            f"instead of {often_usd:,.2f}, and"
+        *item(
+            f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
+            "to S3), logs, traces, KMS requests, dead letters, Container Insights, data between "
+            "zones, storage, taxes."
         ),
-        "  readers of long-polls wait up to a second for text.",
-        (
-            f"- Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is "
-            "written to S3), logs, traces, KMS"
-        ),
-        "  requests, dead letters, Container Insights, data between zones, storage, taxes.",
     ]
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from docs.costs import costs_page
 from docs.drawing import architecture_svg
 from docs.licences import licences_page
+from docs.markdown import paragraph
 from fargate_handler.settings import HandlerSettings
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
@@ -41,11 +42,10 @@ def limits_page() -> str:
             _NOTE,
             "# Limits and settings",
             "",
-            (
+            *paragraph(
                 "Each is an environment variable, checked before anything starts: a wrong value or "
-                "an unknown `EVENFLOW_…` variable"
+                "an unknown `EVENFLOW_…` variable stops the start with one line that names it."
             ),
-            "stops the start with one line that names it.",
             "",
             "## Limits",
             "",
@@ -66,82 +66,60 @@ def limits_page() -> str:
 
 def _memory_section(limits: Limits) -> Iterable[str]:
     """What readers that never read cost, with the numbers that a test holds a handler to."""
-    frame = (
-        f"{limits.frame_characters:,} characters, each {memory.CHARACTER_BYTES} bytes in JSON at "
-        "most (a letter: one)"
-    )
-    websockets, event_streams = memory.websocket_bound(limits), memory.event_stream_bound(limits)
     with_websockets = _size(memory.memory_bound(limits, websockets=_READERS))
     with_event_streams = _size(memory.memory_bound(limits, event_streams=_READERS))
-    bound = memory.limits_bound(limits)
-    rows = (
-        ("the process", memory.PROCESS_BYTES, "interpreter, libraries, AWS' SDK"),
-        (
-            "a WebSocket",
-            websockets,
-            f"itself, and the one frame that its socket didn't take: {frame}",
-        ),
-        (
-            "one that goes on asking",
-            memory.ASKING_BYTES,
-            "more: as many answers to its own frames, then it is closed with 4008",
-        ),
-        (
-            "one that sends as fast as it can",
-            memory.sending_bound(limits),
-            "more: what is read of it at once, and what was there of a frame before that",
-        ),
-        (
-            "an event stream",
-            event_streams,
-            "itself, one such frame, and the HTTP library's copy of that",
-        ),
-        ("a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"),
-        (
-            "a byte of its text",
-            memory.TEXT_FACTOR,
-            "in a delta with an emoji in it; one or two otherwise",
-        ),
-    )
     yield from (
         "## Memory",
         "",
-        (
+        *paragraph(
             "A reader that doesn't read costs a handler one frame more than one that does. The "
-            "write buffer is the kernel's and no"
-        ),
-        (
-            "memory of the process; when it is full the reader's cursor waits, and the text is in "
-            "the log, where it is anyway."
+            "write buffer is the kernel's and no memory of the process; when it is full the "
+            "reader's cursor waits, and the text is in the log, where it is anyway."
         ),
         "",
         "| | at most | |",
         "|---|---|---|",
-        *(f"| {what} | {_size(size)} | {made_of} |" for what, size, made_of in rows),
+        *(
+            f"| {what} | {_size(size)} | {made_of} |"
+            for what, size, made_of in _memory_rows(limits)
+        ),
         "",
-        (
+        *paragraph(
             f"With {_READERS:,} WebSockets that never read a handler stays below {with_websockets} "
-            "and its logs, with as many event"
-        ),
-        (
-            f"streams below {with_event_streams}: "
-            "`tests/integration/test_memory_of_stalled_readers.py` holds it to that. The"
-        ),
-        (
-            "answer to a long-poll has its whole text in it; a client that doesn't take it is cut "
-            "off after the pong timeout."
+            f"and its logs, with as many event streams below {with_event_streams}: "
+            "`tests/integration/test_memory_of_stalled_readers.py` holds it to that. The answer to "
+            "a long-poll has its whole text in it; a client that doesn't take it is cut off after "
+            "the pong timeout."
         ),
         "",
-        (
+        *paragraph(
             "All the readers that these limits allow, none of which reads, and the text of ended "
-            f"answers need {_size(bound)}. A"
-        ),
-        (
-            "machine, or a control group, that has less is told so at the start; a deployment's "
-            "settings are refused."
+            f"answers need {_size(memory.limits_bound(limits))}. A machine, or a control group, "
+            "that has less is told so at the start; a deployment's settings are refused."
         ),
         "",
     )
+
+
+def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
+    """What something is, the bytes that it takes at most, and what they are for."""
+    websocket, event_stream = memory.websocket_bound(limits), memory.event_stream_bound(limits)
+    frame = (
+        f"{limits.frame_characters:,} characters, each {memory.CHARACTER_BYTES} bytes in JSON at "
+        "most (a letter: one)"
+    )
+    unsent = f"itself, and the one frame that its socket didn't take: {frame}"
+    asking = "more: as many answers to its own frames, then it is closed with 4008"
+    sending = "more: what is read of it at once, and what was there of a frame before that"
+    copied = "itself, one such frame, and the HTTP library's copy of that"
+    yield "the process", memory.PROCESS_BYTES, "interpreter, libraries, AWS' SDK"
+    yield "a WebSocket", websocket, unsent
+    yield "one that goes on asking", memory.ASKING_BYTES, asking
+    yield "one that sends as fast as it can", memory.sending_bound(limits), sending
+    yield "an event stream", event_stream, copied
+    yield "a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"
+    emoji = "in a delta with an emoji in it; one or two otherwise"
+    yield "a byte of its text", memory.TEXT_FACTOR, emoji
 
 
 def _size(size: int) -> str:
@@ -166,13 +144,10 @@ def metrics_page() -> str:
             _NOTE,
             "# Metrics and alarms",
             "",
-            (
+            *paragraph(
                 "`GET /metrics` gives them in Prometheus' text format as `evenflow_<name with "
-                "underscores>`. A ratio is given as its"
-            ),
-            (
-                "percent of the last whole minute and as the two counters behind it "
-                "(`…_part_total`, `…_whole_total`)."
+                "underscores>`. A ratio is given as its percent of the last whole minute and as "
+                "the two counters behind it (`…_part_total`, `…_whole_total`)."
             ),
             "",
             "| metric | kind | unit | what it is | target | alarm |",

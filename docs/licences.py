@@ -12,6 +12,8 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from docs.markdown import paragraph
+
 _ROOT = Path(__file__).resolve().parent.parent
 WELCOME = frozenset(
     {
@@ -63,11 +65,11 @@ def licences_page(note: str) -> str:
             note,
             "# Licences",
             "",
-            (
+            *paragraph(
                 "Evenflow is under the [Apache License 2.0](../LICENSE). The packages that it uses "
-                "are under these, as their own"
+                "are under these, as their own metadata say. A package with any other licence "
+                "fails `make docs-check`."
             ),
-            "metadata say. A package with any other licence fails `make docs-check`.",
             "",
             "## In what is deployed",
             "",
@@ -77,7 +79,7 @@ def licences_page(note: str) -> str:
             "",
             "## To build, deploy and test",
             "",
-            (
+            *paragraph(
                 "Foreign clients and engines that tests run beside Evenflow, each in an "
                 "environment of its own, are not listed."
             ),
