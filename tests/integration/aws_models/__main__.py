@@ -24,15 +24,9 @@ def main() -> None:
         "--access-key", default=Credentials.access_key, help="the one that may call"
     )
     parser.add_argument("--secret-key", default=Credentials.secret_key)
-    parser.add_argument(
-        "--together",
-        type=int,
-        default=0,
-        help="no answer begins before so many have been asked for",
-    )
     arguments = parser.parse_args()
     credentials = Credentials(arguments.access_key, arguments.secret_key)
-    uvloop.run(_serve(ModelServer(credentials, arguments.together), arguments.port))
+    uvloop.run(_serve(ModelServer(credentials), arguments.port))
 
 
 async def _serve(server: ModelServer, port: int) -> None:

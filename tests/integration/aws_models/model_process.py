@@ -31,20 +31,10 @@ class ModelProcess:
 
 
 @contextmanager
-def model_process(log: Path, together: int = 0) -> Iterator[ModelProcess]:
-    """Run one whose first answers begin when `together` calls are open; what it prints goes to
-    `log`.
-    """
+def model_process(log: Path) -> Iterator[ModelProcess]:
+    """Run one; what it prints goes to `log`."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "tests.integration.aws_models",
-        "--port",
-        str(port),
-        "--together",
-        str(together),
-    ]
+    command = [sys.executable, "-m", "tests.integration.aws_models", "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
     try:
