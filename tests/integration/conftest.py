@@ -113,13 +113,6 @@ def serve_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProc
 
 
 @pytest.fixture(scope="session")
-def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The process for every test that is content with the defaults."""
-    for serve in _serving(tmp_path_factory):
-        yield serve()
-
-
-@pytest.fixture(scope="session")
 def emulated_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulator]:
     """What a deployment has of AWS beside its tables."""
     with aws_emulator(tmp_path_factory.mktemp("aws") / "aws.log") as running:

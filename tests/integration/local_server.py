@@ -7,15 +7,12 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
-from functools import cache
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
-
-from botocore.loaders import JSONFileLoader, Loader, create_loader
 
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
@@ -31,25 +28,11 @@ from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
 _PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts")
-_read_once = cache(JSONFileLoader().load_file)
-_listed_once = cache(create_loader().list_available_services)
 
 T = TypeVar("T")
 
 _current: ContextVar[LocalServer | None] = ContextVar("server", default=None)
 """In whose work this is: a server's tasks, and what its sockets call, inherit it."""
-
-
-@contextmanager
-def sdk_reads_once() -> Iterator[None]:
-    """Within, sessions of the AWS SDK share what they read: megabytes of JSON, and 400 folders."""
-    with (
-        patch.object(JSONFileLoader, "load_file", lambda _, path: _read_once(path)),
-        patch.object(
-            Loader, "list_available_services", lambda _, type_name: _listed_once(type_name)
-        ),
-    ):
-        yield
 
 
 class Time:
@@ -175,7 +158,7 @@ class LocalServer(Server):
     async def _run(self) -> None:
         # What is opened here looks at the environment; a process has one of its own.
         environment = patch.dict(os.environ, clean_environment(self._variables), clear=True)
-        with environment, sdk_reads_once():
+        with environment:
             settings = load_settings()
             logging.getLogger().setLevel(settings.log_level.upper())
             program.quieten_libraries()

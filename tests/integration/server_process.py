@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -132,7 +132,70 @@ class Server(ABC):
             await asyncio.sleep(self.look_seconds)
 
 
-class ServerProcess(Server):
+class HandlerProcess:
+    """`python -m fargate_handler` in one of its roles.
+
+    Args:
+        log: the file that takes what it prints.
+        arguments: those behind the command.
+        environment: the whole of it.
+        serving: what its log says when it serves.
+    """
+
+    def __init__(
+        self, log: Path, arguments: Sequence[str], environment: Mapping[str, str], serving: str
+    ) -> None:
+        self._log = log
+        self._serving = serving
+        self._exit_status = 0
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*server_command(), *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        return self._log.read_text(errors="replace")
+
+    def wait_until_serving(self) -> Self:
+        """Return when its log says that it serves."""
+        give_up_at = time.monotonic() + _START_SECONDS
+        while self._serving not in self.log:
+            assert self.process.poll() is None, f"the process ended at its start:\n{self.log}"
+            assert time.monotonic() < give_up_at, f"the process did not start:\n{self.log}"
+            time.sleep(0.02)
+        return self
+
+    def kill(self) -> None:
+        """End it as a lost machine ends: at once, without a word."""
+        self._exit_status = -signal.SIGKILL
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it. An exit status but 0, but for one that was killed, and any traceback in its log
+        are failures of the test that used it.
+        """
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"it did not end after SIGTERM:\n{self.log}") from None
+        assert self.process.returncode == self._exit_status, (
+            f"exit status {self.process.returncode}:\n{self.log}"
+        )
+        assert "Traceback" not in self.log, f"its log has a traceback:\n{self.log}"
+
+
+class ServerProcess(HandlerProcess, Server):
     """`python -m fargate_handler` with these variables.
 
     Args:
@@ -145,31 +208,9 @@ class ServerProcess(Server):
     def __init__(
         self, log: Path, variables: Mapping[str, str], ports: tuple[int, int] | None = None
     ) -> None:
-        super().__init__(ports)
-        self._log = log
-        self._exit_status = 0
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                server_command(),
-                cwd=ROOT,
-                env=clean_environment(DEFAULTS | self.own_ports | dict(variables)),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    def wait_until_serving(self) -> Self:
-        """Return when its log says that it serves."""
-        give_up_at = time.monotonic() + _START_SECONDS
-        while "serving http" not in self.log:
-            assert self.process.poll() is None, f"the server ended at its start:\n{self.log}"
-            assert time.monotonic() < give_up_at, f"the server did not start:\n{self.log}"
-            time.sleep(0.02)
-        return self
-
-    @property
-    def log(self) -> str:
-        """What it has printed."""
-        return self._log.read_text(errors="replace")
+        Server.__init__(self, ports)
+        environment = clean_environment(DEFAULTS | self.own_ports | dict(variables))
+        super().__init__(log, (), environment, "serving http")
 
     @property
     def resident_bytes(self) -> int:
@@ -188,12 +229,6 @@ class ServerProcess(Server):
         """Signal the process."""
         self.process.send_signal(number)
 
-    def kill(self) -> None:
-        """End it as a lost machine ends: at once, without a word."""
-        self._exit_status = -signal.SIGKILL
-        self.process.kill()
-        self.process.wait()
-
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Stop it, sockets open, as a paused machine is; it goes on behind the block."""
@@ -206,23 +241,6 @@ class ServerProcess(Server):
     async def ended(self, seconds: float = _STOP_SECONDS) -> int:
         """Its exit status, which it must reach within `seconds`."""
         return await asyncio.to_thread(self.process.wait, seconds)
-
-    def stop(self) -> None:
-        """End it. An exit status but 0, but for one that was killed, and any traceback in its log
-        are failures of the test that used it.
-        """
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError(f"the server did not end after SIGTERM:\n{self.log}") from None
-        assert self.process.returncode == self._exit_status, (
-            f"exit status {self.process.returncode}:\n{self.log}"
-        )
-        assert "Traceback" not in self.log, f"the server's log has a traceback:\n{self.log}"
 
     async def metrics_page(self) -> str:
         """What it measures, as Prometheus reads it."""

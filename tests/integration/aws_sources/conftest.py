@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.messages import Usage
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.services import SERVICES, Service
-from tests.integration.local_server import sdk_reads_once
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 TEXTS = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
@@ -39,13 +38,6 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-
-
-@pytest.fixture(autouse=True)
-def one_reading() -> Iterator[None]:
-    """Each source is a session of the SDK."""
-    with sdk_reads_once():
-        yield
 
 
 @pytest.fixture

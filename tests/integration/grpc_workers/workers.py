@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 from unittest.mock import patch
 
 import grpc
@@ -18,7 +15,7 @@ from fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from fargate_handler.inference.worker import Worker
 from fargate_handler.settings import load_settings
-from tests.integration.server_process import ROOT, clean_environment, free_port, server_command
+from tests.integration.server_process import HandlerProcess, clean_environment, free_port
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
@@ -87,7 +84,7 @@ class WorkerInLoop(DemoWorker):
         await self._worker.stop()
 
 
-class WorkerProcess(DemoWorker):
+class WorkerProcess(HandlerProcess, DemoWorker):
     """`python -m fargate_handler --role worker` with these variables.
 
     Args:
@@ -95,51 +92,5 @@ class WorkerProcess(DemoWorker):
     """
 
     def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
-        super().__init__(variables)
-        self._log = log
-        self._exit_status = 0
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [*server_command(), "--role", "worker"],
-                cwd=ROOT,
-                env=self.environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    def wait_until_serving(self) -> Self:
-        """Return when its log says that it serves."""
-        give_up_at = time.monotonic() + _START_SECONDS
-        while "serving grpc" not in self.log:
-            assert self.process.poll() is None, f"the worker ended at its start:\n{self.log}"
-            assert time.monotonic() < give_up_at, f"the worker did not start:\n{self.log}"
-            time.sleep(0.02)
-        return self
-
-    @property
-    def log(self) -> str:
-        """What it has printed."""
-        return self._log.read_text(errors="replace")
-
-    def kill(self) -> None:
-        """End it as a lost machine ends."""
-        self._exit_status = -signal.SIGKILL
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End it. An exit status but 0, but for one that was killed, and any traceback are
-        failures of the test.
-        """
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError(f"the worker did not end after SIGTERM:\n{self.log}") from None
-        assert self.process.returncode == self._exit_status, (
-            f"exit status {self.process.returncode}:\n{self.log}"
-        )
-        assert "Traceback" not in self.log, f"the worker's log has a traceback:\n{self.log}"
+        DemoWorker.__init__(self, variables)
+        super().__init__(log, ("--role", "worker"), self.environment, "serving grpc")

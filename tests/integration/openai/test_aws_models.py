@@ -19,7 +19,7 @@ from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.reply import sends
 from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_VLLM, Service
 from tests.integration.conftest import Serve
-from tests.integration.local_server import LocalServer, sdk_reads_once
+from tests.integration.local_server import LocalServer
 from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
 
@@ -45,13 +45,12 @@ _FORMAT = {
 @pytest.fixture
 async def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ModelServer]:
     """The model server, which whatever is opened calls."""
-    with sdk_reads_once():
-        async with model_server() as serving:
-            nowhere = str(tmp_path / "none")
-            files = {"AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere}
-            for name, value in (files | serving.environment).items():
-                monkeypatch.setenv(name, value)
-            yield serving
+    async with model_server() as serving:
+        nowhere = str(tmp_path / "none")
+        files = {"AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere}
+        for name, value in (files | serving.environment).items():
+            monkeypatch.setenv(name, value)
+        yield serving
 
 
 async def _served(service: Service, serve: Serve) -> LocalServer:
