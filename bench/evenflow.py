@@ -37,10 +37,9 @@ async def evenflow(
     """
     # A file of its own: what a killed server left would be gone on with.
     with TemporaryDirectory() as folder:
-        http_port, ws_port = free_port(), free_port()
+        port = free_port()
         environment = {
-            "http_port": http_port,
-            "ws_port": ws_port,
+            "http_port": port,
             "store_path": Path(folder) / "evenflow.db",
             "token_keys": f"{KEY_ID}:{SECRET}",
             "model": "demo",
@@ -52,10 +51,10 @@ async def evenflow(
         }
         async with child(
             ["fargate_handler"],
-            ports=(http_port, ws_port),
+            ports=(port,),
             environment={
                 f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()
             },
             core=core,
         ) as process:
-            yield Evenflow(process, f"http://{address}:{http_port}", f"ws://{address}:{ws_port}/ws")
+            yield Evenflow(process, f"http://{address}:{port}", f"ws://{address}:{port}/ws")

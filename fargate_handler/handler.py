@@ -8,7 +8,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fargate_handler.adapters import Adapters
@@ -17,10 +17,11 @@ from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_listener import HttpListener
+from fargate_handler.gateway.http_endpoints import HttpEndpoints
+from fargate_handler.gateway.listener import Listener
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
-from fargate_handler.gateway.websocket_listener import WebSocketListener
+from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.membership import Membership
 from fargate_handler.memory import GarbageCollection
 from fargate_handler.metrics import Metrics
@@ -122,8 +123,9 @@ class Handler:
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)
         context = self._context()
-        self._http = HttpListener(context, settings.page, leave)
-        self._websockets = WebSocketListener(context)
+        websockets = WebSocketEndpoint(context)
+        self._http = HttpEndpoints(context, settings.page, leave, websockets)
+        self._listener = Listener(settings, websockets.take, self._http.take)
         self._protecting: asyncio.Task[None] | None = None
         self._garbage = garbage
         self._minute = _minute_of(self._wall_time())
@@ -137,22 +139,23 @@ class Handler:
     def serves(self) -> str:
         """Its addresses, for the log."""
         settings = self._settings
-        http, websocket = (
-            f"{settings.http_host}:{settings.http_port}",
-            f"{settings.ws_host}:{settings.ws_port}",
-        )
-        return f"http://{http} (WebSocket ws://{websocket}/ws)"
+        serves = f"http://{settings.http_host}:{settings.http_port}"
+        if settings.ws_port is not None:
+            serves += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
+        return serves
 
     async def start(self) -> None:
-        """Listen on both ports.
+        """Listen.
 
         Raises:
             ConfigurationError: a port or the store can't be used. The message names the variable.
         """
         settings = self._settings
         await self._membership.start()
-        await _listen("HTTP", settings.http_host, settings.http_port, self._http.start)
-        await _listen("WS", settings.ws_host, settings.ws_port, self._websockets.start)
+        await self._http.start()
+        await self._listen("HTTP_PORT", settings.http_port)
+        if settings.ws_port is not None:
+            await self._listen("WS_PORT", settings.ws_port)
         adapters = self._adapters
         if adapters.task_protection is not None and adapters.ecs_task is not None:
             protection = ScaleInProtection(
@@ -163,6 +166,21 @@ class Handler:
             self._protecting = self._background.run(protection.keep())
         self._driver.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
+
+    async def _listen(self, name: str, port: int) -> None:
+        host = self._settings.http_host
+        try:
+            await self._listener.start(host, port)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise ConfigurationError(
+                    f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
+                    f"({error.strerror or error})"
+                ) from error
+            raise ConfigurationError(
+                f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
+                f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
+            ) from error
 
     def reload_agents(self) -> None:
         """Read the agents' file again. If it is wrong, nothing changes and the log says why."""
@@ -201,7 +219,7 @@ class Handler:
 
     async def stop(self) -> None:
         """Close everything. What hasn't ended stays in the store. No task runs afterwards."""
-        self._websockets.stop_accepting()
+        self._listener.stop_accepting()
         await self._http.stop()
         self._driver.stop()
         await self._background.aclose()
@@ -304,20 +322,3 @@ async def _read_keys(
 def _minute_of(wall_time: float) -> int:
     """The beginning of a time's minute, in seconds since the epoch."""
     return int(wall_time // 60) * 60
-
-
-async def _listen(
-    kind: str, host: str, port: int, start: Callable[[str, int], Awaitable[None]]
-) -> None:
-    try:
-        await start(host, port)
-    except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise ConfigurationError(
-                f"EVENFLOW_{kind}_HOST={host} (EVENFLOW_{kind}_PORT={port}): cannot listen there "
-                f"({error.strerror or error})"
-            ) from error
-        raise ConfigurationError(
-            f"EVENFLOW_{kind}_PORT={port}: cannot listen on {host}:{port} "
-            f"({error.strerror or error}); choose another, e.g. `make run {kind}_PORT={port + 100}`"
-        ) from error

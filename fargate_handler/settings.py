@@ -45,15 +45,16 @@ class HandlerSettings(Limits, BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
 
-    http_host: str = Field("127.0.0.1", description="address on which HTTP is served")
-    http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and SSE")
-    ws_host: str = Field("127.0.0.1", description="address on which the WebSocket is served")
-    ws_port: int = Field(8081, ge=1, le=65535, description="port of the WebSocket")
+    http_host: str = Field("127.0.0.1", description="address on which this is served")
+    http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and WebSockets")
+    ws_port: int | None = Field(
+        None, ge=1, le=65535, description="a second port for the same, which clients' ws_url names"
+    )
     public_http_url: AnyHttpUrl | None = Field(
         None, description="the base of clients' HTTP calls, if it isn't the address that they used"
     )
     public_ws_url: AnyUrl | None = Field(
-        None, description="the WebSocket's public address, if it isn't ws_port of the host"
+        None, description="the WebSocket's public address, if it isn't /ws below public_http_url"
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -271,7 +272,7 @@ class HandlerSettings(Limits, BaseSettings):
             raise ValueError(
                 f"model_name must be set when model is {self.model}: the name of {what}"
             )
-        if self.http_port == self.ws_port and self.http_host == self.ws_host:
+        if self.http_port == self.ws_port:
             raise ValueError("http_port and ws_port must differ")
         return self
 
@@ -401,7 +402,7 @@ def _explain(error: ErrorDetails) -> str:
 
 def _accepted(field: FieldInfo) -> str | None:
     """What a number may be, in words. None for other fields."""
-    if field.annotation is int:
+    if field.annotation in (int, int | None):
         kind = "a whole number"
     elif field.annotation is float:
         kind = "a number"

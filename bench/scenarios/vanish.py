@@ -51,7 +51,7 @@ async def measure(plan: Plan) -> Outcome:
 
 async def _behind_a_cut_link() -> float:
     # The namespace reaches it by its link.
-    async with evenflow(core=LOAD_CORE, ws_host="0.0.0.0") as server:  # noqa: S104
+    async with evenflow(core=LOAD_CORE, http_host="0.0.0.0") as server:  # noqa: S104
         with _namespace() as (name, host_address):
             url = server.ws_url.replace("127.0.0.1", host_address)
             async with _client(["ip", "netns", "exec", name], url) as client:

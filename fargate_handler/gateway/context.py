@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from yarl import URL
+
 from fargate_handler.background import Background
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
@@ -31,7 +33,9 @@ class GatewayContext(ClientContext):
     """What listeners and endpoints need besides.
 
     Args:
-        ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called.
+        http_url: the public base of HTTP calls. None: the address that was called.
+        ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called, or
+            beside `http_url`.
         http_port: where this task serves its page.
         allowed_origins: other origins whose pages may call.
         node_id: this task in the cookie by which a load balancer sends clients back to it.
@@ -44,9 +48,19 @@ class GatewayContext(ClientContext):
     http_url: str | None
     ws_url: str | None
     http_port: int
-    ws_port: int
+    ws_port: int | None
     allowed_origins: AllowedOrigins
     node_id: str
     cookie_secure: bool
     models: tuple[str, ...]
     agents: Agents
+
+    def public_urls(self, called: URL) -> tuple[str, str]:
+        """The WebSocket's address and the base of HTTP calls, for a client that called this one."""
+        origin = called.origin()
+        http_url = self.http_url or str(origin)
+        if self.ws_url is not None:
+            return self.ws_url, http_url
+        if self.ws_port is not None:
+            return f"{origin.with_scheme('ws').with_port(self.ws_port)}/ws", http_url
+        return f"ws{http_url.removeprefix('http')}/ws", http_url

@@ -29,9 +29,5 @@ class SessionEndpoint:
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,
         )
-        host = request.url.host or "127.0.0.1"
-        if ":" in host:
-            host = f"[{host}]"
-        ws_url = context.ws_url or f"ws://{host}:{context.ws_port}/ws"
-        http_url = context.http_url or str(request.url.origin())
+        ws_url, http_url = context.public_urls(request.url)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)

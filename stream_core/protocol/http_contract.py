@@ -97,7 +97,7 @@ def error_headers(error: EvenflowError) -> dict[str, str]:
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status == 426:
-        headers["Upgrade"] = "websocket"
+        headers |= {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     return headers
 
 

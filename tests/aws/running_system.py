@@ -114,8 +114,7 @@ def running_system(
             handler.wait_until_serving()
         step("starting the reverse proxy")
         targets = [
-            HandlerTarget(name, handler.http_port, handler.ws_port)
-            for name, handler in handlers.items()
+            HandlerTarget(name, handler.port, handler.port) for name, handler in handlers.items()
         ]
         config = configuration(
             routes, targets, port=port, http_api_port=http_api_port, page_port=page_port

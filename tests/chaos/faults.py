@@ -81,17 +81,17 @@ async def clients_cut(scene: Scene) -> None:
     """Every connection between the clients and one node is reset, and new ones as well for some
     seconds.
     """
-    await _without(scene, scene.victim.client_links, "refuse")
+    await _without(scene, [scene.victim.client_link], "refuse")
 
 
 async def clients_delayed(scene: Scene) -> None:
     """What goes between the clients and one node takes its time."""
-    await _delayed(scene, scene.victim.client_links, _DELAY_MS)
+    await _delayed(scene, [scene.victim.client_link], _DELAY_MS)
 
 
 async def clients_silent(scene: Scene) -> None:
     """Nothing passes between the clients and one node, and nobody is told."""
-    await _without(scene, scene.victim.client_links, "silent")
+    await _without(scene, [scene.victim.client_link], "silent")
 
 
 async def store_cut(scene: Scene) -> None:
@@ -154,7 +154,7 @@ async def replays(scene: Scene) -> None:
 
 async def storm(scene: Scene) -> None:
     """Every client of one node loses its connection at the same moment; the node stays."""
-    await scene.system.network.reset(scene.victim.client_links)
+    await scene.system.network.reset([scene.victim.client_link])
     await asyncio.sleep(scene.plan.hold_seconds)
 
 

@@ -103,9 +103,7 @@ class Run:
         for reader in self.struck:
             reader.killed_at = killed_at
         print(f"killed with {len(self.struck):,} answers in flight", flush=True)
-        self._server = await asyncio.to_thread(
-            self._start, (self._server.http_port, self._server.ws_port)
-        )
+        self._server = await asyncio.to_thread(self._start, self._server.port)
         self.down_seconds = monotonic() - killed_at
         await asyncio.gather(*reading)
 
@@ -113,13 +111,13 @@ class Run:
         """End the handler."""
         self._server.stop()
 
-    def _start(self, ports: tuple[int, int] | None) -> ServerProcess:
+    def _start(self, port: int | None) -> ServerProcess:
         store = {
             "EVENFLOW_STORE": "sqlite",
             "EVENFLOW_STORE_PATH": str(self._folder / ".evenflow" / "evenflow.db"),
         }
-        log = self._folder / f"{'first' if ports is None else 'second'}.log"
-        return ServerProcess(log, store, ports).wait_until_serving()
+        log = self._folder / f"{'first' if port is None else 'second'}.log"
+        return ServerProcess(log, store, port).wait_until_serving()
 
     async def _ask(self, number: int) -> None:
         await asyncio.sleep(_RAMP_SECONDS * number / self._answers)

@@ -10,37 +10,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 _UNCHECKED = "-unchecked"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The ports by which a node is reached."""
+def configuration(port: int, nodes: Mapping[str, int], control: Path) -> str:
+    """haproxy's configuration file.
 
-    http: int
-    websocket: int
-
-
-def configuration(port: int, targets: Mapping[str, Target], control: Path) -> str:
-    """haproxy's configuration file."""
+    Args:
+        nodes: the port by which each is reached.
+    """
     checked = "\n".join(
-        f"    server {name} 127.0.0.1:{target.http} check inter 1s fall 2 rise 1"
-        for name, target in targets.items()
+        f"    server {name} 127.0.0.1:{node_port} check inter 1s fall 2 rise 1"
+        for name, node_port in nodes.items()
     )
-    followed = "\n".join(
-        f"    server {name} 127.0.0.1:{target.websocket} track http/{name}"
-        for name, target in targets.items()
-    )
-    http_backups = "\n".join(
-        f"    server {name}{_UNCHECKED} 127.0.0.1:{target.http} backup"
-        for name, target in targets.items()
-    )
-    ws_backups = "\n".join(
-        f"    server {name}{_UNCHECKED} 127.0.0.1:{target.websocket} backup"
-        for name, target in targets.items()
+    backups = "\n".join(
+        f"    server {name}{_UNCHECKED} 127.0.0.1:{node_port} backup"
+        for name, node_port in nodes.items()
     )
     return f"""\
 global
@@ -63,27 +50,18 @@ defaults
 frontend edge
     bind 127.0.0.1:{port} backlog 8192
     option forwardfor
-    use_backend ws if {{ path /ws }}
-    default_backend http
+    default_backend nodes
 
-backend http
+backend nodes
     balance leastconn
     stick-table type string len 64 size 100k expire 3600s
-    stick match req.cook(WSID) table http
-    stick store-response res.cook(WSID) table http
+    stick match req.cook(WSID)
+    stick store-response res.cook(WSID)
     option httpchk GET /health
     http-check expect status 200
     option allbackups
 {checked}
-{http_backups}
-
-backend ws
-    balance leastconn
-    stick match req.cook(WSID) table http
-    stick store-response res.cook(WSID) table http
-    option allbackups
-{followed}
-{ws_backups}
+{backups}
 """
 
 
@@ -103,17 +81,17 @@ class LoadBalancerControl:
 
     async def serving(self) -> set[str]:
         """The nodes that get new connections."""
-        lines = (await self._say("show stat http 4 -1")).splitlines()
+        lines = (await self._say("show stat nodes 4 -1")).splitlines()
         columns = lines[0].lstrip("# ").split(",")
         rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:] if line]
         return {
             row["svname"]
             for row in rows
-            if row["pxname"] == "http" and row["status"].startswith("UP")
+            if row["pxname"] == "nodes" and row["status"].startswith("UP")
         }
 
     async def _set(self, name: str, state: str) -> None:
-        for server in (f"http/{name}", f"http/{name}{_UNCHECKED}", f"ws/{name}{_UNCHECKED}"):
+        for server in (f"nodes/{name}", f"nodes/{name}{_UNCHECKED}"):
             await self._say(f"set server {server} state {state}")
 
     async def _say(self, command: str) -> str:

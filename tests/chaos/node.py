@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 
 from bench.processes import end_with_parent
-from tests.chaos.load_balancer import Target
 from tests.integration.server_process import ROOT, clean_environment, free_ports, server_command
 
 _START_SECONDS = 30.0
@@ -22,7 +21,7 @@ _LOOK_SECONDS = 0.05
 
 
 class Node:
-    """A place for a handler: its ports stay when the process is another one.
+    """A place for a handler: its port stays when the process is another one.
 
     Args:
         environment: of each process here.
@@ -33,8 +32,7 @@ class Node:
         self.name = name
         self.node_id = ""
         """Of the process that runs now, as WSID names it."""
-        self.http_port, self.ws_port, *links = free_ports(6)
-        self.client_http_port, self.client_ws_port, self.peer_port, self.store_port = links
+        self.port, self.client_port, self.peer_port, self.store_port = free_ports(4)
         self.starts = 0
         self.peak_bytes = 0
         self._folder = folder
@@ -42,9 +40,9 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def client_links(self) -> list[str]:
+    def client_link(self) -> str:
         """Between the load balancer and this node."""
-        return [f"client-http-{self.name}", f"client-ws-{self.name}"]
+        return f"client-{self.name}"
 
     @property
     def peer_link(self) -> str:
@@ -59,17 +57,10 @@ class Node:
     @property
     def links(self) -> dict[str, tuple[int, int]]:
         """Name → where it listens and where it leads, of those that lead here."""
-        http_link, ws_link = self.client_links
         return {
-            http_link: (self.client_http_port, self.http_port),
-            ws_link: (self.client_ws_port, self.ws_port),
-            self.peer_link: (self.peer_port, self.http_port),
+            self.client_link: (self.client_port, self.port),
+            self.peer_link: (self.peer_port, self.port),
         }
-
-    @property
-    def target(self) -> Target:
-        """How the load balancer reaches it."""
-        return Target(self.client_http_port, self.client_ws_port)
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -98,8 +89,7 @@ class Node:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         ports = {
-            "EVENFLOW_HTTP_PORT": str(self.http_port),
-            "EVENFLOW_WS_PORT": str(self.ws_port),
+            "EVENFLOW_HTTP_PORT": str(self.port),
             "EVENFLOW_PEER_URL": f"http://127.0.0.1:{self.peer_port}",
             "AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{self.store_port}",
         }
@@ -138,8 +128,8 @@ class Node:
         return 0
 
     def request(self, method: str, path: str) -> tuple[int, str, bytes]:
-        """A call to its own HTTP port: status, Set-Cookie, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=5)
+        """A call to its own port: status, Set-Cookie, body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             connection.request(method, path)
             answer = connection.getresponse()

@@ -247,7 +247,7 @@ def _start_balancer(
     path = folder / "haproxy.cfg"
     path.write_text(
         configuration(
-            port, {name: node.target for name, node in nodes.items()}, folder / "haproxy.sock"
+            port, {name: node.client_port for name, node in nodes.items()}, folder / "haproxy.sock"
         )
     )
     balancer = ChildProcess(

@@ -75,7 +75,7 @@ class RoughNetwork:
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._ends: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
-        self._servers: tuple[tuple[int, int], ...] = ()
+        self._ports: tuple[int, ...] = ()
         self._chance = random.Random(7)
         self._flows = asyncio.Event()
         self._flows.set()
@@ -100,7 +100,7 @@ class RoughNetwork:
 
     def lead_to(self, *servers: ServerProcess) -> None:
         """From now on these are the servers, the preferred one first."""
-        self._servers = tuple((server.http_port, server.ws_port) for server in servers)
+        self._ports = tuple(server.port for server in servers)
 
     def heal(self) -> None:
         """All is well again; connections that are open are cut."""
@@ -215,7 +215,7 @@ class RoughNetwork:
         if is_websocket and self.websockets is WebSockets.SWALLOWED:
             await reader.read()
             return None
-        back_reader, back = await self._dial(is_websocket=is_websocket)
+        back_reader, back = await self._dial()
         ends.add(back)
         self._ends |= ends
         if self.held_back is not None and not is_websocket:
@@ -233,12 +233,10 @@ class RoughNetwork:
         )
         return None
 
-    async def _dial(
-        self, *, is_websocket: bool
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        for ports in self._servers:
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for port in self._ports:
             with contextlib.suppress(OSError):
-                return await asyncio.open_connection("127.0.0.1", ports[1 if is_websocket else 0])
+                return await asyncio.open_connection("127.0.0.1", port)
         raise ConnectionRefusedError
 
     def _answers(self, head: bytes, writer: asyncio.StreamWriter, *, mute: bool) -> Write:

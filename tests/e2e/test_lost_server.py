@@ -55,9 +55,7 @@ def test_a_server_that_is_started_again_knows_nothing_of_the_answer(
         first.kill()
     first.stop()
     conversation.wait_for("connecting" if how == "killed" else "error")
-    second = ServerProcess(
-        tmp_path / "second.log", variables, (first.http_port, first.ws_port)
-    ).wait_until_serving()
+    second = ServerProcess(tmp_path / "second.log", variables, first.port).wait_until_serving()
     try:
         conversation.server = second
         conversation.wait_for("error")
@@ -89,9 +87,7 @@ def test_a_server_that_is_started_again_between_two_questions_is_missed_meanwhil
     first.stop()
     status = conversation.page.get_by_test_id("status")
     expect(status).to_have_text("The server can't be reached. Trying again…", timeout=10_000)
-    second = ServerProcess(
-        tmp_path / "second.log", variables, (first.http_port, first.ws_port)
-    ).wait_until_serving()
+    second = ServerProcess(tmp_path / "second.log", variables, first.port).wait_until_serving()
     try:
         conversation.server = second
         expect(status).to_have_text("Connects when you ask", timeout=30_000)

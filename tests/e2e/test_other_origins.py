@@ -159,7 +159,7 @@ def test_the_element_works_under_a_strict_policy_of_the_other_page(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess
 ) -> None:
     """What docs/element.md says that it needs."""
-    websocket = f"ws://127.0.0.1:{allowing.ws_port}"
+    websocket = f"ws://127.0.0.1:{allowing.port}"
     policy = (
         f"default-src 'none'; script-src {allowing.http_url}; connect-src {allowing.http_url} "
         f"{websocket}"

@@ -68,10 +68,10 @@ def _run(command: list[str], seconds: float = 100) -> subprocess.CompletedProces
 
 def _served(command: str, tmp_path: Path) -> int:
     """Run a command that serves; returns the status of its page, and ends it."""
-    http_port, ws_port = free_port(), free_port()
+    port = free_port()
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["bash", "-c", f"{command} HTTP_PORT={http_port} WS_PORT={ws_port}"],
+            ["bash", "-c", f"{command} HTTP_PORT={port}"],
             cwd=ROOT,
             stdout=log,
             stderr=log,
@@ -81,7 +81,7 @@ def _served(command: str, tmp_path: Path) -> int:
             give_up_at = time.monotonic() + 50
             while True:
                 try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/") as answer:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
                         status: int = answer.status
                         return status
                 except OSError:

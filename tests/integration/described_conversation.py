@@ -63,7 +63,7 @@ async def conversation(
     server: Server, session: ChatSession, frames: AsyncApiFrames, protocol: str
 ) -> AsyncIterator[DescribedConversation]:
     """Over a socket that takes little at a time."""
-    async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
         assert (
             await raw.handshake(session.token, protocol=protocol, path=_CHANNELS[protocol][0])
             == 101

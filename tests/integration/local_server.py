@@ -109,10 +109,10 @@ class LocalServer(Server):
     `start` it before anything else.
 
     Args:
-        variables: the whole environment, but its ports.
+        variables: the whole environment, but its port.
         clock: its time.
         stores: in the place of those that the variables name.
-        ports: as `Server` has them.
+        port: as `Server` has it.
     """
 
     look_seconds = 0.01
@@ -122,10 +122,10 @@ class LocalServer(Server):
         variables: Mapping[str, str],
         clock: Time,
         stores: Stores | None = None,
-        ports: tuple[int, int] | None = None,
+        port: int | None = None,
     ) -> None:
-        super().__init__(ports)
-        self._variables = DEFAULTS | self.own_ports | dict(variables)
+        super().__init__(port)
+        self._variables = DEFAULTS | self.own_port | dict(variables)
         self._time, self._stores = clock, stores
         self._log = _Log(self)
         self._leave = program.Leave()
@@ -256,9 +256,7 @@ class LocalServer(Server):
         """
         handler, self._vanished = self.handler, True
         handler._driver.stop()
-        handler._websockets.stop_accepting()
-        for site in tuple(handler._http._runner.sites):
-            await site.stop()
+        handler._listener.stop_accepting()
         server = handler._http._runner.server
         for request in server.connections if server is not None else ():
             if request.transport is not None:
@@ -313,12 +311,12 @@ class LocalServers:
         environment: Mapping[str, str] | None = None,
         *,
         stores: Stores | None = None,
-        ports: tuple[int, int] | None = None,
+        port: int | None = None,
         **settings: object,
     ) -> LocalServer:
         """Start one; `environment` has any other variables."""
         variables = {f"EVENFLOW_{name.upper()}": str(value) for name, value in settings.items()}
-        server = LocalServer({**(environment or {}), **variables}, self.time, stores, ports)
+        server = LocalServer({**(environment or {}), **variables}, self.time, stores, port)
         async with self._starting:
             await server.start()
         self.started.append(server)

@@ -72,21 +72,21 @@ class Server(ABC):
     """A running handler, wherever it runs.
 
     Args:
-        ports: that of HTTP and that of WebSockets; free ones are chosen where they are not said.
+        port: a free one is chosen where it is not said.
     """
 
     look_seconds = 0.05
     """Between two looks at what it measures. Each look costs a process ten milliseconds."""
 
-    def __init__(self, ports: tuple[int, int] | None = None) -> None:
-        self.http_port, self.ws_port = ports or free_ports(2)
-        self.http_url = f"http://127.0.0.1:{self.http_port}"
-        self.ws_url = f"ws://127.0.0.1:{self.ws_port}/ws"
+    def __init__(self, port: int | None = None) -> None:
+        self.port = free_port() if port is None else port
+        self.http_url = f"http://127.0.0.1:{self.port}"
+        self.ws_url = f"ws://127.0.0.1:{self.port}/ws"
 
     @property
-    def own_ports(self) -> dict[str, str]:
-        """The variables that say its ports."""
-        return {"EVENFLOW_HTTP_PORT": str(self.http_port), "EVENFLOW_WS_PORT": str(self.ws_port)}
+    def own_port(self) -> dict[str, str]:
+        """The variable that says its port."""
+        return {"EVENFLOW_HTTP_PORT": str(self.port)}
 
     @property
     @abstractmethod
@@ -200,16 +200,13 @@ class ServerProcess(HandlerProcess, Server):
 
     Args:
         log: the file that takes what it prints.
-        variables: `EVENFLOW_…` variables but the ports.
-        ports: that of HTTP and that of WebSockets, of a process that has ended; free ones are
-            chosen where they are not said.
+        variables: `EVENFLOW_…` variables but the port.
+        port: that of a process that has ended; a free one is chosen where it is not said.
     """
 
-    def __init__(
-        self, log: Path, variables: Mapping[str, str], ports: tuple[int, int] | None = None
-    ) -> None:
-        Server.__init__(self, ports)
-        environment = clean_environment(DEFAULTS | self.own_ports | dict(variables))
+    def __init__(self, log: Path, variables: Mapping[str, str], port: int | None = None) -> None:
+        Server.__init__(self, port)
+        environment = clean_environment(DEFAULTS | self.own_port | dict(variables))
         super().__init__(log, (), environment, "serving http")
 
     @property

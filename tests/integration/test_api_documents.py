@@ -18,7 +18,8 @@ from aiohttp import web
 from jsonschema import Draft7Validator
 from openapi_spec_validator import validate
 
-from fargate_handler.gateway.http_listener import HttpListener
+from fargate_handler.gateway.http_endpoints import HttpEndpoints
+from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.http_operations import OPERATIONS
 from stream_core.api_documents.openapi import openapi_document
@@ -104,10 +105,11 @@ def test_every_reference_leads_somewhere(made: Any) -> None:
 
 def test_every_route_is_described(tmp_path: Path) -> None:
     async def routes() -> set[tuple[str, str]]:
-        listener = HttpListener(Gateway().context, tmp_path, lambda: None)
+        context = Gateway().context
+        endpoints = HttpEndpoints(context, tmp_path, lambda: None, WebSocketEndpoint(context))
         return {
             (route.method.lower(), route.path)
-            for route in listener._routes()
+            for route in endpoints._routes()
             if isinstance(route, web.RouteDef)
         }
 

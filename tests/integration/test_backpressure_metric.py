@@ -58,7 +58,7 @@ class _Experience:
 
 async def _stalled(server: LocalServer, session: ChatSession) -> RawWebSocket:
     """A connection that has asked for an answer and reads no more than its start."""
-    raw = await RawWebSocket.connect(server.ws_port, receive_buffer=2048)
+    raw = await RawWebSocket.connect(server.port, receive_buffer=2048)
     assert await raw.handshake(session.token) == 101
     raw.write(text_frame({"type": "chat.message", **chat_message("m1", None, "hi")}))
     await raw.next_of("chat.response.start")
@@ -167,7 +167,7 @@ async def test_what_came_before_a_reader_was_not_due_to_it(
         )
         session = await opened(server)
         response_id = (await session.post("m1", None, "hi")).json["response_id"]
-        async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
+        async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
             assert await raw.handshake(session.token) == 101
             before = await _last_index(session, response_id)
             raw.write(

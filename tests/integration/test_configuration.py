@@ -54,7 +54,6 @@ def test_the_process_prints_one_line_and_ends_with_2() -> None:
         ("HTTP_PORT", "65536"),
         ("HTTP_PORT", "http"),
         ("HTTP_HOST", "no.such.host.invalid"),
-        ("WS_HOST", "no.such.host.invalid"),
         ("MODEL", "gpt"),
         ("MODEL", "openai"),
         ("LOG_LEVEL", "loud"),

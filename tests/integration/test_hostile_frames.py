@@ -59,7 +59,7 @@ async def _bystander(opened: OpenSession, server: Server) -> AsyncIterator[None]
 
 @asynccontextmanager
 async def _raw(session: ChatSession, server: LocalServer) -> AsyncIterator[RawWebSocket]:
-    async with await RawWebSocket.connect(server.ws_port) as raw:
+    async with await RawWebSocket.connect(server.port) as raw:
         assert await raw.handshake(session.token) == 101
         await raw.next_of("session.ready")
         yield raw
@@ -481,7 +481,7 @@ async def test_one_that_sends_and_never_reads_costs_no_memory(
         there.
         """
         many = frame * 1000
-        async with await RawWebSocket.connect(server.ws_port, receive_buffer=4096) as raw:
+        async with await RawWebSocket.connect(server.port, receive_buffer=4096) as raw:
             assert await raw.handshake(session.token) == 101
             try:
                 async with asyncio.timeout(20):

@@ -53,7 +53,7 @@ apart.
 async def websocket(
     server: Server, session: ChatSession, response_id: str, number: int
 ) -> RawWebSocket:
-    raw = await RawWebSocket.connect(server.ws_port, receive_buffer=_RECEIVE_BUFFER)
+    raw = await RawWebSocket.connect(server.port, receive_buffer=_RECEIVE_BUFFER)
     assert await raw.handshake(session.token, protocol=(V1, COMPACT)[number % 2]) == 101
     raw.write(text_frame({"type": "response.resume", "response_id": response_id, "after": -1}))
     return raw
@@ -75,7 +75,7 @@ def _question() -> bytes:
 async def events(
     server: Server, session: ChatSession, response_id: str, _number: int
 ) -> RawWebSocket:
-    raw = await RawWebSocket.connect(server.http_port, receive_buffer=_RECEIVE_BUFFER)
+    raw = await RawWebSocket.connect(server.port, receive_buffer=_RECEIVE_BUFFER)
     path = f"/chat/message/{response_id}/events"
     raw.write(
         f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n".encode()

@@ -346,7 +346,7 @@ async def test_a_leaving_node_tells_its_clients_to_reconnect(
 async def test_one_that_is_not_heard_is_closed(opened: OpenSession, serve: Serve) -> None:
     server = await serve(heartbeat_seconds=0.2, pong_timeout_seconds=0.5)
     session = await opened(server)
-    async with realtime(session) as alive, await RawWebSocket.connect(server.ws_port) as raw:
+    async with realtime(session) as alive, await RawWebSocket.connect(server.port) as raw:
         assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
         kinds = []
         while (frame := await raw.frame()).opcode != CLOSE:

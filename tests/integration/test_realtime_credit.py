@@ -177,7 +177,7 @@ async def test_a_stalled_client_with_credit_loses_nothing_and_gets_no_more(
     server = await serve(write_buffer_bytes=4_096, pause_window_bytes=1_048_576)
     session = await opened(server)
     tokens, credit = 20_000, 1_500
-    async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
         assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
         text = demo(tokens=tokens, gap_ms=0.05, seed=28)
         raw.write(text_frame({"type": "start", "id": "m1", "text": text, "credit": credit}))
@@ -274,7 +274,7 @@ async def test_one_that_floods_and_never_reads_costs_no_memory(
     session = await opened(server)
     grown = []
     for message, previous in pairwise((None, "m1", "m2", "m3")):
-        async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
+        async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
             assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
             text = demo(tokens=20_000, gap_ms=0.1, seed=33)
             start = {
@@ -316,7 +316,7 @@ async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, se
 async def test_a_websocket_close_frame_ends_it(opened: OpenSession, server: LocalServer) -> None:
     """Leaving with credit unused is leaving: the reader goes, and the model is held by nobody."""
     session = await opened(server)
-    async with await RawWebSocket.connect(server.ws_port) as raw:
+    async with await RawWebSocket.connect(server.port) as raw:
         assert await raw.handshake(session.token, protocol=REALTIME, path=PATH) == 101
         text = demo(tokens=600, gap_ms=1, seed=35)
         raw.write(text_frame({"type": "start", "id": "m1", "text": text, "credit": 1}))

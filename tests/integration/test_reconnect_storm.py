@@ -83,7 +83,7 @@ class _Returning:
     async def come_back(self, server: LocalServer, held: _Held) -> Answer:
         """Try until admitted, as the refusals tell; then read on to the end."""
         while True:
-            async with await RawWebSocket.connect(server.ws_port) as raw:
+            async with await RawWebSocket.connect(server.port) as raw:
                 if await raw.handshake(held.token) == 101:
                     self.admitted.append(time.monotonic() - self.began_at)
                     return await self._read_on(raw, held)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("hurry")
 
 async def _stalled(server: Server, session: ChatSession, text: str) -> tuple[RawWebSocket, str]:
     """A connection that has asked for an answer and reads no more than its start."""
-    raw = await RawWebSocket.connect(server.ws_port, receive_buffer=2048)
+    raw = await RawWebSocket.connect(server.port, receive_buffer=2048)
     assert await raw.handshake(session.token) == 101
     raw.write(text_frame({"type": "chat.message", **chat_message("m1", None, text)}))
     start = await raw.next_of("chat.response.start")
@@ -177,7 +177,7 @@ async def test_a_stalled_sse_client_is_let_go(opened: OpenSession, serve: Serve)
     response_id = (await session.post("m1", None, demo(tokens=100_000, gap_ms=0.01))).json[
         "response_id"
     ]
-    async with await RawWebSocket.connect(server.http_port, receive_buffer=2048) as raw:
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
         head = (
             f"GET /chat/message/{response_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
             f"{session.token}\r\n\r\n"

@@ -20,7 +20,7 @@ async def test_one_that_never_answers_is_closed_and_deregistered(
     opened: OpenSession, server: LocalServer, serve: Serve
 ) -> None:
     session = await opened(server)
-    async with session.connect() as connection, await RawWebSocket.connect(server.ws_port) as raw:
+    async with session.connect() as connection, await RawWebSocket.connect(server.port) as raw:
         assert connection.ready["limits"]["pong_timeout_seconds"] == 2
         assert await raw.handshake(session.token) == 101
         await server.until_metric("ws_active_connections", 2)
@@ -42,7 +42,7 @@ async def test_one_whose_socket_takes_nothing_is_deregistered(
     opened: OpenSession, server: LocalServer, serve: Serve
 ) -> None:
     session = await opened(server)
-    async with await RawWebSocket.connect(server.ws_port, receive_buffer=2048) as raw:
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
         assert await raw.handshake(session.token) == 101
         raw.write(
             client_frame(
@@ -62,7 +62,7 @@ async def test_anything_that_is_heard_keeps_a_connection(
     opened: OpenSession, server: LocalServer, serve: Serve, opcode: int, payload: bytes
 ) -> None:
     session = await opened(server)
-    async with await RawWebSocket.connect(server.ws_port) as raw:
+    async with await RawWebSocket.connect(server.port) as raw:
         assert await raw.handshake(session.token) == 101
         for _ in range(8):
             raw.write(client_frame(opcode, payload))
@@ -77,7 +77,7 @@ async def test_a_reader_that_vanishes_leaves_its_response(
     """Without a FIN its response is cancelled after the pong timeout and the grace period."""
     server = await serve(heartbeat_seconds=0.5, pong_timeout_seconds=2, grace_seconds=0.5)
     session = await opened(server)
-    async with await RawWebSocket.connect(server.ws_port) as raw:
+    async with await RawWebSocket.connect(server.port) as raw:
         assert await raw.handshake(session.token) == 101
         raw.write(
             client_frame(

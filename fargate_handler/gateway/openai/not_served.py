@@ -14,7 +14,6 @@ from stream_core.protocol.errors import NotFound
 from stream_core.protocol.openai_realtime import (
     CLOSE_CODE,
     CLOSE_REASON,
-    SUBPROTOCOL,
     realtime_not_served,
 )
 
@@ -59,7 +58,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class RealtimeRefusal(WSListener):
-    """Refuses OpenAI's Realtime API on the WebSocket port."""
+    """Refuses OpenAI's Realtime API."""
 
     __slots__ = ()
 
@@ -73,12 +72,3 @@ class RealtimeRefusal(WSListener):
         """Take the client's close frame. All others are ignored."""
         if frame.msg_type == WSMsgType.CLOSE:
             transport.disconnect()
-
-
-async def refuse_realtime(request: web.Request) -> web.WebSocketResponse:
-    """Refuse OpenAI's Realtime API on the HTTP port."""
-    websocket = web.WebSocketResponse(protocols=(SUBPROTOCOL,), timeout=_CLOSE_SECONDS)
-    await websocket.prepare(request)
-    await websocket.send_json(realtime_not_served())
-    await websocket.close(code=CLOSE_CODE, message=CLOSE_REASON.encode())
-    return websocket

@@ -157,7 +157,7 @@ async def test_what_a_model_server_was_told_of_the_request(at: At, serve: Serve)
 async def test_a_client_that_takes_nothing_is_cut_off_and_its_model_stopped(serve: Serve) -> None:
     server = await serve(lag_notice_seconds=0.2, lag_close_seconds=0.5, write_buffer_bytes=4096)
     body = json.dumps(asking(demo(tokens=100_000, gap_ms=0.1), stream=True))
-    async with await RawWebSocket.connect(server.http_port, receive_buffer=2048) as client:
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as client:
         client.write(
             f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode()

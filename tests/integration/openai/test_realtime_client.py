@@ -15,18 +15,10 @@ from tests.integration.local_server import LocalServer
 from tests.integration.openai.conftest import openai_client
 
 
-def _address(server: LocalServer, port: str) -> str:
-    return (
-        server.http_url
-        if port == "http"
-        else server.http_url.replace(str(server.http_port), str(server.ws_port))
-    )
-
-
-@pytest.fixture(params=["http", "ws"])
-def base_url(request: pytest.FixtureRequest, shared_server: LocalServer) -> str:
-    """What a client is given as its base URL: on either port."""
-    return f"{_address(shared_server, request.param)}/v1"
+@pytest.fixture
+def base_url(shared_server: LocalServer) -> str:
+    """What a client is given as its base URL."""
+    return f"{shared_server.http_url}/v1"
 
 
 async def test_the_openai_client_shows_it_as_an_error_event_and_as_the_reason_of_the_close(

@@ -55,7 +55,7 @@ class Gateway:
             http_url=None,
             ws_url=None,
             http_port=8080,
-            ws_port=8081,
+            ws_port=None,
             allowed_origins=AllowedOrigins(),
             node_id="node",
             cookie_secure=False,

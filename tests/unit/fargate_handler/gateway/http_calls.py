@@ -16,7 +16,8 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_listener import HttpListener
+from fargate_handler.gateway.http_endpoints import HttpEndpoints
+from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.policy.channel import Channel
 
 
@@ -56,8 +57,8 @@ class Calls:
         self.left = 0
         """How often it was asked to leave."""
         self._context = context
-        listener = HttpListener(context, Path("no page here"), self._leave)
-        app = listener._runner.app
+        websockets = WebSocketEndpoint(context)
+        app = HttpEndpoints(context, Path("no page here"), self._leave, websockets)._runner.app
         assert isinstance(app, web.Application)
         app.add_routes(routes)
         app.freeze()

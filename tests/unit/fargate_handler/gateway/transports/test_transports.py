@@ -13,8 +13,10 @@ from typing import cast
 
 import pytest
 
+from fargate_handler.gateway import listener
 from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.gateway.websocket_listener import WebSocketListener
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session import CLOSE_SECONDS
@@ -32,8 +34,14 @@ from tests.unit.fargate_handler.gateway.transports.line_client import LineClient
 from tests.unit.fargate_handler.gateway.transports.line_listener import LineListener
 from tests.unit.fargate_handler.gateway.transports.websocket_client import WebSocketClient
 
+
+def _websockets(context: GatewayContext) -> Listener:
+    take = WebSocketEndpoint(context).take
+    return listener.Listener(context.limits, take, take)
+
+
 TRANSPORTS = {
-    "websocket": Transport(WebSocketListener, WebSocketClient),
+    "websocket": Transport(_websockets, WebSocketClient),
     "line": Transport(LineListener, LineClient),
 }
 LIMITS = Limits(

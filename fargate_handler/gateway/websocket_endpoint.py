@@ -1,4 +1,4 @@
-"""The WebSocket listener: picows under uvloop, on a port of its own."""
+"""WebSockets: picows has a connection from the head of its handshake on."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from fargate_handler.gateway.handshake import HeadFirst, check_handshake, head_fault, http_address
-from fargate_handler.gateway.listening_socket import listening_sockets
+from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.policy.allowed_origins import is_own_page
@@ -33,7 +32,7 @@ from stream_core.protocol.errors import (
     OriginNotAllowed,
     Overloaded,
 )
-from stream_core.protocol.http_contract import allow_header, error_headers
+from stream_core.protocol.http_contract import error_headers
 from stream_core.protocol.realtime import RealtimeDialect
 from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, WEBSOCKET
 from stream_core.protocol.session_init import bearer
@@ -44,13 +43,7 @@ _DIALECTS: dict[str, tuple[Dialect, ...]] = {
     REALTIME.path: (RealtimeDialect(),),
     OPENAI_REALTIME.path: (RealtimeDialect(),),
 }
-# Bursts of thousands of connections wait here, instead of a second for another SYN.
-_BACKLOG = 8192
-# libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
-# whose turns take milliseconds, one socket would accept two hundred a second.
-_LISTENING_SOCKETS = 32
 _BEARER = "bearer."
-_HANDSHAKE_SECONDS = 5.0
 # Larger frames are refused by the session with a reason. Far larger ones never enter memory.
 _FRAME_SLACK = 2
 
@@ -60,41 +53,47 @@ _picows_logger = logging.LoggerAdapter(logging.getLogger("picows.server"))
 _logger = logging.getLogger(__name__)
 
 
-class WebSocketListener:
-    """Accepts WebSockets. Refusals have Evenflow's shape of errors."""
+class WebSocketEndpoint:
+    """Takes connections that ask for a WebSocket. Refusals have Evenflow's shape of errors."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
-        self._servers: list[asyncio.Server] = []
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen.
+    def take(self, transport: asyncio.Transport, received: bytes) -> bytes | None:
+        """Give a connection to picows, unless the head of the handshake is faulty.
 
-        Raises:
-            OSError: the address can't be used.
+        Returns:
+            The answer that refuses it, or None.
+
+        Args:
+            received: the whole head, and what came behind it.
         """
-        limits, loop = self._context.limits, asyncio.get_running_loop()
-        for listening in listening_sockets(host, port, limits, _LISTENING_SOCKETS):
-            self._servers.append(
-                await loop.create_server(self._protocol, sock=listening, backlog=_BACKLOG)
-            )
+        fault = head_fault(received.partition(b"\r\n\r\n")[0])
+        if fault is not None:
+            response = self._error_response(fault)
+            response.headers["Connection"] = "close"
+            return bytes(response.to_bytes())
+        protocol = self._protocol()
+        protocol.connection_made(transport)
+        transport.set_protocol(protocol)
+        while received and not transport.is_closing():
+            window = protocol.get_buffer(-1)[: len(received)]
+            window[:] = received[: len(window)]
+            received = received[len(window) :]
+            protocol.buffer_updated(len(window))
+        return None
 
-    def stop_accepting(self) -> None:
-        """Refuse new connections. Those that are open stay."""
-        for server in self._servers:
-            server.close()
-
-    def _protocol(self) -> HeadFirst:
+    def _protocol(self) -> WSProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
         # head first.
-        protocol = WSProtocol(
+        return WSProtocol(
             host_port=None,
             ws_path=None,
             is_client_side=False,
             ws_listener_factory=self._upgrade,
             logger=_picows_logger,
             disconnect_on_exception=True,
-            websocket_handshake_timeout=_HANDSHAKE_SECONDS,
+            websocket_handshake_timeout=None,  # its head is here
             enable_auto_ping=False,
             auto_ping_idle_timeout=0,
             auto_ping_reply_timeout=0,
@@ -104,21 +103,6 @@ class WebSocketListener:
             extra_headers=None,
             read_buffer_init_size=512,
         )
-        return HeadFirst(protocol, self._head_refusal)
-
-    def _head_refusal(self, head: bytes) -> bytes | None:
-        error = head_fault(head, self._http_address)
-        if error is None:
-            return None
-        response = self._error_response(error)
-        response.headers["Connection"] = "close"
-        answer = bytes(response.to_bytes())
-        return (
-            answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if head.startswith(b"HEAD ") else answer
-        )
-
-    def _http_address(self, host: str) -> str:
-        return self._context.http_url or http_address(host, self._context.http_port)
 
     def _upgrade(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         asked_at = self._context.monotonic()
@@ -134,8 +118,8 @@ class WebSocketListener:
     def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
         context = self._context
         path, _, query = request.path.decode("latin-1").partition("?")
-        dialects = self._dialects(path, request)
-        check_handshake(request, self._http_address)
+        dialects = _dialects(path)
+        check_handshake(request)
         asked = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(openai_realtime.BETA_HEADER)
@@ -152,17 +136,6 @@ class WebSocketListener:
         return WSUpgradeResponseWithListener(
             WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
         )
-
-    def _dialects(self, path: str, request: WSUpgradeRequest) -> tuple[Dialect, ...]:
-        dialects = _DIALECTS.get(path)
-        if dialects is None:
-            elsewhere = self._http_address(request.headers.get("Host", ""))
-            raise NotFound(
-                f"there is no such path here; WebSockets are at {', '.join(_DIALECTS)}, "
-                f"the page and the HTTP API at {elsewhere}",
-                code="path_not_found",
-            )
-        return dialects
 
     def _check_origin(self, request: WSUpgradeRequest) -> None:
         """Check the page that opens the WebSocket, if origins are set. Browsers don't."""
@@ -184,11 +157,7 @@ class WebSocketListener:
             )
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
-        headers = {"Content-Type": "application/json; charset=utf-8", **error_headers(error)}
-        if error.status == 405:
-            headers |= allow_header(["GET"])
-        if error.status == 426:
-            headers["Sec-WebSocket-Version"] = "13"
+        headers = {"Content-Type": "application/json", **error_headers(error)}
         if isinstance(error, Overloaded):
             # This node is full or leaving: the cookie must not bring the next try here.
             headers["Set-Cookie"] = released_cookie(self._context)
@@ -197,6 +166,16 @@ class WebSocketListener:
             error.status, body, headers
         )
         return response
+
+
+def _dialects(path: str) -> tuple[Dialect, ...]:
+    dialects = _DIALECTS.get(path)
+    if dialects is None:
+        raise NotFound(
+            f"there is no such path here; WebSockets are at {', '.join(_DIALECTS)}",
+            code="path_not_found",
+        )
+    return dialects
 
 
 def _realtime_refusal(offered: list[str]) -> WSUpgradeResponseWithListener:

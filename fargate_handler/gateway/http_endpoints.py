@@ -1,11 +1,13 @@
-"""The HTTP listener: routes, page, health and metrics."""
+"""HTTP: aiohttp has a connection. Routes, page, health and metrics."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
@@ -13,29 +15,32 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
+from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from fargate_handler.gateway.http_answers import (
     RequestHandler,
+    error_answer,
     errors_in_shape,
     expectation,
     json_answer,
 )
-from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
-from fargate_handler.gateway.openai.not_served import not_served, refuse_realtime
+from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.policy.allowed_origins import page_policy
-from stream_core.protocol import openai_realtime, routes
-from stream_core.protocol.dialect import subprotocols
-from stream_core.protocol.errors import NotFound, Overloaded, UpgradeRequired
+from stream_core.protocol import routes
+from stream_core.protocol.errors import InvalidRequest, NotFound, Overloaded
 from stream_core.protocol.http_bodies import Health
 from stream_core.protocol.http_contract import path_not_found
 from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
 
-_BACKLOG = 4096
+if TYPE_CHECKING:
+    from aiohttp.http import WebSocketReader
+
 _LOAD_BALANCER = "ELB-HealthChecker/"
 _NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -46,17 +51,25 @@ _FORWARDED = ("Origin", "X-Forwarded-For", "Via")
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 
-class HttpListener:
-    """Serves HTTP on its own port.
+class HttpEndpoints:
+    """Answers requests.
 
     Args:
         page: the folder of the built page (`index.html`, `assets/`) and the two modules.
         leave: asks this task to leave.
+        websockets: takes a connection whose request asks for a WebSocket.
     """
 
-    def __init__(self, context: GatewayContext, page: Path, leave: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        context: GatewayContext,
+        page: Path,
+        leave: Callable[[], None],
+        websockets: WebSocketEndpoint,
+    ) -> None:
         self._context = context
         self._leave = leave
+        self._websockets = websockets
         self._page = page
         self._assets = {
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
@@ -64,7 +77,7 @@ class HttpListener:
         self._answering = 0
         others = OtherOrigins(context.allowed_origins, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
-            middlewares=[others.preflights, errors_in_shape, self._within_bounds],
+            middlewares=[others.preflights, errors_in_shape, self._upgrades, self._within_bounds],
             client_max_size=context.limits.message_bytes,
         )
         app.add_routes(self._routes())
@@ -72,32 +85,27 @@ class HttpListener:
         app.on_response_prepare.append(others.add_headers)
         # When its client leaves, a request is cancelled, and so no longer reads.
         self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            handler_cancellation=True,
-            shutdown_timeout=1.0,
+            app, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
         )
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen.
-
-        Raises:
-            OSError: the address can't be used.
-        """
+    async def start(self) -> None:
+        """Be ready for connections."""
         await self._runner.setup()
-        limits = self._context.limits
-        listening = listening_socket(host, port, limits)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-            # A client that takes nothing of its answer for so long is disconnected. An event stream
-            # that is too slow ends sooner, and is counted.
-            patience_ms = int(limits.pong_timeout_seconds * 1000)
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
-        await web.SockSite(self._runner, listening, backlog=_BACKLOG).start()
 
     async def stop(self) -> None:
-        """Close the listener and its connections."""
+        """Close the connections."""
         await self._runner.cleanup()
+
+    def take(self, transport: asyncio.Transport, received: bytes) -> None:
+        """Give a connection to aiohttp, with the first bytes that came over it."""
+        # A client that takes nothing of its answer for so long is disconnected. An event stream
+        # that is too slow ends sooner, and is counted.
+        _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
+        server = cast("web.Server", self._runner.server)
+        protocol = _Connection(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
+        protocol.connection_made(transport)
+        transport.set_protocol(protocol)
+        protocol.data_received(received)
 
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
@@ -119,7 +127,7 @@ class HttpListener:
             routes.DRAIN: self._drain,
             routes.WEBSOCKET: self._ws,
             routes.REALTIME: self._ws,
-            routes.OPENAI_REALTIME: self._realtime,
+            routes.OPENAI_REALTIME: self._ws,
             routes.INDEX: self._index,
             routes.ASSET: self._asset,
             routes.CLIENT_MODULE: self._module,
@@ -129,6 +137,29 @@ class HttpListener:
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
             *(_served(route, endpoints[route]) for route in ROUTES),
         ]
+
+    @web.middleware
+    async def _upgrades(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+        """Give a connection away that asks for a WebSocket later than in its first request.
+
+        Proxies that keep connections to us do so. All that goes before was answered.
+        """
+        headers = request.headers
+        if request.method != "GET" or "Upgrade" not in headers:
+            return await handler(request)
+        if not asks_for_upgrade(headers.getall("Connection", ()), headers.getall("Upgrade")):
+            return await handler(request)
+        head = _head_of(request)
+        fault = head_fault(head)
+        if fault is not None:
+            raise fault
+        await request.writer.drain()
+        transport, received_behind = _let_go(request)
+        if not transport.is_closing():
+            _end_untaken_after(transport, 0)
+            self._websockets.take(transport, head + b"\r\n\r\n" + received_behind)
+            transport.resume_reading()
+        raise asyncio.CancelledError
 
     @web.middleware
     async def _within_bounds(
@@ -187,19 +218,7 @@ class HttpListener:
         )
 
     async def _ws(self, _request: web.Request) -> web.StreamResponse:
-        raise UpgradeRequired(
-            "WebSockets have a port of their own; POST /session gives the address of /ws as ws_url",
-            code="upgrade_required",
-        )
-
-    async def _realtime(self, request: web.Request) -> web.StreamResponse:
-        headers = request.headers
-        offered = subprotocols(headers.getall("Sec-WebSocket-Protocol", ()))
-        beta = headers.get(openai_realtime.BETA_HEADER)
-        theirs = openai_realtime.asks_for_openai_realtime(offered, request.query, beta)
-        if theirs and web.WebSocketResponse().can_prepare(request):
-            return await refuse_realtime(request)
-        return await self._ws(request)
+        raise no_upgrade()
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         # Only files that were in the folder at the start, by their names: no path can lead
@@ -226,14 +245,37 @@ class HttpListener:
         index = self._page / "index.html"
         if not index.is_file():
             raise NotFound("the page is not built; `make run` builds it", code="path_not_found")
-        websockets = self._context.ws_url or f"ws://{request.url.host}:{self._context.ws_port}"
+        ws_url, _ = self._context.public_urls(request.url)
         headers = {
-            "Content-Security-Policy": page_policy(websockets),
+            "Content-Security-Policy": page_policy(ws_url),
             **_NO_SNIFFING,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",
         }
         return web.FileResponse(index, headers=headers)
+
+
+class _Connection(web.RequestHandler):
+    """aiohttp's protocol. What it can't read, it refuses in Evenflow's shape."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no request of HTTP. The connection ends with it."""
+        answer = super().handle_error(request, status, exc, message)
+        if status == HTTPStatus.BAD_REQUEST:
+            what = (message or "").partition("\n")[0].rstrip(": ")
+            answer = error_answer(
+                InvalidRequest(f"this request can't be read: {what}", code="bad_request")
+            )
+            answer.force_close()
+        return answer
 
 
 def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
@@ -242,3 +284,44 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     if route.method == "GET":
         return web.get(path, endpoint)
     return web.post(path, endpoint, expect_handler=expectation)
+
+
+def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:
+    """Disconnect a client that takes nothing of what it was sent for so long. 0: never."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        transport.get_extra_info("socket").setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000)
+        )
+
+
+def _head_of(request: web.Request) -> bytes:
+    """A request's head as it came, without the empty line at its end."""
+    major, minor = request.version
+    line = f"{request.method} {request.raw_path} HTTP/{major}.{minor}"
+    headers = (name + b": " + value for name, value in request.raw_headers)
+    return b"\r\n".join((line.encode("utf-8", "surrogateescape"), *headers))
+
+
+class _Tail:
+    """What came behind a request that asks for another protocol, as aiohttp gives it away."""
+
+    def __init__(self) -> None:
+        self.received = b""
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """More came."""
+        self.received += data
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """aiohttp has let go of the connection."""
+
+
+def _let_go(request: web.Request) -> tuple[asyncio.Transport, bytes]:
+    """Take a connection from aiohttp, with what came behind the request, which it cancels."""
+    protocol, tail = request.protocol, _Tail()
+    transport = cast("asyncio.Transport", protocol.transport)
+    protocol.set_parser(cast("WebSocketReader", tail))
+    protocol.transport = None  # which it would close
+    protocol.connection_lost(None)
+    return transport, tail.received

@@ -1,0 +1,133 @@
+"""Accepts connections. The first head of each decides whether picows or aiohttp has it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import cast
+
+from fargate_handler.gateway.handshake import LONGEST_HEAD
+from fargate_handler.gateway.listening_socket import listening_sockets
+from stream_core.policy.limits import Limits
+
+# Bursts of thousands of connections wait here, instead of a second for another SYN.
+_BACKLOG = 8192
+# libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
+# whose turns take milliseconds, one socket would accept two hundred a second.
+_LISTENING_SOCKETS = 32
+# A client that has not sent a whole head by then is disconnected.
+_HEAD_SECONDS = 10.0
+
+# aiohttp refuses heads whose lines end without a carriage return, but it must get them.
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_ASKS_FOR_WEBSOCKET = re.compile(rb"\nupgrade:[^\n]*websocket", re.IGNORECASE)
+
+Taking = Callable[[asyncio.Transport, bytes], bytes | None]
+"""Takes a connection from the bytes of its first head on, or returns an answer that refuses it."""
+
+
+class Listener:
+    """Accepts connections at one or more addresses.
+
+    Args:
+        websockets: takes connections that begin with a WebSocket's handshake.
+        http: takes all others.
+    """
+
+    def __init__(self, limits: Limits, websockets: Taking, http: Taking) -> None:
+        self._limits = limits
+        self._websockets = websockets
+        self._http = http
+        self._servers: list[asyncio.Server] = []
+        self._undecided: set[HeadFirst] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address can't be used.
+        """
+        loop = asyncio.get_running_loop()
+        for listening in listening_sockets(host, port, self._limits, _LISTENING_SOCKETS):
+            self._servers.append(
+                await loop.create_server(self._first, sock=listening, backlog=_BACKLOG)
+            )
+
+    def stop_accepting(self) -> None:
+        """Refuse new connections, and close those without a head. The others stay."""
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self._undecided):
+            connection.abort()
+
+    def _first(self) -> HeadFirst:
+        return HeadFirst(self._websockets, self._http, self._undecided)
+
+
+class HeadFirst(asyncio.Protocol):
+    """Reads the first head of a connection, and gives the connection to who serves such heads.
+
+    Then this object is gone. A head that is too long or not HTTP's is aiohttp's to refuse.
+
+    Args:
+        undecided: has this connection until it is given away or lost.
+    """
+
+    __slots__ = ("_deadline", "_http", "_received", "_refused", "_transport", "_undecided",
+                 "_websockets")  # fmt: skip
+
+    def __init__(self, websockets: Taking, http: Taking, undecided: set[HeadFirst]) -> None:
+        self._websockets = websockets
+        self._http = http
+        self._undecided = undecided
+        self._received = b""
+        self._refused = False
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection was accepted."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._undecided.add(self)
+        self._deadline = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection ended before it was given away."""
+        self._forget()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._refused:
+            # A socket that is closed with unread bytes is reset, which may lose the answer.
+            return  # so the client closes, or its time ends
+        # RFC 9112, 2.2: a client may send empty lines first.
+        self._received = received = (self._received + data).lstrip(b"\r\n")
+        end = _END_OF_HEAD.search(received, 0, LONGEST_HEAD)
+        if end is None and len(received) < LONGEST_HEAD and _may_be_http(received):
+            return
+        is_handshake = (
+            end is not None
+            and received.startswith(b"GET ")
+            and _ASKS_FOR_WEBSOCKET.search(received, 0, end.start()) is not None
+        )
+        answer = (self._websockets if is_handshake else self._http)(self._transport, received)
+        if answer is None:
+            self._forget()
+        else:
+            self._refused = True
+            self._transport.write(answer)
+            self._transport.write_eof()
+
+    def _forget(self) -> None:
+        self._deadline.cancel()
+        self._undecided.discard(self)
+
+
+def _may_be_http(received: bytes) -> bool:
+    # TLS begins with another byte.
+    return not received or received[:1].isalpha()
