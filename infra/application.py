@@ -45,8 +45,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         f"{prefix}-observability",
         settings=settings,
         load_balancer=service.load_balancer.load_balancer,
-        http_target_group=service.load_balancer.http_target_group,
-        websocket_target_group=service.load_balancer.websocket_target_group,
+        target_group=service.load_balancer.target_group,
         http_api_id=functions.session_api.http_api.api_id,
         env=env,
     )

@@ -24,8 +24,7 @@ class ObservabilityStack(cdk.Stack):
         *,
         settings: EnvironmentSettings,
         load_balancer: elbv2.IApplicationLoadBalancer,
-        http_target_group: elbv2.IApplicationTargetGroup,
-        websocket_target_group: elbv2.IApplicationTargetGroup,
+        target_group: elbv2.IApplicationTargetGroup,
         http_api_id: str,
         env: cdk.Environment,
     ) -> None:
@@ -38,7 +37,7 @@ class ObservabilityStack(cdk.Stack):
             settings=settings,
             topics=topics,
             load_balancer=load_balancer,
-            target_group=http_target_group,
+            target_group=target_group,
             http_api_id=http_api_id,
         )
         alarms = [*catalogue.alarms, *service.alarms]
@@ -52,7 +51,7 @@ class ObservabilityStack(cdk.Stack):
                 *aws_rows(
                     settings,
                     load_balancer=load_balancer,
-                    target_groups=[http_target_group, websocket_target_group],
+                    target_group=target_group,
                     http_api_id=http_api_id,
                 ),
             ],

@@ -16,9 +16,7 @@ class Origin(StrEnum):
     """Who answers a path in AWS. On one machine the handler answers all of them."""
 
     HANDLER = "handler"
-    """The handler's HTTP port, behind the load balancer."""
-    WEBSOCKET = "websocket"
-    """The handler's WebSocket port, behind the load balancer."""
+    """The handler, behind the load balancer."""
     SESSION_INIT = "session_init"
     """The Lambda function that opens sessions."""
     POLL_RESPONSE = "poll_response"
@@ -38,7 +36,7 @@ class Route:
     Args:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
         edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
-            Given where several routes share one: a rule of the load balancer takes five at most.
+            Given where several routes share one.
     """
 
     method: Literal["GET", "POST"]
@@ -90,9 +88,9 @@ GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI)
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
 
-WEBSOCKET = Route("GET", "/ws", Origin.WEBSOCKET)
-REALTIME = Route("GET", "/realtime", Origin.WEBSOCKET)
-OPENAI_REALTIME = Route("GET", "/v1/realtime", Origin.WEBSOCKET)
+WEBSOCKET = Route("GET", "/ws")
+REALTIME = Route("GET", "/realtime")
+OPENAI_REALTIME = Route("GET", "/v1/realtime", edge_pattern=_OPENAI)
 
 INDEX = Route("GET", "/", Origin.PAGE)
 ASSET = Route("GET", "/assets/{name}", Origin.PAGE)

@@ -24,14 +24,6 @@ class Behavior:
 
 
 @dataclass(frozen=True)
-class ListenerRule:
-    """Path patterns of the load balancer and the port of the targets that they lead to."""
-
-    patterns: tuple[str, ...]
-    target_port: int
-
-
-@dataclass(frozen=True)
 class EdgeRoutes:
     """All of it, in the order in which it is looked at.
 
@@ -39,12 +31,12 @@ class EdgeRoutes:
         api_routes: route key (`POST /session`) → logical id of the function.
         idle_timeout_seconds: the load balancer's.
         sticky_cookie, sticky_seconds: what makes a client stay with a target.
-        health_path, healthy_codes: what a target is asked on the port of its HTTP, and the statuses
-            that are health.
+        handler_patterns: the paths that the load balancer passes on.
+        health_path, healthy_codes: what a target is asked, and the statuses that are health.
     """
 
     behaviors: tuple[Behavior, ...]
-    rules: tuple[ListenerRule, ...]
+    handler_patterns: tuple[str, ...]
     api_routes: Mapping[str, str]
     idle_timeout_seconds: int
     sticky_cookie: str
@@ -58,21 +50,19 @@ def edge_routes(templates: Sequence[Template]) -> EdgeRoutes:
     attributes = _attributes(
         _only(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")["LoadBalancerAttributes"]
     )
-    groups = [
-        g for t in templates for _, g in _resources(t, "AWS::ElasticLoadBalancingV2::TargetGroup")
-    ]
-    stickiness = _attributes(groups[0]["TargetGroupAttributes"])
+    group = _only(templates, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    stickiness = _attributes(group["TargetGroupAttributes"])
     return EdgeRoutes(
         behaviors=tuple(
             _behaviors(_only(templates, "AWS::CloudFront::Distribution")["DistributionConfig"])
         ),
-        rules=tuple(rule for template in templates for rule in _rules(template)),
+        handler_patterns=tuple(p for template in templates for p in _patterns(template)),
         api_routes=dict(route for template in templates for route in _api_routes(template)),
         idle_timeout_seconds=int(attributes["idle_timeout.timeout_seconds"]),
         sticky_cookie=stickiness["stickiness.app_cookie.cookie_name"],
         sticky_seconds=int(stickiness["stickiness.app_cookie.duration_seconds"]),
-        health_path=groups[0]["HealthCheckPath"],
-        healthy_codes=groups[0]["Matcher"]["HttpCode"],
+        health_path=group["HealthCheckPath"],
+        healthy_codes=group["Matcher"]["HttpCode"],
     )
 
 
@@ -89,16 +79,10 @@ def _kind(origin: Mapping[str, Any]) -> Origin:
     return "page" if "OriginAccessControlId" in origin else "http_api"
 
 
-def _rules(template: Template) -> Iterator[ListenerRule]:
-    ports = {
-        name: group["Port"]
-        for name, group in _resources(template, "AWS::ElasticLoadBalancingV2::TargetGroup")
-    }
-    rules = [rule for _, rule in _resources(template, "AWS::ElasticLoadBalancingV2::ListenerRule")]
-    for rule in sorted(rules, key=lambda rule: int(rule["Priority"])):
-        (target,) = ports.keys() & set(references(rule["Actions"]))
+def _patterns(template: Template) -> Iterator[str]:
+    for _, rule in _resources(template, "AWS::ElasticLoadBalancingV2::ListenerRule"):
         (condition,) = rule["Conditions"]
-        yield ListenerRule(tuple(condition["PathPatternConfig"]["Values"]), int(ports[target]))
+        yield from condition["PathPatternConfig"]["Values"]
 
 
 def _api_routes(template: Template) -> Iterator[tuple[str, str]]:

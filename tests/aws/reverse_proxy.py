@@ -14,12 +14,10 @@ What differs from AWS:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from tests.aws.edge_routes import EdgeRoutes
 
-_HTTP_TARGETS = "targets_8080"
 _DEFAULTS = """\
 
 defaults
@@ -32,30 +30,19 @@ defaults
 """
 
 
-@dataclass(frozen=True)
-class HandlerTarget:
-    """A handler process: its name, and the ports of 127.0.0.1 that stand for the container's
-    8080 and 8081.
-    """
-
-    name: str
-    http_port: int
-    ws_port: int
-
-    def port(self, container_port: int) -> int:
-        """What stands for that port of the container."""
-        return {8080: self.http_port, 8081: self.ws_port}[container_port]
-
-
 def configuration(
     routes: EdgeRoutes,
-    targets: Sequence[HandlerTarget],
+    handlers: Mapping[str, int],
     *,
     port: int,
     http_api_port: int,
     page_port: int,
 ) -> str:
-    """haproxy's configuration file."""
+    """haproxy's configuration file.
+
+    Args:
+        handlers: by name, the port of 127.0.0.1 that stands for the container's.
+    """
     idle = routes.idle_timeout_seconds
     lines = [
         _DEFAULTS
@@ -63,9 +50,8 @@ def configuration(
         *_frontend(routes, port),
         *_backend("http_api", http_api_port),
         *_backend("page", page_port),
+        *_target_group(routes, handlers),
     ]
-    for container_port in sorted({rule.target_port for rule in routes.rules}):
-        lines += _target_group(routes, targets, container_port)
     return "\n".join(lines) + "\n"
 
 
@@ -79,22 +65,11 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     for behavior in routes.behaviors:
         matches = f"{{ path_reg {_expression(behavior.pattern)} }} {unmatched}"
         yield f"    http-request set-var(txn.origin) str({behavior.origin}) if {matches}"
-    unmatched = "!{ var(txn.targets) -m found }"
-    for rule in routes.rules:
-        for pattern in rule.patterns:
-            matches = (
-                f"{{ var(txn.origin) -m str load_balancer }} {{ path_reg {_expression(pattern)} }} "
-                f"{unmatched}"
-            )
-            yield (
-                f"    http-request set-var(txn.targets) str(targets_{rule.target_port}) if "
-                f"{matches}"
-            )
-    yield (
-        "    http-request return status 404 if { var(txn.origin) -m str load_balancer } "
-        f"{unmatched}"
-    )
-    yield "    use_backend %[var(txn.targets)] if { var(txn.targets) -m found }"
+    to_handlers = "{ var(txn.origin) -m str load_balancer }"
+    for pattern in routes.handler_patterns:
+        matches = f"{to_handlers} {{ path_reg {_expression(pattern)} }}"
+        yield f"    http-request set-var(txn.origin) str(handlers) if {matches}"
+    yield f"    http-request return status 404 if {to_handlers}"
     yield "    use_backend %[var(txn.origin)]\n"
 
 
@@ -102,21 +77,15 @@ def _backend(name: str, port: int) -> Iterator[str]:
     yield f"backend {name}\n    server {name} 127.0.0.1:{port}\n"
 
 
-def _target_group(
-    routes: EdgeRoutes, targets: Sequence[HandlerTarget], container_port: int
-) -> Iterator[str]:
-    name = f"targets_{container_port}"
-    yield f"backend {name}\n    balance leastconn"
-    if name == _HTTP_TARGETS:
-        yield f"    stick-table type string len 64 size 100k expire {routes.sticky_seconds}s"
-    # One table for both ports: a server has the same name in each.
-    yield f"    stick match req.cook({routes.sticky_cookie}) table {_HTTP_TARGETS}"
-    yield f"    stick store-response res.cook({routes.sticky_cookie}) table {_HTTP_TARGETS}"
+def _target_group(routes: EdgeRoutes, handlers: Mapping[str, int]) -> Iterator[str]:
+    yield "backend handlers\n    balance leastconn"
+    yield f"    stick-table type string len 64 size 100k expire {routes.sticky_seconds}s"
+    yield f"    stick match req.cook({routes.sticky_cookie})"
+    yield f"    stick store-response res.cook({routes.sticky_cookie})"
     yield f"    option httpchk GET {routes.health_path}"
     yield f"    http-check expect status {routes.healthy_codes}"
-    for target in targets:
-        check = f"check port {target.http_port} inter 2s fall 3 rise 1"
-        yield f"    server {target.name} 127.0.0.1:{target.port(container_port)} {check}"
+    for name, port in handlers.items():
+        yield f"    server {name} 127.0.0.1:{port} check inter 2s fall 3 rise 1"
     yield ""
 
 

@@ -24,7 +24,7 @@ from tests.aws.edge_routes import EdgeRoutes, edge_routes
 from tests.aws.http_api import LISTENING, SERVING, FunctionAddress, HttpApiConfiguration
 from tests.aws.ministack import ministack
 from tests.aws.refused_resources import RefusedResource, take_out_refused
-from tests.aws.reverse_proxy import HandlerTarget, configuration
+from tests.aws.reverse_proxy import configuration
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.server_process import (
     ROOT,

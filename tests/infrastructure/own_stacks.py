@@ -27,15 +27,12 @@ def observability_template(settings: EnvironmentSettings) -> Template:
     """The template of evenflow-<env>-observability."""
     app, env = _app(settings)
     network = NetworkStack(app, "network", settings=settings, env=env)
-    groups = [
-        elbv2.ApplicationTargetGroup.from_target_group_attributes(
-            network,
-            name,
-            target_group_arn=f"{_BALANCING}targetgroup/{name}/1",
-            load_balancer_arns=_BALANCER,
-        )
-        for name in ("http", "websocket")
-    ]
+    group = elbv2.ApplicationTargetGroup.from_target_group_attributes(
+        network,
+        "handlers",
+        target_group_arn=f"{_BALANCING}targetgroup/handlers/1",
+        load_balancer_arns=_BALANCER,
+    )
     ObservabilityStack(
         app,
         "observability",
@@ -43,8 +40,7 @@ def observability_template(settings: EnvironmentSettings) -> Template:
         load_balancer=elbv2.ApplicationLoadBalancer.from_application_load_balancer_attributes(
             network, "balancer", load_balancer_arn=_BALANCER, security_group_id="sg-1"
         ),
-        http_target_group=groups[0],
-        websocket_target_group=groups[1],
+        target_group=group,
         http_api_id="api",
         env=env,
     )

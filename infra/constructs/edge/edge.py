@@ -106,7 +106,7 @@ class Edge(Construct):
         without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
         # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
-            **dict.fromkeys(edge_patterns(Origin.WEBSOCKET, Origin.HANDLER), balancer),
+            **dict.fromkeys(edge_patterns(Origin.HANDLER), balancer),
             OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
             POLL.pattern: self._live(api_origin, without_host),
         }

@@ -7,7 +7,7 @@ from constructs import Construct
 
 from infra.stack_settings import RegionSettings
 
-HTTP_PORT, WEBSOCKET_PORT, LISTENER_PORT, WORKER_PORT = 8080, 8081, 80, 50051
+HANDLER_PORT, LISTENER_PORT, WORKER_PORT = 8080, 80, 50051
 _HTTPS = ec2.Port.tcp(443)
 
 
@@ -32,12 +32,11 @@ class SecurityGroups(Construct):
             ec2.Port.tcp(LISTENER_PORT),
             "CloudFront's VPC origin",
         )
-        for port in (HTTP_PORT, WEBSOCKET_PORT):
-            self.balancer.connections.allow_to(
-                self.handler, ec2.Port.tcp(port), "Requests and health checks"
-            )
+        self.balancer.connections.allow_to(
+            self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
+        )
         self.handler.connections.allow_internally(
-            ec2.Port.tcp(HTTP_PORT), "Following a response of another task"
+            ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )
         self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
         for name, prefix_list in (

@@ -20,14 +20,14 @@ def aws_rows(
     settings: EnvironmentSettings,
     *,
     load_balancer: elbv2.IApplicationLoadBalancer,
-    target_groups: list[elbv2.IApplicationTargetGroup],
+    target_group: elbv2.IApplicationTargetGroup,
     http_api_id: str,
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
     """The rows of graphs, each with its title."""
     rows = [
         (
             "Load balancer and tasks",
-            _balancer(load_balancer, target_groups) + _tasks(settings) + _workers(settings),
+            _balancer(load_balancer, target_group) + _tasks(settings) + _workers(settings),
         ),
         ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
         ("Tables and dead letters", _tables(settings) + _dead_letters(settings)),
@@ -40,22 +40,23 @@ def aws_rows(
 
 
 def _balancer(
-    load_balancer: elbv2.IApplicationLoadBalancer,
-    target_groups: list[elbv2.IApplicationTargetGroup],
+    load_balancer: elbv2.IApplicationLoadBalancer, target_group: elbv2.IApplicationTargetGroup
 ) -> list[cloudwatch.IWidget]:
     metrics = load_balancer.metrics
     errors = [
         metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, label="by handlers"),
         metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, label="by the load balancer"),
     ]
-    healthy = [group.metrics.healthy_host_count(statistic="Minimum") for group in target_groups]
-    unhealthy = [group.metrics.unhealthy_host_count(statistic="Maximum") for group in target_groups]
+    hosts = [
+        target_group.metrics.healthy_host_count(statistic="Minimum"),
+        target_group.metrics.unhealthy_host_count(statistic="Maximum"),
+    ]
     return [
         _graph(
             "Requests and connections", [metrics.request_count(), metrics.new_connection_count()]
         ),
         _graph("Answers 5xx", errors),
-        _graph("Tasks as the load balancer sees them", healthy + unhealthy),
+        _graph("Tasks as the load balancer sees them", hosts),
     ]
 
 

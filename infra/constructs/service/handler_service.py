@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.metrics import evenflow_metric
-from infra.constructs.network.security_groups import HTTP_PORT, WEBSOCKET_PORT
+from infra.constructs.network.security_groups import HANDLER_PORT
 from infra.constructs.service.handler_task import CONTAINER_NAME
 from infra.constructs.service.load_balancer import LoadBalancer
 from infra.settings import EnvironmentSettings
@@ -89,15 +89,11 @@ class HandlerService(Construct):
             enable_ecs_managed_tags=True,
             propagate_tags=ecs.PropagatedTagSource.SERVICE,
         )
-        for group, port in (
-            (load_balancer.http_target_group, HTTP_PORT),
-            (load_balancer.websocket_target_group, WEBSOCKET_PORT),
-        ):
-            group.add_target(
-                self.service.load_balancer_target(
-                    container_name=CONTAINER_NAME, container_port=port
-                )
+        load_balancer.target_group.add_target(
+            self.service.load_balancer_target(
+                container_name=CONTAINER_NAME, container_port=HANDLER_PORT
             )
+        )
 
     def _rollback_alarm(
         self, settings: EnvironmentSettings, load_balancer: elbv2.ApplicationLoadBalancer

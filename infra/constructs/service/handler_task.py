@@ -16,7 +16,7 @@ from infra.constructs.data.keys import KeySecrets, allow_use_of
 from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.metrics import METRIC_NAMESPACE
-from infra.constructs.network.security_groups import HTTP_PORT, WEBSOCKET_PORT
+from infra.constructs.network.security_groups import HANDLER_PORT
 from infra.constructs.service.fargate_task import add_container, fargate_task
 from infra.constructs.variables import agent_variables, limit_variables, origin_variables
 from infra.settings import EnvironmentSettings
@@ -100,7 +100,7 @@ CONTAINER_NAME = "handler"
 # event loop needs.
 _ALIVE = (
     "import socket; "
-    f"s = socket.create_connection(('127.0.0.1', {HTTP_PORT}), 4); "
+    f"s = socket.create_connection(('127.0.0.1', {HANDLER_PORT}), 4); "
     "s.sendall(b'GET /health HTTP/1.0\\r\\n\\r\\n'); "
     "raise SystemExit(s.recv(12)[9:] not in (b'200', b'503'))"
 )
@@ -151,10 +151,7 @@ def handler_task(
         alive=["python", "-IS", "-c", _ALIVE],
         system_controls=_SYSTEM_CONTROLS,
     )
-    container.add_port_mappings(
-        ecs.PortMapping(name="http", container_port=HTTP_PORT),
-        ecs.PortMapping(name="websocket", container_port=WEBSOCKET_PORT),
-    )
+    container.add_port_mappings(ecs.PortMapping(name="http", container_port=HANDLER_PORT))
     files = handler.open_files
     container.add_ulimits(
         ecs.Ulimit(name=ecs.UlimitName.NOFILE, soft_limit=files, hard_limit=files)
@@ -169,9 +166,7 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         # gateway endpoint's prefix list has these, and tasks have no other way out.
         "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
         "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - the security group says who reaches it
-        "EVENFLOW_HTTP_PORT": str(HTTP_PORT),
-        "EVENFLOW_WS_HOST": "0.0.0.0",  # noqa: S104
-        "EVENFLOW_WS_PORT": str(WEBSOCKET_PORT),
+        "EVENFLOW_HTTP_PORT": str(HANDLER_PORT),
         "EVENFLOW_STORE": "dynamodb",
         "EVENFLOW_COOKIE_SECURE": "true",  # browsers reach CloudFront only by HTTPS
         "EVENFLOW_METRICS": "cloudwatch",

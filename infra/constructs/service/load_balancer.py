@@ -1,4 +1,4 @@
-"""The internal load balancer: which path goes to which port of the handlers."""
+"""The internal load balancer: which paths go to the handlers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.network.security_groups import HTTP_PORT, LISTENER_PORT, WEBSOCKET_PORT
+from infra.constructs.network.security_groups import HANDLER_PORT, LISTENER_PORT
 from infra.settings import EnvironmentSettings
 from stream_core.protocol.routes import HEALTH, Origin, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
+_PATTERNS_PER_RULE = 5  # a rule takes no more
 
 
 class LoadBalancer(Construct):
@@ -46,17 +47,16 @@ class LoadBalancer(Construct):
             deletion_protection=settings.data.keep,
         )
         self.load_balancer.log_access_logs(access_logs, prefix="load-balancer")
-        self.http_target_group = self._target_group("Http", HTTP_PORT)
-        self.websocket_target_group = self._target_group("WebSocket", WEBSOCKET_PORT)
+        self.target_group = self._target_group()
         self._listen()
 
-    def _target_group(self, name: str, port: int) -> elbv2.ApplicationTargetGroup:
+    def _target_group(self) -> elbv2.ApplicationTargetGroup:
         handler = self._settings.handler
         return elbv2.ApplicationTargetGroup(
             self,
-            name,
+            "Http",
             vpc=self._vpc,
-            port=port,
+            port=HANDLER_PORT,
             protocol=elbv2.ApplicationProtocol.HTTP,
             target_type=elbv2.TargetType.IP,
             # Open sockets count as requests, so a new one goes to the task with the fewest.
@@ -66,7 +66,7 @@ class LoadBalancer(Construct):
             deregistration_delay=Duration.seconds(handler.deregistration_delay_seconds),
             health_check=elbv2.HealthCheck(
                 path=HEALTH.path,
-                port=str(HTTP_PORT),
+                port=str(HANDLER_PORT),
                 protocol=elbv2.Protocol.HTTP,
                 interval=Duration.seconds(handler.health_check_seconds),
                 timeout=Duration.seconds(5),
@@ -95,15 +95,15 @@ class LoadBalancer(Construct):
                 ),
             ),
         )
-        # The first rule is tried first: a pattern of the second, /v1/*, matches one of its paths,
-        # too.
-        for priority, name, origin, group in (
-            (10, "WebSocket", Origin.WEBSOCKET, self.websocket_target_group),
-            (20, "Http", Origin.HANDLER, self.http_target_group),
-        ):
+        patterns = edge_patterns(Origin.HANDLER)
+        for number, start in enumerate(range(0, len(patterns), _PATTERNS_PER_RULE), start=1):
             listener.add_action(
-                name,
-                priority=priority,
-                conditions=[elbv2.ListenerCondition.path_patterns(list(edge_patterns(origin)))],
-                action=elbv2.ListenerAction.forward([group]),
+                f"Handlers{number}",
+                priority=number,
+                conditions=[
+                    elbv2.ListenerCondition.path_patterns(
+                        list(patterns[start : start + _PATTERNS_PER_RULE])
+                    )
+                ],
+                action=elbv2.ListenerAction.forward([self.target_group]),
             )

@@ -31,7 +31,7 @@ def test_the_websocket_has_them_too() -> None:
 def test_it_imports_what_the_page_lists_and_nothing_on_the_page_is_left_over() -> None:
     imports = imports_of(str(SMALLEST.relative_to(ROOT)))
     files = [
-        path for path in imports if path.endswith(("/line_connection.py", "/line_listener.py"))
+        path for path in imports if path.endswith(("/line_connection.py", "/line_endpoint.py"))
     ]
     assert len(files) == 2
     imported = {

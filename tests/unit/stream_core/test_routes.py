@@ -19,7 +19,7 @@ from stream_core.protocol.routes import (
 )
 
 # CloudFront's behaviors, in the order in which it tries them.
-_AT_THE_EDGE = (Origin.WEBSOCKET, Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE)
+_AT_THE_EDGE = (Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)
@@ -35,11 +35,6 @@ def test_the_first_pattern_that_matches_a_path_leads_to_its_origin(route: Route)
     )
     behind_the_edge = route.origin in _AT_THE_EDGE
     assert leads_to == (route.origin if behind_the_edge else None)
-
-
-@pytest.mark.parametrize("origin", [Origin.WEBSOCKET, Origin.HANDLER])
-def test_a_rule_of_the_load_balancer_takes_five_patterns(origin: Origin) -> None:
-    assert 0 < len(edge_patterns(origin)) <= 5
 
 
 def test_a_method_of_a_path_is_answered_once() -> None:

@@ -31,7 +31,7 @@ from tests.unit.fargate_handler.gateway.transports.contract import (
     TransportClient,
 )
 from tests.unit.fargate_handler.gateway.transports.line_client import LineClient
-from tests.unit.fargate_handler.gateway.transports.line_listener import LineListener
+from tests.unit.fargate_handler.gateway.transports.line_endpoint import LineEndpoint
 from tests.unit.fargate_handler.gateway.transports.websocket_client import WebSocketClient
 
 
@@ -42,7 +42,7 @@ def _websockets(context: GatewayContext) -> Listener:
 
 TRANSPORTS = {
     "websocket": Transport(_websockets, WebSocketClient),
-    "line": Transport(LineListener, LineClient),
+    "line": Transport(LineEndpoint, LineClient),
 }
 LIMITS = Limits(
     batch_tokens=1, connections_per_session=2, credit_window=1000, model_silence_seconds=1800

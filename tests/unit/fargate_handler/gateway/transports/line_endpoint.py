@@ -1,4 +1,4 @@
-"""The listener of the transport with a JSON object a line."""
+"""The endpoint of the transport with a JSON object a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_core.protocol.dialect import Dialect
 from tests.unit.fargate_handler.gateway.transports.line_connection import LineConnection
 
 
-class LineListener:
+class LineEndpoint:
     """Accepts clients that say in their first line who they are: `{"token": …, "replaces": …}`."""
 
     def __init__(self, context: GatewayContext) -> None:
