@@ -41,12 +41,7 @@ _UNRESERVED_ENVIRONMENTS = 20
 # The entry speaks plain HTTP.
 _LOCAL = {"EVENFLOW_COOKIE_SECURE": "false"}
 # The ports are chosen here, and nothing listens on the machine's own addresses.
-_OF_THE_CONTAINER_ALONE = (
-    "EVENFLOW_HTTP_PORT",
-    "EVENFLOW_WS_PORT",
-    "EVENFLOW_HTTP_HOST",
-    "EVENFLOW_WS_HOST",
-)
+_OF_THE_CONTAINER_ALONE = ("EVENFLOW_HTTP_PORT", "EVENFLOW_HTTP_HOST")
 
 
 @dataclass(frozen=True)
@@ -113,11 +108,12 @@ def running_system(
         for handler in handlers.values():
             handler.wait_until_serving()
         step("starting the reverse proxy")
-        targets = [
-            HandlerTarget(name, handler.port, handler.port) for name, handler in handlers.items()
-        ]
         config = configuration(
-            routes, targets, port=port, http_api_port=http_api_port, page_port=page_port
+            routes,
+            {name: handler.port for name, handler in handlers.items()},
+            port=port,
+            http_api_port=http_api_port,
+            page_port=page_port,
         )
         _start_proxy(stack, folder, port, config)
         step("everything serves")

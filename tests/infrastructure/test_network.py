@@ -79,7 +79,7 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
         for kind in ("Ingress", "Egress")
         for rule in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()
     ]
-    assert len(rules) == 11
+    assert len(rules) == 9
     for _, rule in rules:
         assert rule["IpProtocol"] == "tcp"
         assert rule["FromPort"] == rule["ToPort"]
