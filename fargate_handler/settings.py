@@ -131,7 +131,7 @@ class HandlerSettings(Limits, BaseSettings):
     peer_url: AnyHttpUrl | None = Field(
         None,
         description=(
-            "where other tasks reach this one's HTTP port; default: the address in ECS's "
+            "where other tasks reach this one; default: the address in ECS's "
             "metadata, or http_host"
         ),
     )

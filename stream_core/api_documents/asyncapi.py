@@ -55,7 +55,7 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
                 "description": (
                     "`POST /session` gives the address as `ws_url`. On your own machine it is `ws`."
                 ),
-                "variables": {"host": {"default": "127.0.0.1:8081"}},
+                "variables": {"host": {"default": "127.0.0.1:8080"}},
                 "security": [
                     {"$ref": f"#/components/securitySchemes/{name}"} for name in _SECURITY_SCHEMES
                 ],

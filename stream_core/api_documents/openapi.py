@@ -44,11 +44,12 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         _TEXT,
     ),
     "Upgrade": ("`websocket`.", _TEXT),
+    "Sec-WebSocket-Version": ("`13`.", _TEXT),
     "x-request-id": ("The `response_id` of the answer.", _TEXT),
 }
 _WITH_STATUS = {
     401: ("WWW-Authenticate",),
-    426: ("Upgrade",),
+    426: ("Upgrade", "Sec-WebSocket-Version"),
     429: ("Retry-After",),
     503: ("Retry-After",),
 }

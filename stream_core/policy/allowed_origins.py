@@ -111,7 +111,7 @@ class AllowedOrigins:
 
 
 def is_own_page(origin: str, host: str, http_port: int) -> bool:
-    """Whether a page of `origin` was served by this server, at the called address or its HTTP port.
+    """Whether a page of `origin` was served by this server, at the called address or `http_port`.
 
     Args:
         host: the header `Host`.

@@ -15,6 +15,7 @@ from tests.integration.chat_client import ChatSession, call, chat_message, check
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import RawWebSocket
+from tests.integration.server_process import free_port
 
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
@@ -44,6 +45,22 @@ async def test_a_session(http: aiohttp.ClientSession, shared_server: LocalServer
         assert told["http_url"] == shared_server.http_url
         expires_at = datetime.fromisoformat(told["expires_at"])
         assert abs((expires_at - datetime.now(UTC)).total_seconds() - 3600) < 10
+
+
+async def test_a_second_port_takes_the_same_and_websockets_are_sent_there(
+    http: aiohttp.ClientSession, opened: OpenSession, serve: Serve
+) -> None:
+    second = free_port()
+    server = await serve(ws_port=second)
+    session = await opened(server)
+    assert session.ws_url == f"ws://127.0.0.1:{second}/ws"
+    page = await http.get(server.http_url)
+    assert session.ws_url in page.headers["Content-Security-Policy"]
+    for port in (second, server.port):
+        assert (await call(http, "GET", f"http://127.0.0.1:{port}/health")).status == 200
+        session.ws_url = f"ws://127.0.0.1:{port}/ws"
+        async with session.connect() as connection:
+            assert connection.ready["session_id"] == session.session_id
 
 
 async def test_a_named_session_is_continued(serve: Serve, opened: OpenSession) -> None:

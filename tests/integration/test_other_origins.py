@@ -252,7 +252,7 @@ async def test_where_origins_are_named_their_pages_may_connect_and_the_server_s_
     opened: OpenSession, server: LocalServer
 ) -> None:
     session = await opened(server)
-    # A program says no origin; the page is at the HTTP port of the same host.
+    # A program says no origin; the page is of the same host.
     for origin in (APP, LOCAL, None, server.http_url):
         assert await _ready(session, origin) == "session.ready"
 

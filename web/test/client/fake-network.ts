@@ -32,7 +32,7 @@ export class FakeNetwork {
         session_id: "ses_1",
         token: `token-${this.#tokens}`,
         expires_at: new Date(Date.now() + 3_600_000).toISOString(),
-        ws_url: "ws://127.0.0.1:8081/ws",
+        ws_url: "ws://127.0.0.1:8080/ws",
         http_url: "http://127.0.0.1:8080",
       });
     });

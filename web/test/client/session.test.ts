@@ -33,7 +33,7 @@ describe("Session", () => {
     await expect(session.credentials()).resolves.toEqual({
       sessionId: "ses_1",
       token: "token-1",
-      websocketUrl: "ws://127.0.0.1:8081/ws",
+      websocketUrl: "ws://127.0.0.1:8080/ws",
       renewAt: Date.now() + 3_540_000,
       suggestions: [],
     });

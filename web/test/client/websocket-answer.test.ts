@@ -9,7 +9,7 @@ describe("an answer over a WebSocket", () => {
   it("is opened with the subprotocol and the token", async () => {
     new Asked(newClient());
     await pass();
-    expect(network.socket.url).toBe("ws://127.0.0.1:8081/ws");
+    expect(network.socket.url).toBe("ws://127.0.0.1:8080/ws");
     expect(network.socket.protocols).toEqual(["evenflow.v1", "bearer.token-1"]);
     expect(network.socket.sent).toEqual([
       {
