@@ -27,7 +27,7 @@ CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_C
 LANES := test e2e test-clients test-aws chaos-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench bench-guidellm synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -94,6 +94,9 @@ mutations: .venv/.dev web/dist/index.html ## make 40 faults, one after the other
 picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
 	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
 
+bench-guidellm: .venv/.bench .build/guidellm/.installed ## GuideLLM, a load generator of others, against /v1: its own table in bench/results/
+	$(PY) -m bench.guidellm
+
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
@@ -129,7 +132,9 @@ lock: .venv/.dev ## resolve the hashed requirement files again
 	for group in clients litellm; do \
 	  $(LOCK) --group pyproject.toml:$$group --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
-	printf 'torch\n' | $(LOCK) --group pyproject.toml:engines --python-version 3.11 --excludes - -o requirements/engines.txt
+	for group in engines guidellm; do \
+	  printf 'torch\n' | $(LOCK) --group pyproject.toml:$$group --python-version 3.11 --excludes - -o requirements/$$group.txt || exit 1; \
+	done
 	$(LOCK) --group pyproject.toml:functions -c requirements/dev.txt --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
 
 clean: ## remove what was installed and built
@@ -158,11 +163,11 @@ clean: ## remove what was installed and built
 	.venv/bin/uv pip install --quiet --python .build/$*/bin/python --require-hashes -r $<
 	@touch $@
 
-# Without a lock: each machine has a PyTorch of its own.
-.build/engines/.installed: requirements/engines.txt
-	$(PYTHON) -m venv --clear .build/engines
-	.build/engines/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" .build/engines/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+# PyTorch without a lock: each machine has one of its own.
+.build/engines/.installed .build/guidellm/.installed: .build/%/.installed: requirements/%.txt
+	$(PYTHON) -m venv --clear .build/$*
+	.build/$*/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	CMAKE_ARGS="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" .build/$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 %/node_modules/.installed: %/package-lock.json

@@ -9,21 +9,55 @@ appends here. Order, gaps, duplicates and text are checked afterwards, on all fr
 import asyncio
 import logging
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
+from typing import Protocol
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from bench.verify import COMPLETED_START, DELTA_START
+from bench.verify import COMPLETED_START, DELTA_START, Response, responses
 
 QUIET = logging.LoggerAdapter(
     logging.getLogger("bench.client")
 )  # picows makes a logger per connection otherwise
 HANDSHAKE_TIMEOUT_SECONDS = 15.0
 SETTLED_RATE = 2_500  # new connections a second where setting up is not what is measured
+
+
+class Reader(Protocol):
+    """What asks a question and is given its answer, over whatever transport.
+
+    Times are `time.monotonic` seconds, which are comparable between processes.
+    """
+
+    failure: str | None
+    asked_at: float  # when the last question was sent
+
+    @property
+    def begun(self) -> bool:
+        """Something of the answer is here."""
+
+    @property
+    def idle(self) -> bool:
+        """The last answer has ended, or cannot end any more."""
+
+    def ask(self, text: str) -> None:
+        """Send the next message."""
+
+    def deltas(self) -> Iterator[tuple[float, str]]:
+        """Every frame with text: when it arrived, and the text."""
+
+    def delta_arrivals(self, begin: float, end: float) -> NDArray[np.float64]:
+        """When the frames with text between two moments arrived."""
+
+    def response(self) -> Response:
+        """The last answer as it came."""
+
+    def close(self) -> None:
+        """Leave."""
 
 
 class Connection(WSListener):
@@ -39,6 +73,7 @@ class Connection(WSListener):
         self.frames: list[bytes] = []
         self.arrivals = array("d")
         self.failure: str | None = None
+        self.asked_at = 0.0
         self._asked = 0
 
     def on_ws_connected(self, transport: WSTransport) -> None:
@@ -57,6 +92,11 @@ class Connection(WSListener):
         return bool(self.frames)
 
     @property
+    def begun(self) -> bool:
+        """Something came after `session.ready`."""
+        return len(self.frames) > 1
+
+    @property
     def idle(self) -> bool:
         """The last response asked for has ended, or cannot end any more."""
         return self.failure is not None or (
@@ -72,6 +112,7 @@ class Connection(WSListener):
         """Send the session's next message."""
         previous = self.message_id if self._asked else None
         self._asked += 1
+        self.asked_at = monotonic()
         message = {
             "type": "chat.message",
             "message_id": self.message_id,
@@ -91,6 +132,16 @@ class Connection(WSListener):
         return np.array(
             [at for at, frame in pairs if begin <= at < end and frame.startswith(DELTA_START)]
         )
+
+    def deltas(self) -> Iterator[tuple[float, str]]:
+        """When each delta frame arrived, and its text."""
+        for at, frame in zip(self.arrivals, self.frames, strict=True):
+            if frame.startswith(DELTA_START):
+                yield at, orjson.loads(frame)["delta"]
+
+    def response(self) -> Response:
+        """The last response asked for."""
+        return responses(self.frames)[self.message_id]
 
     def close(self) -> None:
         if self.failure is None:
@@ -130,7 +181,7 @@ async def all_ready(connections: Sequence[Connection]) -> None:
         )
 
 
-async def all_idle(connections: Sequence[Connection], seconds: float) -> None:
+async def all_idle(connections: Sequence[Reader], seconds: float) -> None:
     """Wait until every response has ended, or for `seconds`; what has not ended then is counted
     by the judge.
     """

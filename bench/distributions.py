@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+_SHARES = (50, 95, 99, 99.9)
+
 
 @dataclass(frozen=True)
 class Percentiles:
@@ -14,12 +16,10 @@ class Percentiles:
     p50: float
     p95: float
     p99: float
+    p999: float  # 99.9 %
 
     def __str__(self) -> str:
-        return f"p50 {self.p50:.1f}, p95 {self.p95:.1f}, p99 {self.p99:.1f}"
-
-    def __sub__(self, constant: float) -> "Percentiles":
-        return Percentiles(self.p50 - constant, self.p95 - constant, self.p99 - constant)
+        return f"p50 {self.p50:.1f}, p95 {self.p95:.1f}, p99 {self.p99:.1f}, p99.9 {self.p999:.1f}"
 
     def as_figures(self) -> dict[str, float]:
         return {name: round(value, 3) for name, value in asdict(self).items()}
@@ -32,7 +32,7 @@ def percentiles(samples: ArrayLike) -> Percentiles:
     values = np.asarray(samples, dtype=float)
     if not values.size:
         raise ValueError("no samples")
-    return Percentiles(*(float(value) for value in np.percentile(values, (50, 95, 99))))
+    return Percentiles(*(float(value) for value in np.percentile(values, _SHARES)))
 
 
 def histogram_percentiles(
@@ -42,7 +42,7 @@ def histogram_percentiles(
     histogram_quantile.
     """
     gained = {bound: after[bound] - before.get(bound, 0.0) for bound in sorted(after)}
-    return Percentiles(*(_quantile(gained.items(), share) for share in (0.50, 0.95, 0.99)))
+    return Percentiles(*(_quantile(gained.items(), share / 100) for share in _SHARES))
 
 
 def _quantile(cumulative: Iterable[tuple[float, float]], share: float) -> float:

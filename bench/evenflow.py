@@ -1,8 +1,8 @@
-"""The server under measurement: `python -m fargate_handler` with its limits raised above what
-the load needs.
+"""The server under measurement: `python -m fargate_handler`, at its defaults or with limits that
+are lifted above what the load needs. What is lifted is in the report.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,18 @@ from tempfile import TemporaryDirectory
 
 from bench.machine import SERVER_CORE
 from bench.processes import Child, child
+from bench.report import Row
 from bench.sessions import KEY_ID, SECRET
+from fargate_handler.settings import HandlerSettings
 from tests.integration.server_process import free_port
 
 ROOM = 30_000  # above every count of a plan, so that no admission limit shapes a measurement
+ADMISSION = {
+    "connections_per_node": ROOM,
+    "generations_per_node": ROOM,
+    "queue_depth": ROOM,
+    "sessions_per_node": 2 * ROOM,
+}
 JITTER = "evenflow_ws_delivery_jitter_ms"
 ACTIVE_CONNECTIONS = "evenflow_ws_active_connections"
 
@@ -27,13 +35,25 @@ class Evenflow:
     ws_url: str
 
 
+def settings_row(scenario: str, **settings: int) -> Row:
+    """The line of the report that says which settings are not the defaults."""
+    fields = HandlerSettings.model_fields
+    changed = [f"{name} {it:,} (default {fields[name].default:,})" for name, it in settings.items()]
+    return Row(f"settings of `{scenario}`", ", ".join(changed) or "the defaults")
+
+
 @asynccontextmanager
 async def evenflow(
-    *, core: int = SERVER_CORE, address: str = "127.0.0.1", **settings: object
+    *,
+    core: int = SERVER_CORE,
+    address: str = "127.0.0.1",
+    admission: Mapping[str, int] = ADMISSION,
+    **settings: object,
 ) -> AsyncIterator[Evenflow]:
     """Run Evenflow until the block ends.
 
-    `settings` are its environment variables without the prefix, in lower case.
+    `settings` are its environment variables without the prefix, in lower case. So is `admission`:
+    empty for the default limits.
     """
     # A file of its own: what a killed server left would be gone on with.
     with TemporaryDirectory() as folder:
@@ -43,10 +63,7 @@ async def evenflow(
             "store_path": Path(folder) / "evenflow.db",
             "token_keys": f"{KEY_ID}:{SECRET}",
             "model": "demo",
-            "connections_per_node": ROOM,
-            "generations_per_node": ROOM,
-            "queue_depth": ROOM,
-            "sessions_per_node": 2 * ROOM,
+            **admission,
             **settings,
         }
         async with child(

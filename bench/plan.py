@@ -17,6 +17,9 @@ class Plan:
     saturation_seconds: float
     jitter_counts: tuple[int, ...]
     jitter_seconds: float
+    sse_rounds: int  # the transports take turns this many times
+    sse_full: int  # streams of each, more than the server's core can carry
+    sse_readers: int  # of each, with a frame every 100 ms
     setup_rate: int
     setup_seconds: float
     setup_beside: tuple[int, ...]  # streams that run while connections are being set up
@@ -40,6 +43,9 @@ def full_plan() -> Plan:
         saturation_seconds=4.0,
         jitter_counts=(500, 2_000, 5_000, 10_000),
         jitter_seconds=5.0,
+        sse_rounds=2,
+        sse_full=8_000,
+        sse_readers=10_000,
         setup_rate=2_000,
         setup_seconds=5.0,
         setup_beside=(0, 2_000, 10_000),
@@ -60,6 +66,9 @@ def quick_plan() -> Plan:
         saturation_seconds=2.0,
         jitter_counts=(500, 2_000),
         jitter_seconds=2.0,
+        sse_rounds=1,
+        sse_full=6_000,
+        sse_readers=1_000,
         setup_seconds=2.0,
         setup_beside=(0, 500),
         relay_seconds=2.0,
@@ -81,6 +90,8 @@ def fitted(plan: Plan) -> Plan:
     return replace(
         plan,
         connections=min(plan.connections, room.connections),
+        sse_full=min(plan.sse_full, room.connections),
+        sse_readers=min(plan.sse_readers, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
         setup_beside=tuple(
             count for count in plan.setup_beside if count + plan.setup_rate <= room.connections

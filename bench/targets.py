@@ -4,14 +4,18 @@ Those that are metrics too have the same targets in docs/metrics.md.
 """
 
 IDLE_KB = 12.0  # server memory for an idle connection (bare picows: 9.0, a tuned Centrifugo: 10.9)
-SHARE_OF_BARE_PERCENT = 75.0  # frames a second, of what picows does without Evenflow
-JITTER_P95_MS = 15.0  # 10,000 streams at 100 ms on one core, seen by the client
+SHARE_OF_BARE_PERCENT = 85.0  # frames a second, of what picows does without Evenflow
+JITTER_P95_MS = 10.0  # 10,000 streams at 100 ms on one core, seen by the client
 JITTER_P99_MS = 50.0
+SHARE_OF_WEBSOCKET_PERCENT = 80.0  # frames a second of SSE and /v1
+JITTER_SSE_P95_MS = 15.0  # 10,000 readers at 100 ms, by each transport
 SETUP_P95_MS = 100.0  # at 2,000 new connections a second (metric ws.connection_setup_ms)
 SETUP_BESIDE_STREAMS = (
     2_000  # up to so many running streams that holds; beside more it is information
 )
-RELAY_TOKENS_PER_CORE = 15_000.0  # a second
+RELAY_TOKENS_PER_CORE = 40_000.0  # a second
+RELAY_P50_MS = 2.0  # what /v1 to /v1 adds to 100 streams
+RELAY_P95_MS = 10.0
 VANISHED_SECONDS = (60.0, 75.0)  # the pong timeout, and what its jitter and the polling may add
 FALLBACK_EXTRA_MS = 200.0  # p95 (metric fallback.poll_latency_ms)
 FALLBACK_POLLS = 5.0  # mean for each response (metric fallback.poll_count_per_response)

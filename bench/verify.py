@@ -61,6 +61,12 @@ class Response:
         elif kind == "chat.response.error":
             self.finish_reason = "error"
 
+    def append(self, text: str) -> None:
+        """Take a piece of text that doesn't say its index."""
+        self.tally.frames += 1
+        self.tally.deltas += 1
+        self.parts.append(text)
+
     def _take_delta(self, frame: dict[str, object]) -> None:
         last = _integer(frame["index"])
         first = _integer(frame.get("from", last))

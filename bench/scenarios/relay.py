@@ -1,9 +1,8 @@
 """Evenflow in front of an OpenAI-compatible model server: tokens a second for each core, and the
-latency that it adds.
+latency that it adds. Programs read by `/v1`, people by WebSocket.
 
 The model server stamps each token with the moment it was sent; the client subtracts that from the
-moment the frame came. The batch window, which Evenflow waits on purpose, is in the latency; the
-table shows it with and without.
+moment the frame came. The batch window, which Evenflow waits on purpose, is in the latency.
 """
 
 import asyncio
@@ -12,22 +11,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
 
-import orjson
-
 from bench import targets, upstream
-from bench.client import Connection, all_idle, all_ready, open_connections, sleep_until
+from bench.client import Reader, all_idle, sleep_until
 from bench.distributions import Percentiles, percentiles
-from bench.evenflow import Evenflow, evenflow
+from bench.evenflow import ADMISSION, Evenflow, evenflow, settings_row
 from bench.machine import LOAD_CORE
 from bench.plan import Plan
 from bench.processes import Child, Usage, child
-from bench.report import Outcome, Row, at_least, none_of
-from bench.sessions import session_tokens
-from bench.verify import DELTA_START, Tally, responses
+from bench.readers import COMPLETIONS, WEBSOCKET, opened
+from bench.report import Outcome, Row, at_least, at_most, none_of
+from bench.timings import Timings, timings
+from bench.verify import Tally
 from tests.integration.server_process import free_port
 
 TOKEN_MS = 30
-WINDOW_MS = 50  # the default of EVENFLOW_BATCH_WINDOW_MS
 SETTLE_SECONDS = 1.5
 SPREAD_SECONDS = 1.0
 FINISH_SECONDS = 10.0
@@ -54,6 +51,11 @@ class Step:
     model_percent: float  # CPU of the model server, which shares the load core with the client
 
     @property
+    def full(self) -> bool:
+        """More streams would tell nothing."""
+        return self.usage.server_percent + self.usage.server_others_percent >= FULL_PERCENT
+
+    @property
     def tokens_per_core(self) -> float:
         """Tokens relayed for each CPU second of the Evenflow process."""
         return self.tokens / self.usage.server
@@ -68,15 +70,41 @@ class Step:
         return f"{self.usage}, model server {self.model_percent:.0f} %"
 
 
+@dataclass(frozen=True)
+class Relayed:
+    """What was measured by one transport."""
+
+    steady: Step
+    timings: Timings  # of the steady streams
+    steps: list[Step]
+    tally: Tally
+
+    @property
+    def fullest(self) -> Step:
+        return max(self.steps, key=lambda step: step.usage.server_percent)
+
+    @property
+    def most(self) -> float:
+        """Tokens a second."""
+        return max(step.tokens / step.usage.seconds for step in self.steps)
+
+
 async def measure(plan: Plan) -> Outcome:
+    programs = await _relayed(plan, COMPLETIONS)
+    people = await _relayed(plan, WEBSOCKET)
+    return _outcome(programs, people)
+
+
+async def _relayed(plan: Plan, transport: str) -> Relayed:
     async with _relay() as relay:
-        plan.say(f"relay: {plan.relay_streams} streams, a token every {TOKEN_MS} ms")
-        steady, tally = await _steady(plan, relay)
-        plan.say(f"relay: {plan.relay_streams} streams: {steady}")
+        plan.say(f"relay to {transport}: {plan.relay_streams} streams, a token every {TOKEN_MS} ms")
+        readers = await opened(transport, relay.server, plan.relay_streams)
+        steady, tally = await _steady(plan, relay, readers)
+        plan.say(f"relay to {transport}: {plan.relay_streams} streams: {steady}")
     async with _relay() as relay:
-        steps, cut = await _saturation(plan, relay)
+        steps, cut = await _saturation(plan, relay, transport)
     tally += cut
-    return _outcome(steady, steps, tally)
+    return Relayed(steady, timings(readers), steps, tally)
 
 
 @asynccontextmanager
@@ -87,82 +115,74 @@ async def _relay() -> AsyncIterator[Relay]:
         evenflow(
             model="openai",
             model_url=f"http://127.0.0.1:{port}/v1",
-            batch_window_ms=WINDOW_MS,
-            model_deadline_seconds=2 * ENDLESS_SECONDS,
+            model_name="demo",
         ) as server,
     ):
         yield Relay(server, model)
 
 
-async def _steady(plan: Plan, relay: Relay) -> tuple[Step, Tally]:
+async def _steady(plan: Plan, relay: Relay, readers: Sequence[Reader]) -> tuple[Step, Tally]:
     """Streams that run to their end, so that every token is accounted for."""
-    connections = await _connected(relay, plan.relay_streams)
     seconds = SPREAD_SECONDS + SETTLE_SECONDS + plan.relay_seconds
-    await _begin(connections, seconds)
-    step = await _step(plan, relay, connections)
-    await all_idle(connections, FINISH_SECONDS)
-    return step, _judged(connections, round(1_000 * seconds / TOKEN_MS))
+    await _begin(readers, seconds)
+    step = await _step(plan, relay, readers)
+    await all_idle(readers, FINISH_SECONDS)
+    return step, _judged(readers, round(1_000 * seconds / TOKEN_MS))
 
 
-async def _saturation(plan: Plan, relay: Relay) -> tuple[list[Step], Tally]:
+async def _saturation(plan: Plan, relay: Relay, transport: str) -> tuple[list[Step], Tally]:
     """More streams, step by step, until the server's core is full."""
-    connections: list[Connection] = []
+    readers: list[Reader] = []
     steps: list[Step] = []
     for count in plan.relay_steps:
-        arriving = await _connected(relay, count - len(connections))
+        arriving = await opened(transport, relay.server, count - len(readers))
         await _begin(arriving, ENDLESS_SECONDS)
-        connections += arriving
-        steps.append(await _step(plan, relay, connections))
-        plan.say(f"relay: {count} streams: {steps[-1]}")
-        if steps[-1].usage.server_percent + steps[-1].usage.server_others_percent >= FULL_PERCENT:
+        readers += arriving
+        steps.append(await _step(plan, relay, readers))
+        plan.say(f"relay to {transport}: {count} streams: {steps[-1]}")
+        if steps[-1].full:
             break
-    return steps, _judged(connections, None)
+    return steps, _judged(readers, None)
 
 
-async def _connected(relay: Relay, count: int) -> list[Connection]:
-    connections = await open_connections(relay.server.ws_url, session_tokens(count))
-    await all_ready(connections)
-    return connections
-
-
-async def _begin(connections: Sequence[Connection], seconds: float) -> None:
+async def _begin(readers: Sequence[Reader], seconds: float) -> None:
     question = upstream.question(round(1_000 * seconds / TOKEN_MS), TOKEN_MS)
     begin = monotonic()
-    for number, connection in enumerate(connections):
-        await sleep_until(begin + SPREAD_SECONDS * number / len(connections))
-        connection.ask(question)
+    for number, reader in enumerate(readers):
+        await sleep_until(begin + SPREAD_SECONDS * number / len(readers))
+        reader.ask(question)
 
 
-async def _step(plan: Plan, relay: Relay, connections: Sequence[Connection]) -> Step:
+async def _step(plan: Plan, relay: Relay, readers: Sequence[Reader]) -> Step:
     await asyncio.sleep(SETTLE_SECONDS)
-    usage, model, opened = relay.server.process.usage(), relay.model.usage(), monotonic()
+    usage, model, begin = relay.server.process.usage(), relay.model.usage(), monotonic()
     await asyncio.sleep(plan.relay_seconds)
-    used, modelled, closed = (
+    used, modelled, end = (
         relay.server.process.usage() - usage,
         relay.model.usage() - model,
         monotonic(),
     )
-    added = [delay for connection in connections for delay in _delays(connection, opened, closed)]
+    added = [delay for reader in readers for delay in _delays(reader, begin, end)]
     used = replace(
         used, load_core=used.load_core - modelled.server
     )  # the model server is not one of the "others"
-    return Step(len(connections), len(added), percentiles(added), used, modelled.server_percent)
+    return Step(len(readers), len(added), percentiles(added), used, modelled.server_percent)
 
 
-def _delays(connection: Connection, opened: float, closed: float) -> Iterator[float]:
+def _delays(reader: Reader, begin: float, end: float) -> Iterator[float]:
     """For each token that came between two moments, the ms since the model server sent it."""
-    for at, raw in zip(connection.arrivals, connection.frames, strict=True):
-        if opened <= at < closed and raw.startswith(DELTA_START):
+    for at, text in reader.deltas():
+        if begin <= at < end:
             arrived = int(at * 1_000_000)
-            for _, sent in upstream.sent_tokens(orjson.loads(raw)["delta"]):
+            for _, sent in upstream.sent_tokens(text):
                 yield (arrived - sent) % upstream.CLOCK_WRAP / 1_000
 
 
-def _judged(connections: Sequence[Connection], tokens: int | None) -> Tally:
+def _judged(readers: Sequence[Reader], tokens: int | None) -> Tally:
     """`tokens`: how many each answer must have had; None when the streams were cut."""
     tally = Tally()
-    for connection in connections:
-        response = responses(connection.frames)[connection.message_id]
+    for reader in readers:
+        response = reader.response()
         text = "".join(response.parts)
         numbers = [number for number, _ in upstream.sent_tokens(text)]
         in_order = numbers == list(range(len(numbers) if tokens is None else tokens))
@@ -170,34 +190,54 @@ def _judged(connections: Sequence[Connection], tokens: int | None) -> Tally:
     return tally
 
 
-def _outcome(steady: Step, steps: Sequence[Step], tally: Tally) -> Outcome:
-    full = max(steps, key=lambda step: step.usage.server_percent)
-    most = max(step.tokens / step.usage.seconds for step in steps)
+def _outcome(programs: Relayed, people: Relayed) -> Outcome:
+    tally = Tally()
+    tally += programs.tally
+    tally += people.tally
+    steady = f"{programs.steady.streams} streams of {TOKEN_MS} ms a token"
+    added = f"ms {programs.steady.added}; {programs.steady.cpu}"
     return Outcome(
         "relay",
         rows=[
-            at_least(
-                "relay, tokens/s a core",
-                full.tokens_per_core,
-                targets.RELAY_TOKENS_PER_CORE,
-                "tokens/s",
-                f"{full.streams:,} streams; sustained {most:,.0f}/s; {full.cpu}",
+            *(
+                at_least(
+                    f"relay, /v1 to {transport}, tokens/s a core",
+                    relayed.fullest.tokens_per_core,
+                    targets.RELAY_TOKENS_PER_CORE,
+                    "tokens/s",
+                    f"{relayed.fullest.streams:,} streams; sustained {relayed.most:,.0f}/s; "
+                    f"{relayed.fullest.cpu}",
+                )
+                for transport, relayed in ((COMPLETIONS, programs), (WEBSOCKET, people))
             ),
-            Row(
-                f"relay, added latency, {steady.streams} streams of {TOKEN_MS} ms a token",
-                f"ms {steady.added}; beyond the {WINDOW_MS} ms window: {steady.added - WINDOW_MS}",
+            at_most(
+                f"relay, /v1 to /v1, added p50, {steady}",
+                programs.steady.added.p50,
+                targets.RELAY_P50_MS,
+                "ms",
+                added,
             ),
+            at_most(
+                "the same, p95", programs.steady.added.p95, targets.RELAY_P95_MS, "ms", added
+            ),
+            Row(f"relay, /v1 to /v1, {steady}", str(programs.timings)),
+            Row(f"relay, /v1 to WebSocket, added, {steady}", f"ms {people.steady.added}"),
+            Row(f"relay, /v1 to WebSocket, {steady}", str(people.timings)),
             none_of(
                 "relay: gaps, duplicates, wrong texts", tally.faults, f"{tally.deltas:,} deltas"
             ),
+            settings_row("relay", **ADMISSION),
         ],
-        figures={
-            "window_ms": WINDOW_MS,
-            "steady": _figures(steady),
-            "saturation": [_figures(step) for step in steps],
-        },
+        figures={"v1": _all_figures(programs), "websocket": _all_figures(people)},
         faults=tally.faults,
     )  # fmt: skip
+
+
+def _all_figures(relayed: Relayed) -> dict[str, object]:
+    return {
+        "steady": _figures(relayed.steady) | relayed.timings.as_figures(),
+        "saturation": [_figures(step) for step in relayed.steps],
+    }
 
 
 def _figures(step: Step) -> dict[str, object]:

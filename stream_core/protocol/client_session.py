@@ -28,7 +28,7 @@ from stream_core.protocol.dialect import Dialect
 from stream_core.protocol.ending_frames import CloseCode, answer_to_close, refusal_frame
 from stream_core.protocol.errors import AuthenticationFailed, EvenflowError, Overloaded
 from stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
-from stream_core.protocol.messages import ChatMessageFrame, Reconnect, ServerMessage
+from stream_core.protocol.messages import ChatMessageFrame, Ping, Pong, Reconnect, ServerMessage
 
 CLOSE_SECONDS = 5.0
 """How long a client may take to answer our close frame. Then it is disconnected."""
@@ -207,6 +207,8 @@ class ClientSession:
             return self._violate(taken, now)
         if isinstance(taken, Refusal):
             return self._refuse(taken, now)
+        if isinstance(taken, Ping):
+            return self.tell(Pong(type="pong"))
         if isinstance(taken, ChatMessageFrame) and (error := self._not_accepted(now)) is not None:
             return self._refuse(Refusal(error, taken.message_id, is_violation=False), now)
         return [Command(taken)]

@@ -9,6 +9,7 @@ from stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     ErrorFrame,
+    Ping,
     ResponseCompleted,
     ResponseFailed,
     ResponseRestarted,
@@ -74,6 +75,8 @@ def ids_of(message: ClientMessage) -> tuple[str | None, str | None]:
     """The ids of the message and of the response that a client's frame is about."""
     if isinstance(message, ChatMessageFrame):
         return message.message_id, None
+    if isinstance(message, Ping):
+        return None, None
     return None, message.response_id
 
 

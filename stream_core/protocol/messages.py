@@ -130,6 +130,12 @@ class ResponseCredit(FromClient):
     n: Annotated[int, Field(ge=1)]
 
 
+class Ping(FromClient):
+    """Ask for a `pong`: browsers can't send a WebSocket's own ping."""
+
+    type: Literal["ping"]
+
+
 ClientMessage = Annotated[
     ChatMessageFrame
     | ResponseResume
@@ -137,7 +143,8 @@ ClientMessage = Annotated[
     | ResponseContinue
     | ResponseCancel
     | ResponseAck
-    | ResponseCredit,
+    | ResponseCredit
+    | Ping,
     Field(discriminator="type"),
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
@@ -332,6 +339,12 @@ class Reconnect(FromServer):
     after_ms: int
 
 
+class Pong(FromServer):
+    """Answers a `ping`."""
+
+    type: Literal["pong"]
+
+
 class ErrorFrame(FromServer):
     """A frame was refused. The connection stays open."""
 
@@ -352,6 +365,7 @@ ServerMessage = Annotated[
     | Throttle
     | SystemBusy
     | Reconnect
+    | Pong
     | ErrorFrame,
     Field(discriminator="type"),
 ]
@@ -409,7 +423,7 @@ _TAGS = frozenset(
             "response.continue",
             "response.cancel",
         ),
-        *("response.ack", "response.credit"),
+        *("response.ack", "response.credit", "ping"),
         *("start", "pause", "resume", "cancel", "credit"),
     }
 )

@@ -22,6 +22,8 @@ from stream_core.protocol.messages import (
     Identifier,
     LagNotice,
     MessagePayload,
+    Ping,
+    Pong,
     Reconnect,
     ResponseCancel,
     ResponseCompleted,
@@ -88,7 +90,7 @@ class GrantCredit(FromClient):
 
 
 RealtimeClientMessage = Annotated[
-    Start | Pause | Resume | Cancel | GrantCredit, Field(discriminator="type")
+    Start | Pause | Resume | Cancel | GrantCredit | Ping, Field(discriminator="type")
 ]
 REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(RealtimeClientMessage)
 
@@ -153,7 +155,7 @@ class Refused(FromServer):
 
 
 RealtimeServerMessage = Annotated[
-    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Refused,
+    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Pong | Refused,
     Field(discriminator="type"),
 ]
 REALTIME_SERVER_MESSAGE: TypeAdapter[RealtimeServerMessage] = TypeAdapter(RealtimeServerMessage)
@@ -198,7 +200,7 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
         return ResponseCancel(type="response.cancel", response_id=frame.response_id)
     if isinstance(frame, GrantCredit):
         return ResponseCredit(type="response.credit", response_id=frame.response_id, n=frame.n)
-    return _resumed(frame)
+    return _resumed(frame) if isinstance(frame, Resume) else frame
 
 
 def _resumed(frame: Resume) -> ClientMessage:

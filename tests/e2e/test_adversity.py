@@ -125,7 +125,7 @@ def test_connections_that_die_without_a_word_are_given_up(
     conversation = converse(server)
     begin(conversation, demo(tokens=600, gap_ms=40, seed=43))
     network.forget()
-    conversation.wait_for_more(seconds=40)
+    conversation.wait_for_more(seconds=10)
     assert conversation.transport == "websocket"
     conversation.check_the_end()
 

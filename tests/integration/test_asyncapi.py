@@ -57,6 +57,8 @@ async def _an_answer_resumed_acknowledged_and_paused(
         talk.say("response.ack", response_id=response_id, index=last)
         await ask(talk, "m1", None, "the same again")
         await talk.hear(*TERMINAL)
+        talk.say("ping")
+        await talk.hear("pong")
     # The session's first frame tells of what there is; what follows is joined.
     async with conversation(server, session, frames, protocol) as talk:
         for known in ({}, {"epoch": 1}, {"epoch": None}):

@@ -54,6 +54,8 @@ async def _an_answer_paced_paused_and_resumed(
         assert (await talk.hear("final"))["usage"]
         await start(talk, "m1", "the same again")
         await talk.hear("final")
+        talk.say("ping")
+        await talk.hear("pong")
     # What follows is joined.
     async with conversation(server, session, frames, REALTIME) as talk:
         for known in ({}, {"epoch": 1}, {"epoch": None, "credit": 100}):

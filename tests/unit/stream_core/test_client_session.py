@@ -26,6 +26,7 @@ from stream_core.protocol.client_session_states import (
     SessionState,
     SetTimer,
 )
+from stream_core.protocol.dialect import CompactDialect, Dialect
 from stream_core.protocol.ending_frames import CloseCode, refusal_frame
 from stream_core.protocol.errors import (
     Conflict,
@@ -43,6 +44,7 @@ from stream_core.protocol.messages import (
     ResponseAck,
     ResponseResume,
 )
+from stream_core.protocol.realtime import RealtimeDialect
 
 CLAIMS = SessionClaims(
     Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000
@@ -471,6 +473,26 @@ def test_a_ping_is_answered_unless_the_client_does_not_read() -> None:
     assert session.receive_frame(Opcode.PING, b"abc", 1.0) == []
     session.unblock()
     assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+
+
+@pytest.mark.parametrize("dialect", [Dialect(), CompactDialect(), RealtimeDialect()])
+def test_the_ping_of_a_browser_is_answered_as_long_as_the_connection_serves(
+    dialect: Dialect,
+) -> None:
+    session = ClientSession(CLAIMS, Limits(), expires_in=3600.0, now=0.0, dialect=dialect)
+    session.connected(READY, 0.5, 0.0)
+    pong = [SendText(b'{"type":"pong"}')]
+    assert session.receive_frame(Opcode.TEXT, b'{"type":"ping"}', 1.0) == pong
+    session.drain("leaving", 0)
+    assert session.receive_frame(Opcode.TEXT, b'{"type":"ping"}', 2.0) == pong
+    session.close(1001, "leaving", 3.0)
+    assert session.receive_frame(Opcode.TEXT, b'{"type":"ping"}', 3.0) == []
+
+
+def test_pings_that_come_too_fast_are_throttled_like_every_frame() -> None:
+    session = new_session(Limits(messages_per_second=1))
+    answers = [only_frame(receive(session, b'{"type":"ping"}', 1.0))["type"] for _ in range(3)]
+    assert answers == ["pong", "pong", "throttle"]
 
 
 def test_so_many_frames_wait_for_a_client_and_with_one_more_it_is_let_go() -> None:

@@ -14,6 +14,7 @@ from stream_core.protocol.messages import (
     POSTED_MESSAGE,
     SERVER_MESSAGE,
     ChatMessageFrame,
+    Ping,
     PostedMessage,
     ResponseAck,
     ResponseCancel,
@@ -62,6 +63,7 @@ FROM_CLIENT: list[tuple[dict[str, Any], type[BaseModel]]] = [
     ),
     ({"type": "response.resume", "response_id": "rsp_1", "after": 7, "credit": 5}, ResponseResume),
     ({"type": "response.credit", "response_id": "rsp_1", "n": 5}, ResponseCredit),
+    ({"type": "ping"}, Ping),
 ]
 FROM_SERVER: list[dict[str, Any]] = [
     {
@@ -145,6 +147,7 @@ FROM_SERVER: list[dict[str, Any]] = [
     {"type": "throttle", "retry_after_ms": 5, "response_id": "rsp_1", "error": ERROR},
     {"type": "system.busy", "retry_after_ms": 2000, "message_id": "m1", "error": ERROR},
     {"type": "reconnect", "reason": "leaving", "after_ms": 0},
+    {"type": "pong"},
     {"type": "error", "error": ERROR},
     {"type": "error", "error": ERROR, "response_id": "rsp_1"},
 ]

@@ -14,6 +14,7 @@ from stream_core.protocol.messages import (
     ErrorFrame,
     LagNotice,
     MessagePayload,
+    Ping,
     Reconnect,
     ResponseCancel,
     ResponseCompleted,
@@ -83,6 +84,7 @@ READ: list[tuple[dict[str, Any], BaseModel]] = [
         {"type": "credit", "response_id": "rsp_1", "n": 3},
         ResponseCredit(type="response.credit", response_id="rsp_1", n=3),
     ),
+    ({"type": "ping"}, Ping(type="ping")),
 ]
 
 

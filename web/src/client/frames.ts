@@ -33,6 +33,8 @@ export const FRAMES = {
     /** The first index that will follow. */
     next_index: index,
     epoch,
+    /** Stands for the response in compact deltas. */
+    stream: optional(number, null),
   }),
   /** One delta, or several joined: `delta` is the text of the indexes `from` (else only `index`) to `index`. */
   "chat.response.delta": shape({ response_id: string, delta: string, index, from: optional(index, null) }),
@@ -55,6 +57,8 @@ export const FRAMES = {
   throttle: refusal,
   "system.busy": refusal,
   reconnect: shape({ after_ms: number }),
+  /** Answers a `ping`. */
+  pong: shape({}),
   error: shape({ message_id: name, response_id: name, error: errorBody }),
 };
 
@@ -85,4 +89,5 @@ export type ClientFrame =
       readonly epoch: number;
     }
   | { readonly type: `response.${"cancel" | "pause" | "continue"}`; readonly response_id: string }
-  | { readonly type: "response.ack"; readonly response_id: string; readonly index: number };
+  | { readonly type: "response.ack"; readonly response_id: string; readonly index: number }
+  | { readonly type: "ping" };

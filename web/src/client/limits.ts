@@ -18,10 +18,14 @@ export const backoffBaseMs = 250;
 export const backoffCapMs = 8_000;
 /** How often the server is told what the reader really has. */
 export const ackIntervalMs = 1_000;
-/** Silence on a WebSocket, while an answer is due, before the connection is probed. */
-export const silenceMs = 15_000;
-/** How long a probe may stay unanswered before the connection is taken for dead. */
-export const probeMs = 5_000;
+/**
+ * Silence on a WebSocket, while an answer is due, before a ping, and how long that may stay unanswered before the
+ * connection is taken for dead. With the first retry that makes 5 s at most.
+ */
+export const silenceMs = 2_500;
+export const pongMs = 2_000;
+/** How late a timer is in a tab that has slept. */
+export const sleptMs = 500;
 /** Requests for missing deltas in a row, without progress, before the server is taken for broken. */
 export const recoveries = 3;
 /** Silence on an event stream before a poll looks whether there is anything; the next times, twice as long each. */

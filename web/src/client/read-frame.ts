@@ -4,16 +4,28 @@ import { type Check, shape, string } from "./shape.ts";
 /** A frame of the server; `garbled` stands for one that could not be read, and may have been anything. */
 export type Arrival = ServerFrame | { readonly type: "garbled" };
 
+/** The responses of a connection by the numbers that stand for them in compact deltas. */
+export type Streams = Map<unknown, string>;
+
 const typed = shape({ type: string });
 
-/** Reads one frame; `null` for a type that this client does not know, which is to be ignored. */
-export function readFrame(data: unknown): Arrival | null {
+/** Reads one frame, and keeps in `streams` what it says; `null` for a type that this client does not know, which is to be ignored. */
+export function readFrame(data: unknown, streams?: Streams): Arrival | null {
   try {
     const value: unknown = JSON.parse(string(data, "frame"));
-    const { type } = typed(value, "frame");
-    const read = FRAMES[type as FrameType] as Check<object> | undefined;
-    return read ? ({ type, ...read(value, type) } as ServerFrame) : null;
+    const frame = Array.isArray(value) ? delta(value, streams) : value;
+    const { type } = typed(frame, "frame");
+    const check = FRAMES[type as FrameType] as Check<object> | undefined;
+    if (!check) return null;
+    const read = { type, ...check(frame, type) } as ServerFrame;
+    if (read.type === "chat.response.start") streams?.set(read.stream, read.response_id);
+    return read;
   } catch {
     return { type: "garbled" };
   }
+}
+
+/** A delta as `evenflow.v1.compact` has it. */
+function delta([stream, index, delta, from]: readonly unknown[], streams?: Streams): object {
+  return { type: "chat.response.delta", response_id: streams?.get(stream), delta, index, from };
 }

@@ -1,7 +1,7 @@
 import { ConnectionError, ProtocolError, RefusedError, ReplacedError } from "./errors.ts";
 import type { ClientFrame } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
-import { type Arrival, readFrame } from "./read-frame.ts";
+import { type Arrival, readFrame, type Streams } from "./read-frame.ts";
 
 /** Who is told what comes over a connection. */
 export interface Listener {
@@ -25,6 +25,7 @@ const TOO_LARGE_BODY = { type: "invalid_request_error", code: "message_too_large
 /** One WebSocket, from its opening to its loss. */
 export class WebSocketConnection {
   readonly #socket: WebSocket;
+  readonly #streams: Streams = new Map();
   #listener: Listener | undefined;
   #loss: Error | undefined;
   #onLost: (() => void) | undefined;
@@ -95,7 +96,7 @@ export class WebSocketConnection {
 
   #receive(data: unknown): void {
     if (this.#loss) return;
-    const arrival = readFrame(data);
+    const arrival = readFrame(data, this.#streams);
     if (arrival === null) return;
     if (arrival.type === "reconnect") this.#leaveAfter(arrival.after_ms);
     this.#listener?.onArrival(arrival);

@@ -143,17 +143,22 @@ export class WebSocketDelivery {
   }
 
   /**
-   * The next frame. A connection may die without a word (a phone that changes networks), so after a silence the answer is
-   * asked for again: whatever comes back proves that the connection lives; if nothing does, it is given up.
+   * The next frame. A connection may die without a word (a phone that changes networks), so after a silence the server is
+   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up.
    */
   async #nextLetter(): Promise<Letter> {
     const letter = await this.#mailbox.take(LIMITS.silenceMs);
     if (letter) return letter;
-    this.#line.reading.request();
-    const reply = await this.#mailbox.take(LIMITS.probeMs);
+    const { connection } = this.#next ?? this.#line;
+    connection.send({ type: "ping" });
+    const askedAt = Date.now();
+    let reply = await this.#mailbox.take(LIMITS.pongMs);
+    // Where that timer is late, the tab has slept: what came meanwhile is handed over after it.
+    const hasSlept = Date.now() - askedAt > LIMITS.pongMs + LIMITS.sleptMs;
+    if (!reply && hasSlept) reply = await this.#mailbox.take(LIMITS.pongMs);
     if (reply) return reply;
     const reason = "the connection is lost";
-    this.#line.connection.close(reason);
+    connection.close(reason);
     throw new ConnectionError(reason);
   }
 }

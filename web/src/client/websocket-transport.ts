@@ -73,7 +73,7 @@ export class WebSocketTransport implements Transport {
   // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first poll
   // finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
   async #open({ token, websocketUrl }: Credentials): Promise<WebSocketConnection> {
-    const protocols = ["evenflow.v1", `bearer.${token}`];
+    const protocols = ["evenflow.v1.compact", "evenflow.v1", `bearer.${token}`];
     this.#connection = await WebSocketConnection.open(websocketUrl, protocols, this.#onLost);
     this.#token = token;
     if (this.#isClosed) this.close();

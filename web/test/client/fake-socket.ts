@@ -1,6 +1,9 @@
 export type Frame = Record<string, unknown>;
 
-/** Both ends of a WebSocket that never leaves the process: the client holds it, the test plays the server. */
+/**
+ * Both ends of a WebSocket that never leaves the process: the client holds it, the test plays the server, which speaks
+ * `evenflow.v1.compact`.
+ */
 export class FakeSocket {
   readonly url: string;
   readonly protocols: readonly string[];
@@ -65,20 +68,13 @@ export class FakeSocket {
       status: "streaming",
       next_index: 0,
       duplicate: false,
+      stream: 0,
       ...extra,
     });
   }
 
   delta(index: number, delta: string, from?: number): void {
-    const joined = from === undefined ? {} : { from };
-    this.frame({
-      type: "chat.response.delta",
-      session_id: "ses_1",
-      response_id: "rsp_1",
-      delta,
-      index,
-      ...joined,
-    });
+    this.frame(from === undefined ? [0, index, delta] : [0, index, delta, from]);
   }
 
   /** Replaces the text after `fromIndex`; from the owner `epoch`. */

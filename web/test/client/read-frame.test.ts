@@ -23,6 +23,23 @@ describe("readFrame", () => {
     expect(decode({ ...delta, from: 2 })).toMatchObject({ from: 2, index: 4 });
   });
 
+  it("reads compact deltas by the number that the start of their response has given", () => {
+    const streams = new Map();
+    const read = (value: unknown) => readFrame(JSON.stringify(value), streams);
+    read({ ...START, stream: 0 });
+    read({ ...START, response_id: "other", stream: 1 });
+    expect(read([0, 4, "x"])).toEqual({
+      type: "chat.response.delta",
+      response_id: "r",
+      delta: "x",
+      from: null,
+      index: 4,
+    });
+    expect(read([1, 4, "xyz", 2])).toMatchObject({ response_id: "other", delta: "xyz", from: 2, index: 4 });
+    expect(read([2, 4, "x"])).toEqual({ type: "garbled" });
+    expect(read([0, "4", "x"])).toEqual({ type: "garbled" });
+  });
+
   it.each([
     ["session.ready", { session_id: "s", limits: { message_bytes: 9 } }, {}],
     ["chat.response.start", { ...START, next_index: 4, epoch: 3 }, { next_index: 4, epoch: 3 }],
@@ -47,6 +64,7 @@ describe("readFrame", () => {
     ["throttle", { retry_after_ms: 500, error: ERROR }, { message_id: null, retry_after_ms: 500 }],
     ["system.busy", { retry_after_ms: 500, message_id: "m", error: ERROR }, { message_id: "m" }],
     ["reconnect", { reason: "drain", after_ms: 800 }, { after_ms: 800 }],
+    ["pong", {}, {}],
     ["error", { error: { ...ERROR, expected: null } }, { response_id: null, error: { expected: null } }],
   ])("reads %s", (type, fields, expected) => {
     expect(decode({ session_id: "s", ...fields, type })).toMatchObject({ type, ...expected });

@@ -20,6 +20,10 @@ export class SimulatedEventSocket extends FakeSocket {
 
   override start(): void {}
 
+  override delta(index: number, delta: string, from?: number): void {
+    this.frame({ type: "chat.response.delta", response_id: "rsp_1", delta, index, from });
+  }
+
   override ready(): void {}
 
   override drop(): void {

@@ -81,6 +81,7 @@ export class SimulatedLine {
   }
 
   #receive(frame: Frame): void {
+    if (frame.type === "ping") this.#later(() => this.#socket.frame({ type: "pong" }));
     if (frame.type === "chat.message") this.#request = { after: -1, epoch: 1 };
     if (frame.type === "response.resume") {
       this.#request = { after: frame.after as number, epoch: frame.epoch as number };

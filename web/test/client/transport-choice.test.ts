@@ -165,7 +165,7 @@ describe("an answer that is polled for want of a WebSocket", () => {
     await pass(5_000);
     expect(asked.of("transport").at(-1)).toEqual({ type: "transport", transport: "websocket", fallback: false });
     const polls = network.callsTo(RESPONSE).length;
-    expect(network.socket.sent).toEqual([
+    expect(network.socket.sentOf("response.resume")).toEqual([
       { type: "response.resume", response_id: "rsp_1", after: polls - 1, epoch: 1 },
     ]);
     network.socket.start({ message_id: "id-1", next_index: polls });

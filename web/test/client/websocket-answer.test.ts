@@ -6,11 +6,11 @@ import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts
 useFakeNetwork();
 
 describe("an answer over a WebSocket", () => {
-  it("is opened with the subprotocol and the token", async () => {
+  it("is opened with the subprotocols, the compact one first, and the token", async () => {
     new Asked(newClient());
     await pass();
     expect(network.socket.url).toBe("ws://127.0.0.1:8080/ws");
-    expect(network.socket.protocols).toEqual(["evenflow.v1", "bearer.token-1"]);
+    expect(network.socket.protocols).toEqual(["evenflow.v1.compact", "evenflow.v1", "bearer.token-1"]);
     expect(network.socket.sent).toEqual([
       {
         type: "chat.message",
@@ -41,6 +41,18 @@ describe("an answer over a WebSocket", () => {
       },
     ]);
     expect(asked.ended).toBe(true);
+  });
+
+  it("arrives by evenflow.v1 too, where the server has chosen that", async () => {
+    const asked = new Asked(newClient());
+    await pass();
+    network.socket.start({ stream: undefined });
+    network.socket.frame({ type: "chat.response.delta", response_id: "rsp_1", delta: "Even", index: 0 });
+    network.socket.frame({ type: "chat.response.delta", response_id: "rsp_1", delta: "flow.", index: 2, from: 1 });
+    network.socket.completed(2);
+    await pass();
+    expect([asked.text, asked.ended]).toEqual(["Evenflow.", true]);
+    expect(network.socket.sentOf("response.resume")).toEqual([]);
   });
 
   it("takes each index once, and asks for what is missing", async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { ProtocolError, RefusedError, ReplacedError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
 import { poll } from "./fake-network.ts";
@@ -92,25 +92,92 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     expect(network.callsTo("GET /chat/message/rsp_1")[0]?.path).toContain("from_index=1&");
     expect([asked.text, asked.ended]).toEqual(["ab", true]);
   });
+});
 
-  it("is found out by its silence", async () => {
+describe("a WebSocket that falls silent while an answer is due", () => {
+  it.each([0, 1_300, 2_400])("is found out, and opened again, within 5 s of a cut %i ms after a frame", async (cut) => {
+    network.random = () => 1;
     await asking();
-    const first = network.socket;
-    await pass(15_000);
-    expect(first.sentOf("response.resume")).toHaveLength(1);
+    network.socket.delta(0, "a");
+    await pass(cut);
+    // Nothing comes any more.
+    await pass(5_000 - cut);
+    expect(network.sockets[0]?.sentOf("ping")).toHaveLength(1);
+    expect(network.sockets[0]?.closedByClient).toBe(true);
+    expect(network.sockets).toHaveLength(2);
+    expect(network.socket.sentOf("response.resume")).toMatchObject([{ after: 0 }]);
+  });
+
+  it("is found out when the last sign of life was a pong", async () => {
+    network.random = () => 1;
+    await asking();
+    await pass(2_500);
+    network.socket.frame({ type: "pong" });
     await pass(5_000);
-    expect(first.closedByClient).toBe(true);
-    await pass(250);
     expect(network.sockets).toHaveLength(2);
   });
 
-  it("is kept when it answers after a silence", async () => {
+  it("is kept while the server answers, however long its model thinks", async () => {
     const asked = await asking();
-    await pass(15_000);
-    network.socket.start();
-    await pass(10_000);
+    const { socket } = network;
+    socket.onSend = ({ type }) => {
+      if (type === "ping") setTimeout(() => socket.frame({ type: "pong" }), 1_900);
+    };
+    await pass(40_000);
+    socket.delta(0, "42");
+    socket.completed(0);
+    await pass();
+    expect([network.sockets.length, asked.text, asked.ended]).toEqual([1, "42", true]);
+    expect(socket.sentOf("response.resume")).toHaveLength(0);
+  });
+
+  it("is not asked anything while text comes", async () => {
+    await asking();
+    for (let index = 0; index < 20; index += 1) {
+      network.socket.delta(index, "a");
+      await pass(2_400);
+    }
+    expect(network.socket.sentOf("ping")).toHaveLength(0);
+  });
+
+  it("is not asked anything while no answer is due", async () => {
+    await asking();
     network.socket.completed(-1);
+    await pass(600_000);
+    expect([network.sockets.length, network.socket.sentOf("ping").length]).toEqual([1, 0]);
+  });
+});
+
+describe("a tab in the background", () => {
+  const MINUTE_MS = 60_000;
+
+  /** The browser lets its timers run once a minute. */
+  function throttleTimers(): typeof setTimeout {
+    const { setTimeout: run } = globalThis;
+    const untilTurn = (ms: number) => Math.ceil((Date.now() + ms) / MINUTE_MS) * MINUTE_MS - Date.now();
+    vi.stubGlobal("setTimeout", (what: () => void, ms = 0) => run(what, untilTurn(ms)));
+    return run;
+  }
+
+  it("keeps its connection, though it is handed everything after its timers", async () => {
+    const run = throttleTimers();
+    const asked = await asking();
+    const { socket } = network;
+    socket.onSend = ({ type }) => {
+      if (type === "ping") run(() => socket.frame({ type: "pong" }), MINUTE_MS + 1);
+    };
+    await pass(10 * MINUTE_MS);
+    expect(socket.sentOf("ping").length).toBeGreaterThan(2);
+    socket.completed(-1);
     await pass();
     expect([network.sockets.length, asked.ended]).toEqual([1, true]);
+  });
+
+  it("finds out that its connection is lost all the same", async () => {
+    throttleTimers();
+    await asking();
+    await pass(5 * MINUTE_MS);
+    expect(network.sockets[0]?.closedByClient).toBe(true);
+    expect(network.sockets.length).toBeGreaterThan(1);
   });
 });

@@ -1,0 +1,202 @@
+"""The same answers by WebSocket, as server-sent events and as streams of `/v1`, side by side:
+frames a second when the core is full, and how evenly frames arrive.
+
+The transports take turns, each on a server of its own. Nothing is set but the limits on how much
+is admitted, so a frame is cut as it is for users; a token comes seldom enough to be a frame of its
+own.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import monotonic
+
+import numpy as np
+
+from bench import targets
+from bench.awake import awake
+from bench.client import Reader, all_idle, until
+from bench.distributions import Percentiles, percentiles
+from bench.evenflow import ADMISSION, Evenflow, evenflow, settings_row
+from bench.plan import Plan
+from bench.processes import Usage
+from bench.readers import COMPLETIONS, SSE, TRANSPORTS, WEBSOCKET, opened
+from bench.report import Outcome, Row, at_least, at_most, none_of
+from bench.streams import Streams
+from bench.timings import Timings, timings
+from bench.verify import Tally
+
+FULL_TOKEN_MS = 60  # longer than the batch window
+FULL_STREAM_SECONDS = 20.0  # no answer ends while frames are counted
+WARM_UP_SECONDS = 2.0
+SPREAD_SECONDS = 2.0  # the streams begin evenly over this time
+INTERVAL_MS = 100
+EVEN_SPREAD_SECONDS = 5.0
+SETTLE_SECONDS = 2.0
+BEGIN_SECONDS = 20.0  # for every answer to have begun, or not
+FINISH_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Full:
+    """One transport, while the server's core is full."""
+
+    frames: int
+    usage: Usage
+
+    @property
+    def frames_per_core(self) -> float:
+        """Frames for each CPU second of the server."""
+        return self.frames / self.usage.server
+
+    def __str__(self) -> str:
+        return f"{self.frames / self.usage.seconds:,.0f} frames/s, {self.usage}"
+
+
+@dataclass(frozen=True)
+class Even:
+    """One transport, with a frame every 100 ms to each reader."""
+
+    jitter: Percentiles  # |gap - 100 ms| at the client, in ms
+    timings: Timings
+    frames_per_second: float
+    usage: Usage
+
+    def __str__(self) -> str:
+        return f"jitter ms {self.jitter}; {self.frames_per_second:,.0f} frames/s, {self.usage}"
+
+
+async def measure(plan: Plan) -> Outcome:
+    tally = Tally()
+    full: dict[str, list[Full]] = {transport: [] for transport in TRANSPORTS}
+    for number in range(1, plan.sse_rounds + 1):
+        for transport in TRANSPORTS:
+            full[transport].append(await _full(plan, transport, tally))
+            plan.say(f"sse {number}/{plan.sse_rounds}: {transport} full: {full[transport][-1]}")
+    even = {}
+    for transport in TRANSPORTS:
+        even[transport] = await _even(plan, transport, tally)
+        plan.say(f"sse: {plan.sse_readers:,} readers by {transport}: {even[transport]}")
+    return _outcome(plan, full, even, tally)
+
+
+async def _full(plan: Plan, transport: str, tally: Tally) -> Full:
+    async with evenflow() as server:
+        readers = await opened(transport, server, plan.sse_full)
+        streams = Streams(readers, seconds=FULL_STREAM_SECONDS, token_ms=FULL_TOKEN_MS)
+        async with awake():
+            await streams.begin(SPREAD_SECONDS)
+            await _begun(readers)
+            await asyncio.sleep(WARM_UP_SECONDS)
+            usage, begin = server.process.usage(), monotonic()
+            await asyncio.sleep(plan.saturation_seconds)
+            used, end = server.process.usage() - usage, monotonic()
+        _leave(readers, tally)
+    tally += streams.judge(must_finish=False)
+    return Full(sum(len(reader.delta_arrivals(begin, end)) for reader in readers), used)
+
+
+async def _even(plan: Plan, transport: str, tally: Tally) -> Even:
+    async with evenflow() as server:
+        readers = await opened(transport, server, plan.sse_readers)
+        seconds = EVEN_SPREAD_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
+        streams = Streams(readers, seconds=seconds, token_ms=INTERVAL_MS)
+        async with awake():
+            await streams.begin(EVEN_SPREAD_SECONDS)
+            await asyncio.sleep(SETTLE_SECONDS)
+            used, begin, end = await _meanwhile(plan, server)
+        await all_idle(readers, FINISH_SECONDS)
+        _leave(readers, tally)
+    tally += streams.judge()
+    arrivals = [reader.delta_arrivals(begin, end) for reader in readers]
+    gaps = 1_000 * np.concatenate([np.diff(times) for times in arrivals])
+    return Even(
+        percentiles(np.abs(gaps - INTERVAL_MS)),
+        timings(readers),
+        sum(map(len, arrivals)) / used.seconds,
+        used,
+    )
+
+
+async def _meanwhile(plan: Plan, server: Evenflow) -> tuple[Usage, float, float]:
+    usage, begin = server.process.usage(), monotonic()
+    await asyncio.sleep(plan.jitter_seconds)
+    return server.process.usage() - usage, begin, monotonic()
+
+
+async def _begun(readers: Sequence[Reader]) -> None:
+    await until(lambda: all(it.begun or it.failure for it in readers), BEGIN_SECONDS)
+
+
+def _leave(readers: Sequence[Reader], tally: Tally) -> None:
+    """Close the connections; one that was lost before counts as a fault."""
+    tally.unfinished += sum(reader.failure is not None for reader in readers)
+    for reader in readers:
+        reader.close()
+
+
+def _outcome(
+    plan: Plan, full: dict[str, list[Full]], even: dict[str, Even], tally: Tally
+) -> Outcome:
+    count, readers = f"{plan.sse_full:,} streams", f"{plan.sse_readers:,} readers"
+    rates = {name: median(turn.frames_per_core for turn in turns) for name, turns in full.items()}
+    limit = rates[WEBSOCKET]
+    return Outcome(
+        "sse",
+        rows=[
+            Row(
+                f"WebSocket, {count}, full",
+                f"{limit:,.0f} frames/s a core ({full[WEBSOCKET][-1]})",
+            ),
+            *(
+                at_least(
+                    f"{name}: frames/s a core, of the WebSocket's",
+                    100 * rates[name] / limit,
+                    targets.SHARE_OF_WEBSOCKET_PERCENT,
+                    "%",
+                    f"{rates[name]:,.0f} frames/s a core; {full[name][-1]}",
+                )
+                for name in (SSE, COMPLETIONS)
+            ),
+            *(
+                at_most(
+                    f"{name}: client jitter p95, {INTERVAL_MS} ms interval",
+                    even[name].jitter.p95,
+                    targets.JITTER_SSE_P95_MS,
+                    "ms",
+                    f"{readers}; {even[name]}",
+                )
+                for name in TRANSPORTS
+            ),
+            *(Row(f"{name}: {readers}", str(even[name].timings)) for name in TRANSPORTS),
+            none_of(
+                "gaps, duplicates, wrong texts by all", tally.faults, f"{tally.deltas:,} deltas"
+            ),
+            settings_row("sse", **ADMISSION),
+        ],
+        figures={
+            "streams": plan.sse_full,
+            "readers": plan.sse_readers,
+            "full": {name: [_full_figures(turn) for turn in turns] for name, turns in full.items()},
+            "even": {name: _even_figures(it) for name, it in even.items()},
+        },
+        faults=tally.faults,
+    )  # fmt: skip
+
+
+def _full_figures(turn: Full) -> dict[str, float]:
+    return {
+        "frames_per_second": round(turn.frames / turn.usage.seconds),
+        "frames_per_core_second": round(turn.frames_per_core),
+        **turn.usage.as_figures(),
+    }
+
+
+def _even_figures(it: Even) -> dict[str, object]:
+    return {
+        "client_jitter_ms": it.jitter.as_figures(),
+        "frames_per_second": round(it.frames_per_second),
+        **it.timings.as_figures(),
+        **it.usage.as_figures(),
+    }
