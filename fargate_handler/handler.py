@@ -234,8 +234,8 @@ class Handler:
         self._clock.put_after(self, _SWEEP_SECONDS)
         now = self._monotonic()
         self._orchestrator.sweep(now)
-        for connection in tuple(self._registry.slow):
-            connection.look_at_readers(now)
+        for watched in tuple(self._registry.slow):
+            watched.look_at_readers(now)
         if self._garbage is not None:
             self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:

@@ -1,4 +1,4 @@
-"""A client's cursor over a response. `deliver` is the hot path."""
+"""The reader of a client that has a connection. `deliver` is the hot path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Protocol
 from fargate_handler.gateway.client_transport import ClientTransport
 from fargate_handler.gateway.connection_registry import OpenConnection
 from fargate_handler.gateway.context import ClientContext
-from stream_core.delivery.flow_control import FlowEvent, FlowState, ReaderFlow
+from fargate_handler.gateway.live_reader import LiveReader
+from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
 from stream_core.delivery.paced_cursor import Pace, PacedCursor
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.client_session import ClientSession
@@ -33,10 +34,9 @@ class ReadingClient(OpenConnection, Protocol):
         """Resume at another copy of the response: the reader's own has ended."""
 
 
-class ClientReader(PacedCursor):
-    """Delivers a response to a client.
+class ClientReader(LiveReader):
+    """Delivers a response to a client that has a connection.
 
-    Deltas go out with their interval if the transport takes them, otherwise later and joined.
     Nothing goes out while the client pauses, or has used up its credit.
 
     Args:
@@ -51,18 +51,11 @@ class ClientReader(PacedCursor):
     __slots__ = (
         "_asked_to_pause",
         "_client",
-        "_counted",
         "_encoder",
-        "_flow",
-        "_flows",
-        "_lost",
-        "_measures",
-        "_outbox",
+        "_paced",
         "_send",
         "_session",
-        "_steady",
         "number",
-        "stream",
     )
 
     def __init__(
@@ -74,52 +67,35 @@ class ClientReader(PacedCursor):
         number: int | None,
         pace: Pace,
     ) -> None:
-        context = client.context
-        limits = context.limits
-        super().__init__(
+        limits = client.context.limits
+        self._paced = PacedCursor(
             stream.log,
             next_index,
             limits.frame_characters,
             credit=pace.credit,
             most_credit=limits.credit_window,
         )
-        self.stream = stream
+        super().__init__(client.context, stream, self._paced)
         self._client = client
         self._session = client.session
         self._send = client.transport.send_text
         self._encoder = encoder
         self.number = number
-        self._flow = ReaderFlow(limits)
-        # Whether `deliver` may take its short way: nothing is missing, nothing blocked, and there
-        # is no credit.
         self._flows = not client.session.blocked and pace.credit is None
         self._asked_to_pause = False
-        self._lost = False
-        self._measures = context.measures
-        self._outbox = context.outbox
-        # How many deltas were counted as due. Those before the reader came were due in no interval.
-        self._counted = stream.log.next_index
-        self._steady = (
-            False  # whether the last delivery was in time: only then the next gap is measured
-        )
 
     @property
     def holds_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
-        return self._flow.holds_model(self.stream.log.text_bytes)
-
-    @property
-    def current(self) -> bool:
-        """Whether it needs no attention: it keeps up and doesn't pause."""
-        return self._flow.state is FlowState.CURRENT
+        return self._flow.holds_model(self._log.text_bytes)
 
     def deliver(self, now: float, jitter: float | None) -> None:
         """Deliver what is new. Called up to 100,000 times a second, so it avoids calls."""
         if not self._flows:
             self._deliver_late(now)
             return
-        entries, index = self._entries, self.next_index
-        head = len(entries)
+        entries, cursor = self._entries, self._cursor
+        index, head = cursor.next_index, len(entries)
         if index < head:
             if not self._steady:
                 self._steady = True
@@ -127,15 +103,14 @@ class ClientReader(PacedCursor):
                 self._measures.jitter.record(jitter * 1000)
             entry = entries[index]
             if index + 1 == head and isinstance(entry, str):
-                self.next_index = head
+                cursor.next_index = head
                 outbox = self._outbox
                 outbox.append((self._send, self._encoder.delta(entry, index, index)))
                 if len(outbox) == 1:
                     outbox.flush_soon()
             else:
-                self._give_all()
-                self._measures.due.whole += max(0, self.next_index - max(index, self._counted))
-                if self.behind:
+                self._give_joined()
+                if self._waits:
                     self._fell_behind(now)
                     return
         if self._log.state is not None:
@@ -148,7 +123,7 @@ class ClientReader(PacedCursor):
     @property
     def pace(self) -> Pace:
         """The client's pause and credit."""
-        return Pace(self._asked_to_pause, self.credit)
+        return Pace(self._asked_to_pause, self._paced.credit)
 
     @property
     def epoch(self) -> int:
@@ -177,31 +152,35 @@ class ClientReader(PacedCursor):
         Raises:
             InvalidRequest: that is more than may be granted ahead. Nothing was changed.
         """
-        self.grant(credit)
+        self._paced.grant(credit)
         self._flows = False
         self._go_on(now)
 
     def let_go(self, now: float) -> None:
         """Deliver everything from now on, without pause and credit."""
-        self.lift()
+        self._paced.lift()
         self.resume(now)
 
     def leave(self) -> None:
         """Stop reading this response."""
         self._end_pause()
-        self._measures.delivered.value += self.next_index - self.began_at
-        self.stream.detach(self)
+        super().leave()
 
     def look(self, now: float) -> FlowEvent | None:
-        """Tell the client if it lags. Returns EXCEED when it must go. Called once a second."""
-        flow, log = self._flow, self.stream.log
-        if flow.end_long_pause(now):
+        """Tell the client if it lags. Returns EXCEED when it must go, also after a long pause."""
+        if self._flow.end_long_pause(now):
             self._stop_holding()
+            self._measures.too_slow.value += 1
             return FlowEvent.EXCEED
-        lag = flow.measure(now, self.behind, log.text_bytes)
-        event = flow.check(lag)
-        if event is not None:
-            notice = LagNotice(
+        return super().look(now)
+
+    @property
+    def _blocked(self) -> bool:
+        return self._session.blocked
+
+    def _tell_lag(self, lag: Lag) -> None:
+        self._client.tell(
+            LagNotice(
                 type="lag",
                 session_id=self.stream.channel.session,
                 response_id=self.stream.response_id,
@@ -209,17 +188,16 @@ class ClientReader(PacedCursor):
                 behind_ms=int(lag.seconds * 1000),
                 last_index=self.next_index - 1,
             )
-            self._client.tell(notice)
-        return event
+        )
 
     def _give_all(self) -> None:
-        """Send as much as the transport takes, and at least one frame."""
         self._outbox.flush()
-        while (taken := self.take()) is not None:
+        cursor = self._paced
+        while (taken := cursor.take()) is not None:
             if isinstance(taken, str):
-                self._send(self._encoder.delta(taken, self.first, self.last))
+                self._send(self._encoder.delta(taken, cursor.first, cursor.last))
             else:
-                told = restart_frame(self.stream, taken, self.last)
+                told = restart_frame(self.stream, taken, cursor.last)
                 self._send(self._session.dialect.write(told))
             self._measures.frames.value += 1
             if self._session.blocked:
@@ -231,42 +209,28 @@ class ClientReader(PacedCursor):
         if self._lost or not self._flow.may_send:
             self._finish_without_credit()
             return
-        head = len(self._entries)
-        new = head - max(self._counted, self.next_index)
-        self._counted = head
-        self._measures.due.whole += new
-        if self._session.blocked:
-            self._measures.due.part += new
-        else:
-            self._give_all()
-        if self.starved and not self.at_end:
+        self._give_late()
+        if self._paced.starved and not self._paced.at_end:
             self._hold(now)
             return
-        if self.behind:
-            self._fell_behind(now)
-            return
-        self._flow.caught_up()
-        self._flows = not self._session.blocked and self.credit is None
-        if self._log.closed:
-            self._finish()
+        self._settle(now)
+        self._flows = self._flows and self._paced.credit is None
 
-    def _fell_behind(self, now: float) -> None:
-        self._steady = self._flows = False
-        self._flow.fell_behind(now, self._log.text_bytes)
-        self._client.context.registry.slow.add(self._client)
+    def _watch(self) -> None:
+        self._context.registry.slow.add(self._client)
 
     def _hold(self, now: float) -> None:
         # With credit, what is ahead counts from the reader's place: it may stop again with each
         # grant.
-        unread = 0 if self.credit is None else self.unread_bytes
-        if self._flow.pause(now, self.stream.log.text_bytes - unread):
+        unread = 0 if self._paced.credit is None else self._paced.unread_bytes
+        if self._flow.pause(now, self._log.text_bytes - unread):
             self._flows = False
             self.stream.paused_readers += 1
             self.stream.hold_or_release()
-            self._client.context.registry.slow.add(self._client)
+            self._watch()
 
     def _go_on(self, now: float) -> None:
-        if self.starved:
+        if self._paced.starved:
             self._finish_without_credit()
         elif not self._asked_to_pause and self._end_pause():
             self.deliver(now, None)
@@ -275,7 +239,7 @@ class ClientReader(PacedCursor):
         """Deliver the end, which needs no credit. A client that asked for a pause gets nothing."""
         if (
             self._flow.state is FlowState.PAUSED
-            and self.at_end
+            and self._paced.at_end
             and not (self._lost or self._asked_to_pause)
         ):
             self._finish()

@@ -76,13 +76,8 @@ class ClientReaders(dict[str, ClientReader]):
 
     def look(self, client: ReadingClient, now: float) -> None:
         """Tell readers that lag, and close the connection if one lags too far."""
-        measures = client.context.measures
         for reader in tuple(self.values()):
-            event = reader.look(now)
-            if event is FlowEvent.LAG:
-                measures.lagging.value += 1
-            elif event is FlowEvent.EXCEED:
-                measures.too_slow.value += 1
+            if reader.look(now) is FlowEvent.EXCEED:
                 held = f"resume {reader.stream.response_id} after {reader.next_index - 1}"
                 client.close(CloseCode.TOO_SLOW, f"too slow; {held}")
                 return

@@ -10,7 +10,14 @@ from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import Overloaded, RateLimited
 
 
-class OpenConnection(Protocol):
+class Watched(Protocol):
+    """What has a reader that is behind or pauses."""
+
+    def look_at_readers(self, now: float) -> None:
+        """Tell readers that lag, and close what lags too far."""
+
+
+class OpenConnection(Watched, Protocol):
     """A client's connection over any transport, as the node sees it."""
 
     @property
@@ -20,9 +27,6 @@ class OpenConnection(Protocol):
     @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
-
-    def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and close the connection if one lags too far."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
@@ -38,8 +42,8 @@ class ConnectionRegistry:
         self._limits = limits
         self._of_channel: dict[Channel, list[OpenConnection]] = {}
         self._count = 0
-        self.slow: set[OpenConnection] = set()
-        """Connections with a reader that is behind or pauses. They are checked each second."""
+        self.slow: set[Watched] = set()
+        """Who has a reader that is behind or pauses. They are looked at each second."""
 
     def __len__(self) -> int:
         return self._count

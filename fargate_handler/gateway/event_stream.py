@@ -3,69 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.deadline import Deadline
+from fargate_handler.gateway.event_reader import ClockTimer, EventReader
 from fargate_handler.gateway.http_answers import VIA_HEADER
-from fargate_handler.gateway.resumption import Progress, WakingReader, reading
+from fargate_handler.gateway.resumption import Progress, resume
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError, UpstreamTimeout
+from stream_core.protocol.client_session import CLOSE_SECONDS
+from stream_core.protocol.errors import EvenflowError
 
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
 }
-# The comment of a heartbeat, without an empty line: some parsers, OpenAI's for Python and httpx-sse
-# among them, take a comment with one for an event without data.
-_STILL_HERE = b": still here\n"
-# Longer than any model may take. Larger numbers could be beyond a float's range.
-_LONGEST_TIMEOUT_MS = 86_400_000
-
-
-class TimedOut(UpstreamTimeout):
-    """The client's timeout has passed."""
-
-
-class Deadline:
-    """The time by which a request must be answered.
-
-    Args:
-        timeout_ms: milliseconds from now. None: as long as the model takes.
-        monotonic: seconds.
-    """
-
-    def __init__(self, timeout_ms: int | None, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._timeout_ms = timeout_ms
-        self._at = (
-            math.inf
-            if timeout_ms is None
-            else monotonic() + min(timeout_ms, _LONGEST_TIMEOUT_MS) / 1000
-        )
-
-    @property
-    def left(self) -> float:
-        """Seconds left, 0 or more."""
-        return max(0.0, self._at - self._monotonic())
-
-    def check(self) -> None:
-        """Check that there is time left.
-
-        Raises:
-            TimedOut: there is none.
-        """
-        if not self.left:
-            raise TimedOut(
-                f"the answer was not complete within the {self._timeout_ms} ms that the request "
-                "allows",
-                code="timeout",
-                param="timeout_ms",
-            )
 
 
 class EventStream:
@@ -77,7 +34,7 @@ class EventStream:
             heartbeat, so that an earlier error has a status.
         goes_on: whether to go on with another copy of the response when this one ends. Otherwise
             the stream breaks off.
-        deadline: how long the client waits for the next event.
+        deadline: how long the client waits for the end.
     """
 
     def __init__(
@@ -92,13 +49,12 @@ class EventStream:
         deadline: Deadline | None = None,
     ) -> None:
         self._context = context
-        self._request = request
         self._encoder = encoder
         self._at_once = at_once
         self._goes_on = goes_on
         self._deadline = deadline or Deadline(None, context.monotonic)
         self._answer = web.StreamResponse(headers=_HEADERS | dict(headers))
-        self._unsent = b""
+        self._socket = AnswerSocket(context, request, self._answer)
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
         """Write the response to its end. `stream` is the copy that the encoder reads.
@@ -108,78 +64,135 @@ class EventStream:
         """
         try:
             try:
-                with reading(stream) as reader:
-                    await self._write(reader)
+                await self._write(stream)
             except EvenflowError as error:
                 if not self._answer.prepared:
                     raise
-                self._unsent = self._encoder.failure(error)
-                if self._unsent:
-                    await self._send(stream)
+                await self._tell(error)
         except ConnectionError:
             pass  # the client has left
         return self._answer
 
-    async def _write(self, reader: WakingReader) -> None:
-        """The loop of all event streams."""
+    async def _write(self, stream: ResponseStream) -> None:
         encoder = self._encoder
-        if self._at_once:
-            await self._open(reader.stream)
-        while not encoder.ended:
-            if self._has_news():
-                await self._send(reader.stream)
-            elif not reader.left_behind:
-                await self._wait(reader)
-            elif self._goes_on:
-                progress = Progress(encoder.after, encoder.epoch, LAST_EVENT_ID)
-                point = await reader.go_on(self._context, progress)
-                encoder.go_on(reader.stream, point)
-            else:
-                return
+        while await self._read(stream) and self._goes_on:
+            progress = Progress(encoder.cursor.after, encoder.epoch, LAST_EVENT_ID)
+            stream, point = await resume(
+                self._context, stream.response_id, stream.channel, progress
+            )
+            encoder.go_on(stream, point)
 
-    def _has_news(self) -> bool:
-        before = self._encoder.after
-        self._unsent = self._encoder.take()
-        self._context.measures.delivered.value += self._encoder.after - before
-        return bool(self._unsent)
-
-    async def _wait(self, reader: WakingReader) -> None:
-        """Wait for news. After a heartbeat's time, send a comment."""
-        heartbeat = self._context.limits.sse_heartbeat_seconds
-        patience = min(heartbeat, self._deadline.left)
-        if await reader.wait(patience):
-            return
-        self._deadline.check()
-        # A timer may be early. A client that has nearly waited long enough gets a status, not a
-        # head.
-        if patience == heartbeat:
-            self._unsent = _STILL_HERE
-            await self._send(reader.stream)
-
-    async def _open(self, stream: ResponseStream) -> None:
-        self._answer.headers[VIA_HEADER] = stream.via
-        await self._answer.prepare(self._request)
-        if self._request.transport is not None:
-            # The kernel's buffer is the write buffer. What it doesn't take would be kept here, an
-            # object an event.
-            self._request.transport.set_write_buffer_limits(high=0)
-        await self._answer.write(self._encoder.opening)
-
-    async def _send(self, stream: ResponseStream) -> None:
-        """Send `_unsent`, and wait until the socket has taken it."""
-        if not self._answer.prepared:
-            await self._open(stream)
-        writer = await self._answer.prepare(self._request)
-        if writer is None:
-            raise ConnectionResetError("the client has left")
+    async def _read(self, stream: ResponseStream) -> bool:
+        """Read one copy. Returns whether another one has the rest."""
+        reader = EventReader(self._context, stream, self._encoder, self._socket, self._deadline)
+        reader.attach()
+        self._socket.reader = reader
         try:
-            # While a slow client is waited for, the log grows and deltas are joined.
-            async with asyncio.timeout(self._context.limits.lag_close_seconds):
-                await self._answer.write(self._unsent)
-                self._unsent = b""  # the writer has it
-                await writer.drain()
-        except TimeoutError:
-            self._context.measures.too_slow.value += 1
-            if self._request.transport is not None:
-                self._request.transport.abort()
-            raise ConnectionAbortedError("the client does not read") from None
+            if self._at_once and not self._answer.prepared:
+                await self._open(reader, b"")
+            while not (reader.over or reader.left_behind):
+                if reader.error is not None:
+                    raise reader.error
+                if not self._answer.prepared and (first := reader.first()):
+                    await self._open(reader, first)
+                else:
+                    await reader.woken()
+            return not reader.over
+        finally:
+            self._socket.reader = None
+            reader.leave()
+
+    async def _open(self, reader: EventReader, first: bytes) -> None:
+        self._answer.headers[VIA_HEADER] = reader.stream.via
+        await self._socket.send_head(self._encoder.opening + first)
+        reader.unblock()
+
+    async def _tell(self, error: EvenflowError) -> None:
+        """Tell the client why its stream ends, if it still takes that."""
+        self._context.outbox.flush()
+        self._socket.send(self._encoder.failure(error))
+        patience = ClockTimer(self._socket.abort)
+        self._context.clock.put_after(patience, CLOSE_SECONDS)
+        try:
+            await self._socket.drain()
+        finally:
+            patience.stop()
+
+
+class AnswerSocket:
+    """The socket of an answer, into which its body is written in the clock's turns.
+
+    aiohttp sends the head, and the end. Chunks in between go straight to the transport: through
+    aiohttp each would take three calls and a wait.
+    """
+
+    def __init__(
+        self, context: GatewayContext, request: web.Request, answer: web.StreamResponse
+    ) -> None:
+        self.reader: EventReader | None = None
+        self._background = context.background
+        self._request = request
+        self._protocol = request.protocol
+        self._answer = answer
+        self._writer: AbstractStreamWriter | None = None
+        self._chunked = True
+        self._draining = False
+
+    @property
+    def open(self) -> bool:
+        """Whether the head was sent."""
+        return self._writer is not None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the kernel takes no more."""
+        return self._protocol.writing_paused
+
+    async def send_head(self, body: bytes) -> None:
+        """Send the head, and the beginning of the body.
+
+        Raises:
+            ConnectionError: the client has left.
+        """
+        transport = self._protocol.transport
+        if transport is None:
+            raise ConnectionResetError("the client has left")
+        # The kernel's buffer is the write buffer. What it doesn't take would be kept here, an
+        # object an event.
+        transport.set_write_buffer_limits(high=0)
+        self._writer = await self._answer.prepare(self._request)
+        # HTTP/1.0 has no chunks: there the body ends with the connection.
+        self._chunked = self._answer.headers.get("Transfer-Encoding") == "chunked"
+        self.send(body)
+
+    def send(self, events: bytes) -> None:
+        """Send a part of the body, which may be empty. Does nothing when the client has left."""
+        protocol = self._protocol
+        transport = protocol.transport
+        if transport is None or not events:
+            return
+        transport.write(b"%x\r\n%b\r\n" % (len(events), events) if self._chunked else events)
+        if protocol.writing_paused and (reader := self.reader) is not None:
+            reader.block()
+            if not self._draining:
+                self._draining = True
+                self._background.run(self._unblock())
+
+    async def drain(self) -> None:
+        """Wait until the kernel has taken everything."""
+        if self._writer is not None:
+            await self._writer.drain()
+
+    def abort(self) -> None:
+        """Disconnect the client at once."""
+        if self._protocol.transport is not None:
+            self._protocol.transport.abort()
+
+    async def _unblock(self) -> None:
+        try:
+            await self.drain()
+        except ConnectionError:
+            return  # the client has left
+        self._draining = False
+        if self.reader is not None:
+            self.reader.unblock()

@@ -42,7 +42,17 @@ class AppendedText:
         Raises:
             UpstreamFailed: the model began again, and its new answer is different.
         """
-        while (taken := self.cursor.take(self._stands_until())) is not None:
+        cursor, log = self.cursor, self._log
+        index, head = cursor.next_index, len(log.entries)
+        if index == head:
+            return None
+        if index + 1 == head and not (log.restarts or self._ahead):
+            # Nearly every call is like this.
+            cursor.next_index = index + 1
+            only = log.entries[index]
+            assert isinstance(only, str), "without restarts there are no markers"
+            return only
+        while (taken := cursor.take(self._stands_until())) is not None:
             if isinstance(taken, str) and (text := self._beyond(taken)):
                 return text
         return None

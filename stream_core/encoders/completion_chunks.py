@@ -7,7 +7,8 @@ from typing import Any
 from stream_core.encoders.appended_text import AppendedText
 from stream_core.encoders.completion_objects import AnswerReader, CompletionObjects, error_event
 from stream_core.encoders.port import event_id
-from stream_core.log.response_log import ResponseState, ResumePoint, slice_of
+from stream_core.log.marked_text import MARK
+from stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import (
     EvenflowError,
@@ -88,14 +89,14 @@ class ChunkEncoder:
         self.opening = objects.role(self._id())
 
     @property
-    def after(self) -> int:
-        """The last index that the reader has."""
-        return self._text.cursor.next_index - 1
+    def cursor(self) -> Cursor:
+        """The reader's place in the log."""
+        return self._text.cursor
 
     @property
     def epoch(self) -> int:
-        """The epoch of the entry at `after`. Readers aren't told restarts."""
-        return self._stream.log.epoch_at(self.after)
+        """The epoch of the last entry that the reader has. Readers aren't told restarts."""
+        return self._stream.log.epoch_at(self._text.cursor.after)
 
     def take(self) -> bytes:
         """What is new, as chunks. Empty when there is nothing.
@@ -105,9 +106,14 @@ class ChunkEncoder:
         """
         parts, size = list[bytes](), 0
         while size < self._most and (piece := self._text.take()) is not None:
-            if new := self._reader.read(piece):
+            if MARK not in piece and self._reader.in_text:
+                # Nearly every chunk is like this.
+                parts.append(self._objects.text(self._id(), piece))
+            elif new := self._reader.read(piece):
                 parts.append(self._objects.parts(self._id(), new))
-                size += len(parts[-1])
+            else:
+                continue
+            size += len(parts[-1])
         return b"".join(parts) or self._end()
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
@@ -127,5 +133,8 @@ class ChunkEncoder:
         self.ended = True
         return self._objects.finish(self._id(), self._stream, self._reader.open_choices)
 
-    def _id(self) -> str:
-        return event_id(self.after, self.epoch)
+    def _id(self) -> bytes:
+        after = self._text.cursor.next_index - 1
+        if not self._stream.log.restarts:
+            return b"%d" % after
+        return event_id(after, self.epoch).encode()

@@ -27,6 +27,11 @@ class AnswerReader:
         """The choices that end as the response does."""
         return self._marked.open_choices
 
+    @property
+    def in_text(self) -> bool:
+        """Whether a piece without marks is text of the answer itself."""
+        return self._marked.in_text
+
     def read(self, piece: str) -> tuple[AnswerPart, ...]:
         """What `piece` adds, one part a choice. Nothing when it ends within a mark.
 
@@ -66,6 +71,10 @@ class CompletionObjects:
         head = orjson.dumps({"object": "chat.completion.chunk", **self._common})
         self._before = b"data: " + head[:-1] + b',"choices":'
         self._end = b',"usage":null}\n\n' if include_usage else b"}\n\n"
+        # Of a chunk that is only text, all but its id and the text.
+        plain = orjson.dumps([_choice(0, {"content": ""})])
+        before, after = plain.split(b'""')
+        self._before_text, self._after_text = self._before + before, after + self._end
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
         """The whole answer, for a request without `stream`.
@@ -81,17 +90,26 @@ class CompletionObjects:
         usage = {"usage": _usage(stream.usage)} if stream.usage is not None else {}
         return {"object": "chat.completion", **self._common, "choices": choices, **usage}
 
-    def role(self, event_id: str) -> bytes:
+    def text(self, event_id: bytes, text: str) -> bytes:
+        """A chunk with text of the answer itself, as `parts` writes it."""
+        return b"id: %b\n%b%b%b" % (
+            event_id,
+            self._before_text,
+            orjson.dumps(text),
+            self._after_text,
+        )
+
+    def role(self, event_id: bytes) -> bytes:
         """The first chunk of every stream."""
         return self._chunk(
             event_id, [_choice(0, {"role": "assistant", "content": None if self._tools else ""})]
         )
 
-    def parts(self, event_id: str, parts: Iterable[AnswerPart]) -> bytes:
+    def parts(self, event_id: bytes, parts: Iterable[AnswerPart]) -> bytes:
         """A chunk with all of `parts`. With it the client has everything up to `event_id`."""
         return self._chunk(event_id, [_choice_of(part) for part in parts])
 
-    def finish(self, event_id: str, stream: ResponseStream, choices: Iterable[int]) -> bytes:
+    def finish(self, event_id: bytes, stream: ResponseStream, choices: Iterable[int]) -> bytes:
         """The last chunks, and the end of the stream. `choices` are those that have not ended."""
         chunks = [
             self._chunk(event_id, [_choice(choice, {}, stream.finish_reason) for choice in choices])
@@ -103,12 +121,12 @@ class CompletionObjects:
                 "choices": [],
                 "usage": _usage(stream.usage),
             }
-            chunks.append(b"id: " + event_id.encode() + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
+            chunks.append(b"id: " + event_id + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
         return b"".join([*chunks, DONE])
 
-    def _chunk(self, event_id: str, choices: Sequence[Mapping[str, Any]]) -> bytes:
+    def _chunk(self, event_id: bytes, choices: Sequence[Mapping[str, Any]]) -> bytes:
         return b"id: %b\n%b%b%b" % (
-            event_id.encode(),
+            event_id,
             self._before,
             orjson.dumps(choices),
             self._end,

@@ -7,7 +7,8 @@ from stream_core.log.response_log import EVERYTHING, Cursor, Restart, ResumePoin
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.dialect import V1Encoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
-from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.errors import EvenflowError, TooSlow
+from stream_core.protocol.messages import ErrorFrame
 
 _DELTA = "chat.response.delta"
 
@@ -52,10 +53,18 @@ class FrameEncoder:
         told = point.restarted.epoch if point.restarted else 0
         self.epoch = told or stream.log.epoch_at(point.next_index - 1)
 
-    @property
-    def after(self) -> int:
-        """The last index that the reader has."""
-        return self.cursor.next_index - 1
+    def take_only(self) -> bytes:
+        """The next frame, if it is a delta and the only one that is left. Otherwise empty."""
+        cursor, entries = self.cursor, self._stream.log.entries
+        index = cursor.next_index
+        if index + 1 != len(entries) or self._restarted is not None:
+            return b""
+        entry = entries[index]
+        if not isinstance(entry, str):
+            return b""
+        cursor.next_index = index + 1
+        self.kind, self.last = _DELTA, index
+        return self._deltas.delta(entry, index, index)
 
     def take(self) -> bytes:
         """The next frame. Empty when there is nothing."""
@@ -73,9 +82,20 @@ class FrameEncoder:
         self.kind, self.last = frame.type, cursor.last
         return frame.to_json()
 
-    def failure(self, _error: EvenflowError) -> bytes:
-        """Empty: the reader comes back, and is told then."""
-        return b""
+    def failure(self, error: EvenflowError) -> bytes:
+        """An `error` frame for a reader that is too slow, which would not be told later.
+
+        Otherwise empty: the reader comes back, and is told then.
+        """
+        if not isinstance(error, TooSlow):
+            return b""
+        told, response_id = error.to_object(), self._stream.response_id
+        return ErrorFrame(type="error", error=told, response_id=response_id).to_json()
+
+    @property
+    def tells_place(self) -> bool:
+        """Whether the reader has a place in the log by which it can come back."""
+        return self._restarted is None and self.cursor.after > EVERYTHING
 
     def _replace_everything(self, restarted: Restart) -> bytes:
         frame = restart_frame(self._stream, restarted, EVERYTHING)
@@ -87,7 +107,7 @@ class FrameEncoder:
             return b""
         self.ended = True
         frame = terminal_frame(self._stream)
-        self.kind, self.last = frame.type, self.after
+        self.kind, self.last = frame.type, self.cursor.after
         return frame.to_json()
 
 
@@ -116,9 +136,9 @@ class EventEncoder:
         return self._frames.ended
 
     @property
-    def after(self) -> int:
-        """The last index that the reader has."""
-        return self._frames.after
+    def cursor(self) -> Cursor:
+        """The reader's place in the log."""
+        return self._frames.cursor
 
     @property
     def epoch(self) -> int:
@@ -127,7 +147,11 @@ class EventEncoder:
 
     def take(self) -> bytes:
         """What is new, as events. Empty when there is nothing."""
-        frames, parts, size = self._frames, list[bytes](), 0
+        frames = self._frames
+        # Nearly every call is like this.
+        if frame := frames.take_only():
+            return self._event(frame)
+        parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
             event = self._event(frame)
             parts.append(event)
@@ -139,8 +163,13 @@ class EventEncoder:
         self._frames.go_on(stream, point)
 
     def failure(self, error: EvenflowError) -> bytes:
-        """Empty: an EventSource comes back, and is told then."""
-        return self._frames.failure(error)
+        """As of `FrameEncoder`. Its id is what the reader has: an EventSource resumes there."""
+        frames = self._frames
+        frame = frames.failure(error)
+        if not frame or not frames.tells_place:
+            return b"event: error\ndata: %b\n\n" % frame if frame else b""
+        resume_id = event_id(frames.cursor.after, frames.epoch)
+        return b"event: error\nid: %b\ndata: %b\n\n" % (resume_id.encode(), frame)
 
     def _event(self, frame: bytes) -> bytes:
         frames = self._frames

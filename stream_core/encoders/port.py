@@ -5,7 +5,8 @@ What every encoder must guarantee (`tests/unit/stream_core/encoders/test_encoder
 - Each entry is given once and in order, wherever the log is cut into calls of `take`.
 - The response's end is given once, after everything else.
 - After a restart the reader has the text that stands, or is told to drop what it has.
-- `after` and `epoch` are enough to go on, in the same copy of the response or in another.
+- `cursor.after` and `epoch` are enough to go on, in the same copy of the response or in another.
+- Its bytes depend on the response and on what it was made with, never on when `take` is called.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Protocol
 
-from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, InvalidRequest
 from stream_core.protocol.http_contract import EVENT_ID_PATTERN
@@ -34,8 +35,8 @@ class LogEncoder(Protocol):
         """Whether the reader was given the response's end."""
 
     @property
-    def after(self) -> int:
-        """The last index that the reader has, -1 before the first."""
+    def cursor(self) -> Cursor:
+        """The reader's place in the log. After `go_on` it is another one."""
 
     @property
     def epoch(self) -> int:

@@ -44,13 +44,18 @@ class MarkedTextReader:
         """The choices that have not ended. The first one ends only with the answer."""
         return tuple(choice for choice in sorted(self._places) if choice not in self._ended)
 
+    @property
+    def in_text(self) -> bool:
+        """Whether a piece without marks is text of the answer itself."""
+        return not self._unread and self._choice == 0 and self._places[0] is None
+
     def read(self, piece: str) -> tuple[AnswerPart, ...]:
         """What `piece` adds, one part a choice.
 
         Raises:
             NotMarked: the text is not marked text.
         """
-        if MARK not in piece and not self._unread and self._choice == 0 and self._places[0] is None:
+        if MARK not in piece and self.in_text:
             return (AnswerPart(piece),) if piece else ()
         plain, *marked = (self._unread + piece).split(MARK)
         self._unread = ""

@@ -235,6 +235,11 @@ class Cursor:
         """The last index of what `take` returned last."""
 
     @property
+    def after(self) -> int:
+        """The last index that the reader has, -1 before the first."""
+        return self.next_index - 1
+
+    @property
     def behind(self) -> int:
         """How many entries of the log the reader has not been given."""
         return len(self._log.entries) - self.next_index

@@ -158,6 +158,10 @@ class Overloaded(EvenflowError):
     type = "overloaded_error"
 
 
+class TooSlow(Overloaded):
+    """The client took too little for too long. Its stream ends, and it may resume."""
+
+
 class UpstreamTimeout(EvenflowError):
     status = 504
     type = "upstream_error"

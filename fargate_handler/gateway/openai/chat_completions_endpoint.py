@@ -5,7 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_stream import Deadline, EventStream, TimedOut
+from fargate_handler.gateway.deadline import Deadline, TimedOut
+from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import error_answer
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from fargate_handler.gateway.openai.models_endpoint import check_model

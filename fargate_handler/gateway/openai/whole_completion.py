@@ -6,7 +6,7 @@ import orjson
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_stream import Deadline
+from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.http_answers import VIA_HEADER, json_answer
 from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.completion_chunks import check_completed

@@ -46,6 +46,22 @@ class RecordingWriter(AbstractStreamWriter):
         """The answer says them itself."""
 
 
+def _protocol(remote: str | None, writer: RecordingWriter) -> Mock:
+    """A protocol whose transport keeps what is written straight to it."""
+
+    def write(chunk: bytes) -> None:
+        size, _, rest = chunk.partition(b"\r\n")
+        body = rest.removesuffix(b"\r\n")
+        assert int(size, 16) == len(body), "one chunk a write"
+        writer.written += body
+
+    transport = Mock(spec=asyncio.Transport)
+    transport.write = write
+    peer = (remote, 50_000)
+    transport.get_extra_info = lambda name, default=None: peer if name == "peername" else default
+    return Mock(transport=transport, peername=peer, ssl_context=None, writing_paused=False)
+
+
 class Calls:
     """The HTTP side of a gateway.
 
@@ -79,16 +95,15 @@ class Calls:
         writer: RecordingWriter | None = None,
     ) -> web.StreamResponse:
         """The answer; of a stream, when it has ended."""
-        transport = Mock(spec=asyncio.Transport)
-        transport.get_extra_info = lambda name, default=None: (
-            (remote, 50_000) if name == "peername" else default
-        )
+        writer = writer or RecordingWriter()
+        protocol = _protocol(remote, writer)
         request = make_mocked_request(
             method,
             path,
             headers=self._headers | (headers or {}),
-            transport=transport,
-            writer=writer or RecordingWriter(),
+            transport=protocol.transport,
+            protocol=protocol,
+            writer=writer,
             app=self._app,
         )
         return await self._app._handle(request)

@@ -11,7 +11,7 @@ from fargate_handler.gateway.http_answers import claims_of
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.encoders.appended_text import AppendedText
 from stream_core.encoders.completion_chunks import check_completed
-from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError
 
@@ -27,12 +27,12 @@ class TextEncoder:
         self._text = AppendedText(stream.log, point.next_index, most)
 
     @property
-    def after(self) -> int:
-        return self._text.cursor.next_index - 1
+    def cursor(self) -> Cursor:
+        return self._text.cursor
 
     @property
     def epoch(self) -> int:
-        return self._stream.log.epoch_at(self.after)
+        return self._stream.log.epoch_at(self.cursor.after)
 
     def take(self) -> bytes:
         if (piece := self._text.take()) is not None:

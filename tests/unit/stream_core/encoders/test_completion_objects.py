@@ -36,7 +36,7 @@ def chunk_of(event: bytes) -> dict[str, Any]:
 
 
 def test_a_chunk_of_plain_text() -> None:
-    assert objects().parts("3", [AnswerPart("Yes")]) == (
+    assert objects().parts(b"3", [AnswerPart("Yes")]) == (
         b"id: 3\ndata: "
         b'{"object":"chat.completion.chunk","id":"chatcmpl-1","created":7,"model":"demo","choices":[{"index":0,"delta":{"content":"Yes"},"logprobs":null,"finish_reason":null}]}\n\n'
     )
@@ -53,7 +53,7 @@ def test_one_chunk_has_all_that_is_new() -> None:
             "b", choice=1, begins=True, end="length", logprobs={"content": [{"token": "b"}]}
         ),
     ]
-    one, other = chunk_of(objects(include_usage=True).parts("3", parts))["choices"]
+    one, other = chunk_of(objects(include_usage=True).parts(b"3", parts))["choices"]
     assert one["delta"] == {
         "content": "a",
         "reasoning": "Hm",
@@ -76,7 +76,7 @@ def test_one_chunk_has_all_that_is_new() -> None:
 
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
-    first, *_ = objects().finish("3", ended("x"), (0, 2)).partition(b"\n\n")
+    first, *_ = objects().finish(b"3", ended("x"), (0, 2)).partition(b"\n\n")
     assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [
         (0, "stop"),
         (2, "stop"),

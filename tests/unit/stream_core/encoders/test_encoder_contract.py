@@ -78,7 +78,7 @@ def test_nothing_is_lost_wherever_the_log_is_cut(
         stream.log.extend(entries[stream.log.next_index : to])
         if data.draw(st.booleans()):
             drain(encoder, client)
-            assert client.failed or encoder.after == stream.log.next_index - 1
+            assert client.failed or encoder.cursor.after == stream.log.next_index - 1
     drain(encoder, client)
     assert not encoder.ended
     ended(stream)
@@ -97,8 +97,8 @@ def test_what_is_taken_at_once_is_about_a_frame(
     for _ in range(data.draw(st.integers(0, len(entries)))):
         client.hear(encoder.take())
         if kind.ids:
-            assert (client.last.last_index, client.last.epoch) == (encoder.after, encoder.epoch)
-        assert client.text == slice_of(entries[: encoder.after + 1], 0).text
+            assert (client.last.last_index, client.last.epoch) == (encoder.cursor.after, encoder.epoch)
+        assert client.text == slice_of(entries[: encoder.cursor.after + 1], 0).text
 
 
 @each_kind
@@ -111,7 +111,7 @@ def test_a_client_comes_back_by_what_it_was_told(
     for _ in range(data.draw(st.integers(0, len(entries)))):
         client.hear(encoder.take())
     if not kind.ids:
-        client.last = EventId(encoder.after, encoder.epoch)
+        client.last = EventId(encoder.cursor.after, encoder.epoch)
     point = resume_point(stream.log, client.last.last_index, client.last.epoch)
     assert point is not None
     drain(kind.encoder(ended(stream), point), client)
@@ -139,7 +139,7 @@ def test_it_goes_on_in_the_copy_of_the_next_owner(
     second = new_stream(HandTurnedClock())
     second.take_up(recorded, 2, None)
     second.log.extend(anew)
-    point = resume_point(second.log, encoder.after, encoder.epoch)
+    point = resume_point(second.log, encoder.cursor.after, encoder.epoch)
     assert point is not None
     encoder.go_on(ended(second), point)
     drain(encoder, client)
