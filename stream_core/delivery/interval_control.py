@@ -88,8 +88,8 @@ class IntervalControl:
         self._shortest = shortest
         self._usual = usual
         self._longest = longest
-        # The share of the load that grows as the interval shortens. All of it, until seen otherwise:
-        # tokens that come once in several intervals cost the same at each.
+        # The share of the load that grows as the interval shortens. All of it, until a shorter one
+        # has shown otherwise: tokens that come once in several intervals cost the same at each.
         self._elastic = 1.0
         self._shortened: tuple[int, float] | None = None  # from so many slots, at this load
         self.slots = shortest

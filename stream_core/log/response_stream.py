@@ -381,7 +381,7 @@ class ResponseStream:
             self.log.append(text)
         now = self._monotonic()
         interval = clock.interval_slots
-        if interval < self._window:
+        if interval < self._window:  # noqa: PLR1730 - a call costs more
             interval = self._window
         if self.first_delta_at is None:
             self.first_delta_at = now

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.delivery.interval_control import IntervalControl
 from stream_core.policy.limits import Limits
 from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.
 _INTO_SLOT = SLOT_SECONDS / 100
+
+
+class _HeldInterval(IntervalControl):
+    def measured(self, load: float, speed: float) -> int:
+        return self.slots
 
 
 class HandTurnedClock:
@@ -19,6 +25,11 @@ class HandTurnedClock:
         self.now = start
         limits = Limits(batch_window_ms=shortest_ms, batch_window_max_ms=longest_ms)
         self.delivery = DeliveryClock(start, limits)
+
+    def hold_interval(self, slots: int) -> None:
+        """From now on this is the interval, whatever the load."""
+        self.delivery._control = _HeldInterval(slots, slots, slots)
+        self.delivery.interval_slots = slots
 
     def monotonic(self) -> float:
         """Seconds, as `time.monotonic` would say."""

@@ -126,19 +126,65 @@ def test_what_does_not_grow_with_a_shorter_interval_does_not_keep_it_long() -> N
 # -- the load --------------------------------------------------------------------------------------
 
 
-def read(turns: list[tuple[float, float, float]]) -> float:
-    """The load after turns that each began `late`, took `long`, with `cpu` computed since the last.
+class Turns:
+    """A clock's turns, as its `LoopLoad` is told of them."""
 
-    The turns are a slot apart, and a turn that is late begins later by as much.
-    """
-    load, now, busy = LoopLoad(0.0), 0.0, 0.0
-    for late, long, cpu in turns:
-        now, busy = now + SLOT_SECONDS - long + late, busy + cpu
-        load.turn_begins(now, busy, late)
-        now, busy = now + long, busy + long
-        load.turn_ends(now, busy)
-    return load.read(now)
+    def __init__(self) -> None:
+        self.now, self.busy = 1000.0, 5.0
+        self.load = LoopLoad(self.now)
+        self.turn(0.0, 0.0, 0.0)
+        self.load.read(self.now)
+
+    def turn(
+        self, pause: float, computed: float, lasts: float, *, late: float = 0.0, stolen: float = 0.0
+    ) -> None:
+        """After `pause`, of which so much was computed, a turn that lasts so long.
+
+        Args:
+            stolen: how long the turn had no core.
+        """
+        self.now, self.busy = self.now + pause, self.busy + computed
+        self.load.turn_begins(self.now, self.busy, late)
+        self.now, self.busy = self.now + lasts, self.busy + lasts - stolen
+        self.load.turn_ends(self.now, self.busy)
+
+    def read(self) -> float:
+        return self.load.read(self.now)
 
 
 def test_turns_and_what_is_computed_between_them_are_the_load() -> None:
-    assert read([(0.0, 0.004, 0.003)] * 10) == pytest.approx(0.7)
+    turns = Turns()
+    for _ in range(10):
+        turns.turn(0.006, 0.003, 0.004)
+    assert turns.read() == pytest.approx(0.7)
+    turns.turn(0.010, 0.001, 0.0)
+    assert turns.read() == pytest.approx(0.1), "of the time since the last reading"
+
+
+def test_a_turn_without_its_core_counts_whole_and_so_does_the_wait_for_one() -> None:
+    turns = Turns()
+    for _ in range(10):
+        turns.turn(0.010, 0.001, 0.004, late=0.005, stolen=0.003)
+    assert turns.read() == pytest.approx((0.005 - 0.002 + 0.004) / 0.014)
+
+
+def test_a_timer_that_is_a_little_late_is_no_load() -> None:
+    turns = Turns()
+    for _ in range(10):
+        turns.turn(0.010, 0.0, 0.0, late=0.0015)
+    assert turns.read() == 0.0
+
+
+def test_a_wheel_that_never_catches_up_is_full_whatever_it_computes() -> None:
+    turns = Turns()
+    for _ in range(10):
+        turns.turn(0.006, 0.0, 0.004, late=0.1, stolen=0.002)
+    assert turns.read() == 1.0
+
+
+def test_a_suspended_thread_is_left_out() -> None:
+    turns = Turns()
+    turns.turn(60.0, 0.01, 0.0, late=60.0)
+    turns.turn(0.09, 0.0, 0.0)
+    assert turns.load.elapsed(turns.now) == pytest.approx(0.1, abs=0.003)
+    assert turns.read() == pytest.approx(0.1, abs=0.01)
