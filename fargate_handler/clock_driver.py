@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from stream_core.delivery.delivery_clock import DeliveryClock
@@ -22,6 +23,7 @@ class ClockDriver:
     Args:
         monotonic: seconds.
         after_step: called after every few hundred entries, to send what they gave.
+        busy: CPU seconds of the loop's thread so far.
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class ClockDriver:
         loop: asyncio.AbstractEventLoop,
         monotonic: Callable[[], float],
         after_step: Callable[[], None],
+        busy: Callable[[], float] = time.thread_time,
     ) -> None:
         self._clock = clock
         self._loop = loop
         self._monotonic = monotonic
         self._after_step = after_step
+        self._busy = busy
         self._handle: asyncio.Handle | None = None
 
     def start(self) -> None:
@@ -47,18 +51,20 @@ class ClockDriver:
             self._handle.cancel()
 
     def _turn(self) -> None:
-        clock, time = self._clock, self._monotonic
-        now = time()
-        target = clock.begin_turn(now)
+        clock, monotonic = self._clock, self._monotonic
+        now = monotonic()
+        target = clock.begin_turn(now, self._busy())
         stop_at = now + _TURN_SECONDS
         turned = False
-        while not turned:
+        while not turned and now < stop_at:
             turned = self._turned(target)
             self._after_step()
-            if not turned and time() >= stop_at:
-                self._handle = self._loop.call_soon(self._turn)
-                return
-        self._handle = self._loop.call_later(max(0.0, clock.next_turn_at() - time()), self._turn)
+            now = monotonic()
+        clock.end_turn(now, self._busy())
+        if turned:
+            self._handle = self._loop.call_later(max(0.0, clock.next_turn_at() - now), self._turn)
+        else:
+            self._handle = self._loop.call_soon(self._turn)
 
     def _turned(self, target: int) -> bool:
         try:

@@ -93,9 +93,7 @@ class Handler:
         # Not loop.time: in uvloop its resolution is a millisecond.
         self._monotonic = monotonic
         self._wall_time = wall_time
-        self._clock = DeliveryClock(
-            monotonic(), settings.batch_window_ms, settings.batch_window_max_ms
-        )
+        self._clock = DeliveryClock(monotonic(), settings)
         self._metrics = metrics
         self._measures = DeliveryMeasures(self._metrics)
         self._outbox = Outbox(loop.call_soon, self._measures)
@@ -133,6 +131,7 @@ class Handler:
         self._metrics.end_minute(self._monotonic())
         self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
         self._metrics.gauge(catalogue.CLOCK_INTERVAL, lambda: self._clock.interval * 1000)
+        self._metrics.gauge(catalogue.CLOCK_LOAD, lambda: self._clock.load * 100)
         self._metrics.gauge(catalogue.CLOCK_LATENESS, lambda: self._clock.lateness * 1000)
 
     @property

@@ -35,9 +35,7 @@ class Worker:
                 "EVENFLOW_MODEL=grpc: a worker needs a model of its own, not other workers"
             )
         self._settings = settings
-        clock = DeliveryClock(
-            time.monotonic(), settings.batch_window_ms, settings.batch_window_max_ms
-        )
+        clock = DeliveryClock(time.monotonic(), settings)
         self._driver = ClockDriver(clock, loop, time.monotonic, lambda: None)
         self._source = chosen_source(settings, clock)
         self._health = health.aio.HealthServicer()

@@ -16,7 +16,7 @@ from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import Channel, MessageKind
+from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import NotFound, RateLimited
 
@@ -59,8 +59,10 @@ class Dispatcher:
         """
         self._requests.check(channel, kind)
 
-    def new_stream(self, response_id: str, message_id: str, channel: Channel) -> ResponseStream:
-        """An empty response on this node's clock."""
+    def new_stream(
+        self, response_id: str, message_id: str, channel: Channel, kind: MessageKind = CHAT
+    ) -> ResponseStream:
+        """An empty response on this node's clock. The pace of a copy is its owner's."""
         return ResponseStream(
             response_id=response_id,
             message_id=message_id,
@@ -68,6 +70,7 @@ class Dispatcher:
             clock=self._clock,
             limits=self._limits,
             monotonic=self._monotonic,
+            kind=kind,
         )
 
     def begin(
@@ -134,7 +137,7 @@ class Dispatcher:
         workload.begin(channel, kind)
         if conversation.known_response(left.message.message_id) != response_id:
             conversation.catch_up(left.conversation, self._ledger.owner)
-        stream = self.new_stream(response_id, left.message.message_id, channel)
+        stream = self.new_stream(response_id, left.message.message_id, channel, kind)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
             stream.take_up(entries, left.lease.epoch, left.began_at)

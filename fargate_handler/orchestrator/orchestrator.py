@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from stream_core.protocol.errors import Conflict, EvenflowError, Gone, NotFound,
 
 # How often another task may be quicker before the client is asked to try again.
 _TRIES = 3
+# Messages that are put on record at the same time.
+_ACCEPTED_AT_ONCE = 64
 
 
 class Submission(NamedTuple):
@@ -59,6 +62,7 @@ class Orchestrator:
         self._dispatcher = dispatcher
         self._succession = succession
         self._elsewhere = elsewhere
+        self._places = asyncio.Semaphore(_ACCEPTED_AT_ONCE)
         self._metrics = context.metrics
         self._monotonic = context.monotonic
 
@@ -151,10 +155,12 @@ class Orchestrator:
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(
-            f"rsp_{secrets.token_hex(16)}", event.message_id, channel
+            f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind
         )
         with self._workload.accepting(channel, event.kind):
-            await self._ledger.accept(event, stream)
+            # In a burst those who asked first are answered while the last ones wait.
+            async with self._places:
+                await self._ledger.accept(event, stream)
         turns = conversation.accept(
             event.message_id, stream.response_id, event.text, now, event.replaces
         )

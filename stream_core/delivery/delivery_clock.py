@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Protocol
 
+from stream_core.delivery.interval_control import IntervalControl, LoopLoad
+from stream_core.policy.limits import Limits
+
 
 class Due(Protocol):
     """Something that can be put into a slot."""
@@ -73,48 +76,59 @@ SLOT_SECONDS = SLOT_MS / 1000
 
 # When the clock is more than this behind, it gives up the lost time: it catches up without a rush.
 _SLIP_SECONDS = 0.250
-# Late by a slot on average: lengthen the interval. Late by less than a fifth of one: shorten it.
-_LATE_SECONDS = SLOT_SECONDS
-_CALM_SECONDS = SLOT_SECONDS / 5
 _SMOOTHING = 0.2
-_LENGTHEN_FACTOR = 1.25
-# It lengthens within a few intervals and shortens slowly, so that the interval does not swing.
-_LENGTHEN_EVERY_SECONDS = 0.25
-_SHORTEN_EVERY_SECONDS = 2.0
+# The load of less time says little.
+_SHORTEST_WINDOW_SECONDS = 0.1
+
+
+def slots_of(milliseconds: int) -> int:
+    """The fewest slots that last so long."""
+    return ceil(milliseconds / SLOT_MS)
 
 
 class DeliveryClock(TimerWheel):
-    """A wheel whose slots have a time, and the delivery interval that all streams share.
+    """A wheel whose slots have a time, and the interval of all streams' deliveries.
 
     Args:
         now: seconds on any monotonic clock.
-        shortest_ms, longest_ms: bounds of the delivery interval, in milliseconds.
+        limits: the windows of chat and of requests, and the longest interval.
     """
 
     __slots__ = (
-        "_changed_at",
+        "_control",
         "_epoch",
-        "_longest",
-        "_shortest",
+        "_load",
+        "_read_position",
+        "_spread",
         "_target",
+        "_usual",
+        "_window",
         "interval",
         "interval_slots",
         "lateness",
+        "load",
     )
 
-    def __init__(self, now: float, shortest_ms: int, longest_ms: int) -> None:
+    def __init__(self, now: float, limits: Limits) -> None:
         super().__init__()
         self._epoch = now
-        self._shortest = max(1, ceil(shortest_ms / SLOT_MS))
-        self._longest = max(self._shortest, ceil(longest_ms / SLOT_MS))
-        self._changed_at = now
+        self._usual = slots_of(limits.batch_window_ms)
+        self._control = IntervalControl(
+            slots_of(limits.request_window_ms), self._usual, slots_of(limits.batch_window_max_ms)
+        )
+        self._load = LoopLoad(now)
+        self._window = _SHORTEST_WINDOW_SECONDS
+        self._read_position = 0
         self._target = 0
+        self._spread = 0
         self.lateness = 0.0
         """By how many seconds slots are reached late, smoothed."""
-        self.interval_slots = self._shortest
-        """Slots between two deliveries of a stream."""
-        self.interval = self._shortest * SLOT_SECONDS
-        """Seconds between two deliveries of a stream."""
+        self.load = 0.0
+        """The share of the last interval in which the event loop could not wait."""
+        self.interval_slots = self._control.slots
+        """Slots between two deliveries of a stream, unless its window is longer."""
+        self.interval = self._usual * SLOT_SECONDS
+        """Seconds between two deliveries of a chat's answer."""
 
     def put_after(self, entry: Due, seconds: float) -> int:
         """Call `entry.on_due` after at least `seconds`. Returns the slot."""
@@ -123,29 +137,44 @@ class DeliveryClock(TimerWheel):
         self.put(entry, slot)
         return slot
 
-    def begin_turn(self, now: float) -> int:
-        """Begin a turn: adapt the interval to how late it is. Returns the slot to turn to."""
+    def spread(self, earlier: int, interval: int) -> int:
+        """The slot for the next delivery of a stream whose interval has changed.
+
+        Those that change at the same time get the slots between the two intervals in turn, so they
+        don't go on together. `earlier` is 0 for a stream that begins.
+        """
+        places = interval - min(max(earlier, 1), interval) + 1
+        sooner, self._spread = self._spread % places, self._spread + 1
+        return self.position + interval - sooner
+
+    def begin_turn(self, now: float, busy: float = 0.0) -> int:
+        """Begin a turn. Returns the slot to turn to.
+
+        Args:
+            busy: CPU seconds of the thread that turns, so far.
+        """
         late = now - self.next_turn_at()
+        self._load.turn_begins(now, busy, late)
         if late > _SLIP_SECONDS:
             self._epoch += late - _SLIP_SECONDS
-        self._adapt(max(late, 0.0), now)
+        self.lateness += (min(max(late, 0.0), _SLIP_SECONDS) - self.lateness) * _SMOOTHING
         self._target = int((now - self._epoch) / SLOT_SECONDS)
         return self._target
+
+    def end_turn(self, now: float, busy: float = 0.0) -> None:
+        """End a turn, which may not have reached its slot. Adapts the interval to the load."""
+        self._load.turn_ends(now, busy)
+        elapsed = self._load.elapsed(now)
+        if elapsed < self._window:
+            return
+        speed = (self.position - self._read_position) * SLOT_SECONDS / elapsed
+        self.load, self._read_position = self._load.read(now), self.position
+        earlier, slots = self.interval_slots, self._control.measured(self.load, speed)
+        # Within a window every stream takes up the new interval, also one that has just moved.
+        self._window = max(_SHORTEST_WINDOW_SECONDS, max(earlier, slots) * SLOT_SECONDS)
+        self.interval_slots = slots
+        self.interval = max(slots, self._usual) * SLOT_SECONDS
 
     def next_turn_at(self) -> float:
         """When the next slot begins, in seconds on the clock of `now`."""
         return self._epoch + self.position * SLOT_SECONDS
-
-    def _adapt(self, late: float, now: float) -> None:
-        self.lateness += (min(late, _SLIP_SECONDS) - self.lateness) * _SMOOTHING
-        since = now - self._changed_at
-        if self.lateness > _LATE_SECONDS and since >= _LENGTHEN_EVERY_SECONDS:
-            longer = max(self.interval_slots + 1, int(self.interval_slots * _LENGTHEN_FACTOR))
-            self._set_interval(min(self._longest, longer), now)
-        elif self.lateness < _CALM_SECONDS and since >= _SHORTEN_EVERY_SECONDS:
-            self._set_interval(max(self._shortest, self.interval_slots - 1), now)
-
-    def _set_interval(self, slots: int, now: float) -> None:
-        self.interval_slots = slots
-        self.interval = slots * SLOT_SECONDS
-        self._changed_at = now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
 from stream_core.log.response_log import (
     LogClosed,
@@ -16,7 +16,7 @@ from stream_core.log.response_log import (
     Restart,
     next_response_state,
 )
-from stream_core.policy.channel import Channel
+from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
@@ -44,6 +44,7 @@ class ResponseStream:
 
     Args:
         monotonic: seconds, to measure when a delta is really delivered.
+        kind: of the message. It says how long the interval is at least.
     """
 
     __slots__ = (
@@ -52,12 +53,14 @@ class ResponseStream:
         "_delivered_at",
         "_due",
         "_full_at",
+        "_interval",
         "_longest_batched",
         "_monotonic",
         "_most_bytes",
         "_most_readers",
         "_pace",
         "_scheduled",
+        "_window",
         "acknowledged",
         "attempt",
         "channel",
@@ -93,6 +96,7 @@ class ResponseStream:
         clock: DeliveryClock,
         limits: Limits,
         monotonic: Callable[[], float],
+        kind: MessageKind = CHAT,
     ) -> None:
         self.response_id = response_id
         self.message_id = message_id
@@ -132,6 +136,8 @@ class ResponseStream:
         self._most_readers = limits.readers_per_response
         self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
         self._monotonic = monotonic
+        self._window = slots_of(limits.window_ms(kind))
+        self._interval = 0  # slots from one delivery to the next. 0: it has not begun
         self._due = 0  # from this slot on, a token is delivered at once
         self._scheduled = False  # whether tokens wait for a slot of the clock
         self._delivered_at = 0.0
@@ -373,24 +379,38 @@ class ResponseStream:
         clock = self._clock
         if text:
             self.log.append(text)
-        self._due = clock.position + clock.interval_slots
         now = self._monotonic()
+        interval = clock.interval_slots
+        if interval < self._window:  # noqa: PLR1730 - a call costs more
+            interval = self._window
         if self.first_delta_at is None:
             self.first_delta_at = now
             jitter = None
         else:
-            gap, pace, interval = now - self._delivered_at, self._pace, clock.interval
-            # The stream's current interval is the clock's, or the model's own recent pace where
-            # that is slower.
-            jitter = abs(gap - interval) if interval > pace else abs(gap - pace)
+            gap, pace = now - self._delivered_at, self._pace
+            due = self._interval * SLOT_SECONDS
+            # The stream's current interval is its own, or the model's recent pace where that is
+            # slower.
+            jitter = abs(gap - due) if due > pace else abs(gap - pace)
             self._pace = pace + (gap - pace) * _PACE_SMOOTHING
         self._delivered_at = now
+        self._due = clock.position + interval
+        if interval != self._interval:
+            self._change_interval(interval)
         for reader in self.readers:
             reader.deliver(now, jitter)
         if jitter is None and self.on_urgent is not None:
             self.on_urgent()
         if self.paused_readers:
             self.hold_or_release()
+
+    def _change_interval(self, interval: int) -> None:
+        """Take up another interval, at a slot apart from the streams that do so now."""
+        due = self._clock.spread(self._interval, interval)
+        # The next gap is shorter by so much, which is no jitter.
+        self._delivered_at -= (self._due - due) * SLOT_SECONDS
+        self._due = due
+        self._interval = interval
 
     def _end(self) -> None:
         text = self._batcher.cut()

@@ -257,7 +257,16 @@ CLOCK_LATENESS = Metric(
     "clock.lateness_ms", _G, "ms", "smoothed time by which the delivery clock is late"
 )
 CLOCK_INTERVAL = Metric(
-    "clock.interval_ms", _G, "ms", "the current delivery interval of all streams"
+    "clock.interval_ms",
+    _G,
+    "ms",
+    "the current delivery interval of chats; longer than batch_window_ms: the core is full",
+)
+CLOCK_LOAD = Metric(
+    "clock.load_percent",
+    _G,
+    "%",
+    "the share of the last interval in which the event loop computed, or waited for its core",
 )
 
 STORE_WRITE_DELAY = Metric(

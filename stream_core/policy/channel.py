@@ -29,6 +29,8 @@ class MessageKind(BaseModel):
             message is given it or its answer as history.
         repeatable: its sender can send it again, and is given the same response.
         falls_back: a fallback may take the place of the model's answer.
+        read_by_program: while the node is calm, a token is delivered when it comes. People read
+            better at an even interval.
         grace_seconds: how long the model goes on without a reader. None: the node's limit.
         limited_as: the session whose limits it is under. None: its own.
     """
@@ -38,6 +40,7 @@ class MessageKind(BaseModel):
     brings_conversation: bool = False
     repeatable: bool = True
     falls_back: bool = True
+    read_by_program: bool = False
     grace_seconds: float | None = None
     limited_as: Channel | None = None
 
@@ -58,7 +61,7 @@ class MessageKind(BaseModel):
 CHAT = MessageKind()
 """A message of a session, over `/ws`, `/realtime` or HTTP."""
 
-KEYED_COMPLETION = MessageKind(brings_conversation=True, falls_back=False)
+KEYED_COMPLETION = MessageKind(brings_conversation=True, falls_back=False, read_by_program=True)
 """A request of OpenAI's API with an `Idempotency-Key`. It has no fallback: a program would take it
 for the model's answer."""
 

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from stream_core.policy.channel import MessageKind
+
 
 def _limit(default: float | None, minimum: float, maximum: float, when_reached: str) -> Any:
     return Field(default, ge=minimum, le=maximum, description=when_reached)
@@ -43,14 +45,21 @@ class Limits(BaseModel):
     )
     readers_per_response: int = _limit(16, 1, 10_000, "429 response_readers")
     batch_window_ms: int = _limit(
-        50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval"
+        50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval of chat"
+    )
+    request_window_ms: int = _limit(
+        0,
+        0,
+        1_000,
+        "the same for a request of OpenAI's API (/v1), while the node is calm; it grows to "
+        "batch_window_ms between 50 % and 80 % of a core",
     )
     batch_window_max_ms: int = _limit(
         200,
         10,
         5_000,
-        "the longest interval to which the delivery clock stretches every stream when the loop "
-        "is late",
+        "the longest interval to which the delivery clock stretches every stream when the work of "
+        "a shorter one does not fit into it",
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
@@ -229,6 +238,10 @@ class Limits(BaseModel):
         """The limits of a tenant. Today all tenants have the node's."""
         return self
 
+    def window_ms(self, kind: MessageKind) -> int:
+        """The shortest delivery interval of answers to messages of this kind."""
+        return self.request_window_ms if kind.read_by_program else self.batch_window_ms
+
     @property
     def messages_per_node(self) -> int:
         """The most messages that are answered or in the queue at once."""
@@ -256,6 +269,7 @@ class Limits(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         pairs = (
+            ("request_window_ms", "batch_window_ms"),
             ("batch_window_ms", "batch_window_max_ms"),
             ("lag_notice_seconds", "lag_close_seconds"),
             ("messages_in_flight_per_session", "messages_remembered_per_session"),

@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.delivery.interval_control import IntervalControl
+from stream_core.policy.limits import Limits
 from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.
 _INTO_SLOT = SLOT_SECONDS / 100
+
+
+class _HeldInterval(IntervalControl):
+    def measured(self, load: float, speed: float) -> int:
+        return self.slots
 
 
 class HandTurnedClock:
@@ -16,7 +23,13 @@ class HandTurnedClock:
 
     def __init__(self, shortest_ms: int = 50, longest_ms: int = 200, start: float = 1000.0) -> None:
         self.now = start
-        self.delivery = DeliveryClock(start, shortest_ms, longest_ms)
+        limits = Limits(batch_window_ms=shortest_ms, batch_window_max_ms=longest_ms)
+        self.delivery = DeliveryClock(start, limits)
+
+    def hold_interval(self, slots: int) -> None:
+        """From now on this is the interval, whatever the load."""
+        self.delivery._control = _HeldInterval(slots, slots, slots)
+        self.delivery.interval_slots = slots
 
     def monotonic(self) -> float:
         """Seconds, as `time.monotonic` would say."""
@@ -54,3 +67,4 @@ class HandTurnedClock:
         target = self.delivery.begin_turn(self.now)
         while not self.delivery.turn(target, 1000):
             pass
+        self.delivery.end_turn(self.now)

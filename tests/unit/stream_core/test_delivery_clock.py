@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.policy.limits import Limits
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 
@@ -96,13 +97,14 @@ def test_an_entry_is_called_soon_after_its_time(seconds: float) -> None:
 def test_no_slot_is_reached_before_its_time_whatever_the_epoch(
     start: float, steps: list[float]
 ) -> None:
-    clock = DeliveryClock(start, 50, 200)
+    clock = DeliveryClock(start, Limits())
     now = start
     for step in steps:
         now += step
         target = clock.begin_turn(now)
         assert start + target * SLOT_SECONDS <= now + 1e-6
         clock.turn(target, 1)
+        clock.end_turn(now)
         assert clock.next_turn_at() > now - 1e-6
 
 
@@ -127,76 +129,83 @@ def test_a_short_delay_is_caught_up() -> None:
     assert abs(clock.delivery.next_turn_at() - clock.now) <= SLOT_SECONDS
 
 
+# -- the interval ----------------------------------------------------------------------------------
+
+
 def test_the_interval_stays_at_its_shortest_while_the_clock_is_in_time() -> None:
     clock = HandTurnedClock()
     for _ in range(50):
         clock.turn(0.1)
-        assert clock.delivery.interval_slots == 5
+        assert clock.delivery.interval_slots == 0
         assert clock.delivery.interval == pytest.approx(0.05)
-    assert clock.delivery.lateness < SLOT_SECONDS / 5
+    assert clock.delivery.load == pytest.approx(0.0, abs=0.01)
 
 
-def be_late(clock: HandTurnedClock, seconds: float, late: float) -> list[float]:
-    """Turn for so long, each turn `late` behind its slot; the intervals seen."""
-    seen = [clock.delivery.interval]
+def never_wait(clock: HandTurnedClock, seconds: float) -> list[float]:
+    """For so long, each turn begins when the one before it ends; the intervals seen."""
+    delivery, seen = clock.delivery, [clock.delivery.interval]
     until = clock.now + seconds
     while clock.now < until:
-        clock.now = max(clock.now, clock.delivery.next_turn_at() + late)
-        clock.turn_late()
-        if clock.delivery.interval != seen[-1]:
-            seen.append(clock.delivery.interval)
+        delivery.turn(delivery.begin_turn(clock.now), 1)
+        clock.now += 0.015
+        delivery.end_turn(clock.now)
+        seen.append(delivery.interval)
     return seen
 
 
-def test_under_lateness_the_interval_goes_from_50_ms_to_200_ms_step_by_step_and_no_further() -> (
+def test_while_there_is_no_time_to_wait_it_goes_from_50_ms_to_200_ms_step_by_step_and_back() -> (
     None
 ):
-    clock = HandTurnedClock(50, 200)
-    seen = be_late(clock, 5.0, late=0.030)
-    assert seen[0] == pytest.approx(0.05)
-    assert seen[-1] == pytest.approx(0.2)
-    assert seen == sorted(seen)
-    assert len(seen) > 4, "in steps"
-    be_late(clock, 5.0, late=0.200)
-    assert clock.delivery.interval == pytest.approx(0.2)
+    clock = HandTurnedClock()
+    longer = never_wait(clock, 5.0)
+    assert (longer[0], longer[-1]) == (pytest.approx(0.05), pytest.approx(0.2))
+    assert longer == sorted(longer)
+    assert len(set(longer)) > 4, "in steps"
+    clock.turn(1.5)
+    assert clock.delivery.interval == pytest.approx(0.05)
 
 
-def test_when_the_lateness_is_over_the_interval_returns_slowly() -> None:
-    clock = HandTurnedClock(50, 200)
-    be_late(clock, 5.0, late=0.030)
-    seen = be_late(clock, 60.0, late=0.0001)
-    assert seen[-1] == pytest.approx(0.05)
-    assert seen == sorted(seen, reverse=True)
-    assert all(
-        before - after == pytest.approx(SLOT_SECONDS) for before, after in itertools.pairwise(seen)
-    )
-
-
-def test_one_hiccup_does_not_lengthen_the_interval() -> None:
+def test_one_hiccup_does_not_lengthen_it() -> None:
     clock = HandTurnedClock()
     clock.turn(5.0)
     clock.now += 0.030
     clock.turn_late()
     clock.turn(5.0)
-    assert clock.delivery.interval_slots == 5
+    assert clock.delivery.interval == pytest.approx(0.05)
 
 
-def test_lateness_between_calm_and_late_leaves_the_interval_alone() -> None:
+def test_a_suspension_says_nothing_of_the_load() -> None:
     clock = HandTurnedClock()
-    be_late(clock, 1.0, late=0.030)
-    interval = clock.delivery.interval
-    assert interval > 0.05
-    be_late(clock, 0.2, late=0.006)
-    settled = clock.delivery.interval
-    assert be_late(clock, 10.0, late=0.006)[-1] == settled
+    clock.turn(1.0)
+    clock.now += 3600.0
+    clock.turn_late()
+    clock.turn(0.5)
+    assert clock.delivery.interval == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(("shortest_ms", "longest_ms"), [(50, 50), (200, 200)])
-def test_without_room_to_lengthen_the_interval_is_fixed(shortest_ms: int, longest_ms: int) -> None:
+def test_without_room_to_lengthen_it_is_fixed(shortest_ms: int, longest_ms: int) -> None:
     clock = HandTurnedClock(shortest_ms, longest_ms)
-    assert be_late(clock, 3.0, late=0.1) == [pytest.approx(shortest_ms / 1000)]
+    seen = never_wait(clock, 3.0)
+    assert (min(seen), max(seen)) == pytest.approx((shortest_ms / 1000, shortest_ms / 1000))
 
 
 @pytest.mark.parametrize("shortest_ms", [10, 15, 25, 33, 50, 99, 1000])
-def test_the_interval_is_never_shorter_than_the_batch_window(shortest_ms: int) -> None:
-    assert DeliveryClock(0.0, shortest_ms, 1000).interval >= shortest_ms / 1000 - 1e-9
+def test_it_is_never_shorter_than_the_batch_window(shortest_ms: int) -> None:
+    limits = Limits(batch_window_ms=shortest_ms, batch_window_max_ms=max(200, shortest_ms))
+    assert DeliveryClock(0.0, limits).interval >= shortest_ms / 1000 - 1e-9
+
+
+# -- where streams stand ---------------------------------------------------------------------------
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 200))
+def test_streams_that_change_their_interval_at_once_are_spread_over_the_slots_between(
+    earlier: int, interval: int, streams: int
+) -> None:
+    clock = DeliveryClock(0.0, Limits())
+    taken = Counter(clock.spread(earlier, interval) - clock.position for _ in range(streams))
+    first = min(max(earlier, 1), interval)
+    assert set(taken) <= set(range(first, interval + 1))
+    places = interval - first + 1
+    assert max(taken.values()) - (min(taken.values()) if len(taken) == places else 0) <= 1
