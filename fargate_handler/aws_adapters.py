@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 # Concurrent requests: those of the recorder, and several times as many for acceptance.
 _DYNAMODB_CONNECTIONS = 64
-_LEASE_CONNECTIONS = 2
+_LEASE_CONNECTIONS = 4
 
 
 @asynccontextmanager

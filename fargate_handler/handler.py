@@ -58,8 +58,8 @@ _DRAIN_STEP_SECONDS = 0.05
 _SLOTS_SHARE = 0.75
 # Per step. Telling ten thousand clients at once would delay all streams.
 _TOLD_AT_ONCE = 100
-# When an owner is silent for so long, its lease is read: it may be lost.
-_LOOKS_PER_LEASE = 4.0
+# When an owner says nothing for so long, its lease is read: it may be lost.
+_SILENCE_SECONDS = 2.5
 
 
 class Handler:
@@ -105,7 +105,7 @@ class Handler:
         # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
-        self._peers = Peers(self._tokens, settings.lease_seconds / _LOOKS_PER_LEASE, wall_time)
+        self._peers = Peers(self._tokens, _SILENCE_SECONDS, wall_time)
         self._membership = Membership(
             NodeContext(settings, self._clock, metrics, monotonic, wall_time),
             adapters.stores,

@@ -61,7 +61,7 @@ class Membership:
             address=address,
             on_lost=self.recorder.lose_everything,
         )
-        self._leases = LeaseView(stores.responses, context.monotonic)
+        self._leases = LeaseView(context, stores.responses, self.keeper)
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
         texts = KeptTexts(stores.large_texts)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)

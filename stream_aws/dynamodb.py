@@ -24,7 +24,7 @@ _CONNECT_SECONDS = 1.0
 _READ_SECONDS = 2.0
 # Full jitter: the longest pause before the second, third … attempt, in seconds.
 _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-# No attempt begins later than this, so that a call ends before a lease that it is about.
+# No attempt begins later than this. Who waits for the call has something else to do by then.
 _LAST_ATTEMPT_SECONDS = 5.0
 
 _TRANSIENT = frozenset(

@@ -69,20 +69,26 @@ class DynamoDBLeases:
             owner, "SET lost = :true", "attribute_exists(owned_until)", {":true": flag(True)}
         )
 
-    async def declare_lost(self, owner: str, now: float) -> bool:
-        """Declare the lease lost if it ran out or was never taken. Returns whether it is lost."""
+    async def declare_lost(self, owner: str, until: float | None, now: float) -> bool:
+        """Declare a lease lost if it was never taken, or not renewed since it was until `until`.
+
+        Returns:
+            Whether it is lost.
+        """
         if owner not in self.known_lost:
             update = (
                 "SET lost = :true, owned_until = if_not_exists(owned_until, :never), "
                 f"{TTL_ATTRIBUTE} = if_not_exists({TTL_ATTRIBUTE}, :expires)"
             )
-            condition = "attribute_not_exists(owned_until) OR owned_until <= :now OR lost = :true"
+            condition = "attribute_not_exists(owned_until) OR lost = :true"
             values = {
                 ":true": flag(True),
                 ":never": number(0),
-                ":now": number(now),
                 ":expires": seconds(now + LIFETIME_SECONDS),
             }
+            if until is not None:
+                condition += " OR owned_until = :until"
+                values[":until"] = number(until)
             if not await self._update(owner, update, condition, values):
                 return False
             self.known_lost.add(owner)

@@ -111,6 +111,9 @@ class DynamoDBResponseStore:
     async def release(self, owner: str) -> None:
         await self._leases.release(owner)
 
+    async def declare_lost(self, lease: TaskLease) -> bool:
+        return await self._leases.declare_lost(lease.owner, lease.until, lease.until)
+
     async def lease(self, owner: str) -> TaskLease | None:
         return await self._leases.lease(owner)
 
@@ -147,10 +150,10 @@ class DynamoDBResponseStore:
             ) from error
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        # Three calls, where the earlier owner's lease is known to be lost.
+        # Three calls: the earlier owner's lease is nearly always known to be lost.
         head = await self._claim(response_id, owner, self._leases.known_lost - {owner}, now)
         if head is not None and head.ending is None and head.owner != owner:
-            if not await self._leases.declare_lost(head.owner, now):
+            if not await self._leases.declare_lost(head.owner, None, now):
                 return None
             head = await self._claim(response_id, owner, {head.owner}, now)
         if head is None or head.ending is not None or head.owner != owner:

@@ -148,7 +148,7 @@ EXPIRING = ("responses", "leases", "sessions", "messages", "large_texts", "dead_
 """The tables whose rows expire."""
 
 
-BUSY_SECONDS = 5.0
+BUSY_SECONDS = 2.0
 """How long an operation waits while another process writes. Shorter than a lease."""
 
 _OLDEST_SQLITE = (3, 38, 0)

@@ -40,10 +40,14 @@ def release(connection: Connection, owner: str) -> None:
     connection.execute("UPDATE leases SET lost = 1 WHERE owner = ?", (owner,))
 
 
-def declare_lost(connection: Connection, owner: str, now: float) -> bool:
-    """Declare the lease lost if it ran out or was never taken. Returns whether it is lost."""
+def declare_lost(connection: Connection, owner: str, until: float | None, now: float) -> bool:
+    """Declare a lease lost if it was never taken, or not renewed since it was until `until`.
+
+    Returns:
+        Whether it is lost.
+    """
     known = lease(connection, owner)
-    if known is not None and known.in_force(now):
+    if known is not None and not known.lost and known.until != until:
         return False
     connection.execute(
         "INSERT INTO leases (owner, owned_until, lost, expires_at) VALUES (?, 0, 1, ?)"

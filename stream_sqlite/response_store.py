@@ -77,6 +77,12 @@ class SQLiteResponseStore:
     async def release(self, owner: str) -> None:
         await self._writes.run(partial(leases.release, owner=owner))
 
+    async def declare_lost(self, lease: TaskLease) -> bool:
+        return await self._writes.run(
+            partial(leases.declare_lost, owner=lease.owner, until=lease.until, now=lease.until),
+            durable=True,
+        )
+
     async def lease(self, owner: str) -> TaskLease | None:
         return await self._reads.run(partial(leases.lease, owner=owner))
 
@@ -196,7 +202,7 @@ def _take_over(
     if head is None or head.ending is not None:
         return None
     if head.owner != owner:
-        if not leases.declare_lost(connection, head.owner, now):
+        if not leases.declare_lost(connection, head.owner, None, now):
             return None
         epoch, start = head.epoch + 1, _read(connection, head, 0).next_index
         head = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: start})

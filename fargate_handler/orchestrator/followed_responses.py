@@ -103,7 +103,7 @@ class FollowedResponses:
         try:
             head = await self._store.head(stream.response_id, self._wall_time())
             lease = await self._store.lease(head.owner) if head is not None else None
-            if lease is None or lease.address is None or not lease.in_force(self._wall_time()):
+            if lease is None or lease.address is None or lease.lost:
                 raise PeerUnreachable("its owner has left")
             return await self._others.peers.cancel(
                 PeerResponse(lease.address, stream.channel, stream.response_id)

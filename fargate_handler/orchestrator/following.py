@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 # How long to read the store before trying again an owner that could not be reached.
 _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed in time: most likely its owner is lost.
-_UNRENEWED_SHARE = 0.6
+_UNRENEWED_SHARE = 0.4
 _READS_NOTED_PER_GRACE = 3.0
 
 
@@ -86,8 +86,11 @@ class Following:
                     await self._follow_owner(lease.address)
                     if self.stream.log.closed:
                         return
-                    # Following may have taken long, and the owner may have renewed its lease.
+                    # Perhaps the owner is lost: the sooner its last renewal is seen, the better.
+                    await self._leases.read()
                     lease = await self._lease_of_owner()
+                    if lease is None:
+                        continue
                 elif (
                     lease is None
                     and self._head.ending is None
@@ -99,12 +102,12 @@ class Following:
                 await asyncio.sleep(self._pause())
 
     async def _lease_of_owner(self) -> TaskLease | None:
-        """The owner's lease, if it is in force and not this task's."""
+        """The owner's lease, if it isn't lost and not this task's."""
         owner = self._head.owner
         if self._head.ending is not None or owner == self._keeper.owner:
             return None
         lease = await self._leases.of(owner)
-        return lease if lease is not None and lease.in_force(self._wall_time()) else None
+        return None if lease is None or await self._leases.is_lost(lease) else lease
 
     # -- from the owner ----------------------------------------------------------------------------
 
@@ -184,14 +187,14 @@ class Following:
                     await self._store.note_read(self.stream.response_id, self._wall_time())
                 # An owner that is gone writes nothing, and many may wait for the end of its lease.
                 await asyncio.sleep(gone_for or self._pause())
-                if self._monotonic() >= until:
+                if gone_for or self._monotonic() >= until:
                     return
         finally:
             self.reads_store = False
 
     def _gone_for(self, lease: TaskLease | None) -> float:
         """The seconds left of a lease whose owner is most likely lost. Otherwise 0."""
-        left = lease.until - self._wall_time() if lease is not None else 0.0
+        left = self._leases.seconds_left(lease) if lease is not None else 0.0
         return left if 0 < left < self._limits.lease_seconds * _UNRENEWED_SHARE else 0.0
 
     def _take(self, read: StoredEntries) -> None:

@@ -1,11 +1,13 @@
-"""This task's lease, and a view of the leases of others."""
+"""This task's lease, and what this task has seen of the leases of others."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -14,7 +16,16 @@ from stream_core.ports.response_store import LeaseLost, ResponseStore, StoreUnav
 
 _logger = logging.getLogger(__name__)
 
-_RENEWALS_PER_LEASE = 3.3
+_RENEWALS_PER_LEASE = 3.0
+# How often to see whether a renewal is due. An overloaded wheel turns slower than time passes.
+_LOOK_SECONDS = 0.05
+# Renewals under way: one that is slow, or never returns, must not hold up the next.
+_AT_ONCE = 3
+_AGAIN_SECONDS = (0.1, 0.3)
+# Two renewals further apart than this share of a lease are a break: perhaps nobody could renew.
+_BREAK_SHARE = 0.6
+# Each renewal must differ from the one before, also when the wall clock was set back.
+_STEP_SECONDS = 0.001
 
 
 class LeaseKeeper:
@@ -46,9 +57,13 @@ class LeaseKeeper:
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
         self._on_lost = on_lost
-        self._in_force_until = 0.0
+        self._in_force_until = -inf
+        self._until = -inf
+        self._renew_at = -inf
+        self._renewed_at = -inf
+        self._steady_since = inf
         self._released = False
-        self._renewing = False
+        self._under_way = 0
         self._background = Background()
 
     @property
@@ -56,14 +71,23 @@ class LeaseKeeper:
         """Whether no other task may take over what this one owns."""
         return not self._released and self._monotonic() < self._in_force_until
 
+    @property
+    def steady_since(self) -> float:
+        """Since when the lease is renewed without a break, on the monotonic clock.
+
+        Infinite in a break. What others did not renew in one says nothing about them.
+        """
+        return inf if self._is_break(self._monotonic()) else self._steady_since
+
     async def start(self) -> None:
         """Take the lease, and keep renewing it.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        await self._renew()
-        self._clock.put_after(self, self._seconds / _RENEWALS_PER_LEASE)
+        self._renew_at = self._monotonic() + self._seconds / _RENEWALS_PER_LEASE
+        await self._renew(self.owner)
+        self._clock.put_after(self, _LOOK_SECONDS)
 
     async def release(self) -> None:
         """Give the lease up: other tasks may take over at once what isn't finished.
@@ -80,59 +104,98 @@ class LeaseKeeper:
         await self._background.aclose()
 
     def on_due(self, _slot: int) -> None:
-        """Renew the lease."""
+        """Renew the lease when it is time."""
         if self._released:
             return
-        self._clock.put_after(self, self._seconds / _RENEWALS_PER_LEASE)
-        if not self._renewing:
+        self._clock.put_after(self, _LOOK_SECONDS)
+        now = self._monotonic()
+        if now >= self._renew_at and self._under_way < _AT_ONCE:
+            self._renew_at = now + self._seconds / _RENEWALS_PER_LEASE
             self._background.run(self._keep())
 
     async def _keep(self) -> None:
-        self._renewing = True
+        owner = self.owner
+        self._under_way += 1
         try:
-            await self._renew()
+            await self._renew(owner)
         except StoreUnavailable:
-            _logger.warning(
-                "the lease of this task could not be renewed; what it answers may be taken over"
-            )
+            now = self._monotonic()
+            if not self._is_break(now):
+                _logger.warning(
+                    "the lease of this task could not be renewed; it is tried again, and in %.1f s "
+                    "what it answers may be taken over",
+                    max(0.0, self._in_force_until - now),
+                )
+            self._renew_at = min(self._renew_at, now + random.uniform(*_AGAIN_SECONDS))
         except LeaseLost:
-            if self._released:
-                return
-            _logger.warning(
-                "the lease of this task was lost: other tasks go on with what it was answering"
-            )
-            self._names += 1
-            self.owner = f"{self._name}-{self._names}"
-            self._in_force_until = 0.0
-            self._on_lost()
-            await self._keep()
+            await self._lose(owner)
         finally:
-            self._renewing = False
+            self._under_way -= 1
 
-    async def _renew(self) -> None:
+    async def _lose(self, owner: str) -> None:
+        if self._released or owner != self.owner:
+            return  # another renewal has learned it before
+        _logger.warning(
+            "the lease of this task was lost: other tasks go on with what it was answering"
+        )
+        self._names += 1
+        self.owner = f"{self._name}-{self._names}"
+        self._in_force_until = -inf
+        self._on_lost()
+        await self._keep()
+
+    async def _renew(self, owner: str) -> None:
         # From before the call, which may take long.
         begun = self._monotonic()
-        await self._store.renew(self.owner, self._wall_time() + self._seconds, self._address)
+        self._until = max(self._wall_time() + self._seconds, self._until + _STEP_SECONDS)
+        await self._store.renew(owner, self._until, self._address)
+        if owner != self.owner:
+            return
         self._in_force_until = max(self._in_force_until, begun + self._seconds)
+        now = self._monotonic()
+        if self._is_break(now):
+            self._steady_since = now
+        self._renewed_at = now
+
+    def _is_break(self, now: float) -> bool:
+        return now - self._renewed_at > self._seconds * _BREAK_SHARE
 
 
-# For so long a lease counts as fresh. If it was renewed meanwhile it only looks shorter, and a
-# take-over asks the store in any case.
+# For so long what was read counts as fresh.
 _FRESH_SECONDS = 0.3
+# The longest that a lease is waited for, in leases of this task's own length: another task's may be
+# longer, and its clock may be ahead.
+_LONGEST = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A lease as it is on record, since when this task knows it so, and how long it lasts then."""
+
+    lease: TaskLease
+    at: float
+    seconds: float
 
 
 class LeaseView:
-    """A view of all tasks' leases.
+    """What this task has seen of all leases. It judges them by its own monotonic clock.
+
+    A lease has run out when it was seen unchanged for its length, while this task renewed its own
+    without a break. So clocks of hosts may differ, and jump.
 
     Args:
-        monotonic: seconds.
+        keeper: this task's own lease.
     """
 
-    def __init__(self, store: ResponseStore, monotonic: Callable[[], float]) -> None:
+    def __init__(self, context: NodeContext, store: ResponseStore, keeper: LeaseKeeper) -> None:
         self._store = store
-        self._monotonic = monotonic
-        self._leases: Mapping[str, TaskLease] = {}
-        self._fresh_until = 0.0
+        self._keeper = keeper
+        self._seconds = context.limits.lease_seconds
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
+        self._seen: dict[str, _Seen] = {}
+        self._leases: dict[str, TaskLease] = {}
+        self._fresh_until = -inf
         self._reading: asyncio.Task[None] | None = None
         self._background = Background()
 
@@ -143,10 +206,18 @@ class LeaseView:
             StoreUnavailable: the store can't be reached.
         """
         if self._monotonic() >= self._fresh_until:
-            if self._reading is None:
-                self._reading = self._background.run(self._read())
-            await asyncio.shield(self._reading)
+            await self.read()
         return self._leases
+
+    async def read(self) -> None:
+        """Read the leases now. Those who ask at the same time share a read.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        if self._reading is None:
+            self._reading = self._background.run(self._read())
+        await asyncio.shield(self._reading)
 
     async def of(self, owner: str) -> TaskLease | None:
         """The lease of a task. None if it has none.
@@ -155,8 +226,43 @@ class LeaseView:
             StoreUnavailable: the store can't be reached.
         """
         leases = await self.all()
+        if owner in leases:
+            return leases[owner]
         # A lease that is not in the view may be new.
-        return leases[owner] if owner in leases else await self._store.lease(owner)
+        lease = await self._store.lease(owner)
+        if lease is not None:
+            self._seen[owner] = self._look(lease)
+        return lease
+
+    def unchanged_for(self, lease: TaskLease) -> float:
+        """For how many seconds this task has seen the lease as it is. Less than 0 in a break."""
+        seen = self._seen.get(lease.owner)
+        if seen is None or seen.lease != lease:
+            return 0.0
+        return self._monotonic() - max(seen.at, self._keeper.steady_since)
+
+    def seconds_left(self, lease: TaskLease) -> float:
+        """In how many seconds the lease has run out, if it isn't renewed. Infinite in a break."""
+        if lease.lost:
+            return 0.0
+        seen = self._seen.get(lease.owner)
+        length = self._seconds if seen is None else seen.seconds
+        return max(0.0, length - self.unchanged_for(lease))
+
+    async def is_lost(self, lease: TaskLease) -> bool:
+        """Whether the lease is lost. One that has run out is declared lost.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        if lease.lost or self.seconds_left(lease) > 0:
+            return lease.lost
+        if not await self._store.declare_lost(lease):
+            self._fresh_until = -inf  # it was renewed after all
+            return False
+        lost = replace(lease, lost=True)
+        self._leases[lease.owner], self._seen[lease.owner] = lost, self._look(lost)
+        return True
 
     async def aclose(self) -> None:
         """Stop reading."""
@@ -165,10 +271,21 @@ class LeaseView:
     async def _read(self) -> None:
         asked = self._monotonic()
         try:
-            self._leases = {lease.owner: lease for lease in await self._store.leases()}
+            leases = {lease.owner: lease for lease in await self._store.leases()}
+            self._seen = {owner: self._look(lease) for owner, lease in leases.items()}
+            self._leases = leases
             self._fresh_until = asked + _FRESH_SECONDS
         finally:
             self._reading = None
+
+    def _look(self, lease: TaskLease) -> _Seen:
+        seen = self._seen.get(lease.owner)
+        if seen is not None and seen.lease == lease:
+            return seen
+        # From when it was read: its owner counts from before it asked for the renewal.
+        at = self._monotonic()
+        seconds = min(max(self._seconds, lease.until - self._wall_time()), self._seconds * _LONGEST)
+        return _Seen(lease, at, seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -25,6 +26,7 @@ from stream_core.ports.response_store import (
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
+    TaskLease,
 )
 from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
 from stream_core.protocol.errors import InternalError, RateLimited
@@ -35,9 +37,11 @@ ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 """The error code of a response that lost all of its owners."""
 
 _SWEEP_SECONDS = (0.35, 0.65)
+# How often to see whether a sweep is due. An overloaded wheel turns slower than time passes.
+_LOOK_SECONDS = 0.05
 _AT_ONCE = 16
-# A lost lease is remembered this much longer than it was in force: what its task had just accepted
-# may take so long to be found.
+# A lost lease is remembered for so long: what its task had just accepted may take so long to be
+# found.
 _REMEMBERED_SECONDS = 60.0
 
 
@@ -98,18 +102,21 @@ class Succession:
         self._taking: dict[str, asyncio.Task[bool]] = {}
         self._claimed: set[str] = set()  # perhaps ours, but they could not all be read yet
         self._sweeping = False
+        self._sweep_at = 0.0
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
         self._dead = context.metrics.counter(catalogue.DEAD_LETTERS)
 
     def start(self) -> None:
         """Begin to look."""
-        self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
+        self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
+        self._clock.put_after(self, _LOOK_SECONDS)
 
     def on_due(self, _slot: int) -> None:
         """Look for leases that have run out."""
-        self._clock.put_after(self, random.uniform(*_SWEEP_SECONDS))
-        if not self._sweeping and self._may_take_over:
+        self._clock.put_after(self, _LOOK_SECONDS)
+        if self._monotonic() >= self._sweep_at and not self._sweeping:
+            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
             self._background.run(self._sweep())
 
     async def aclose(self) -> None:
@@ -146,19 +153,27 @@ class Succession:
         self._sweeping = True
         try:
             await asyncio.gather(*(self._try(response_id) for response_id in self._claimed))
-            now = self._wall_time()
+            # Also without room to take anything over: leases that change must be seen to.
             for lease in (await self._leases.all()).values():
-                if lease.owner != self._keeper.owner and not lease.in_force(now):
-                    await self._inherit(lease.owner, forget=lease.until + _REMEMBERED_SECONDS < now)
+                if lease.owner == self._keeper.owner:
+                    continue
+                left = self._leases.seconds_left(lease)
+                if not left and self._may_take_over:
+                    await self._inherit(lease)
+                # One that runs out before the next sweep is looked at in that moment.
+                self._sweep_at = min(self._sweep_at, self._monotonic() + (left or inf))
         except StoreUnavailable:
-            _logger.warning("the leases can't be read from the store now")
+            if self._keeper.in_force:
+                _logger.warning("the leases can't be read from the store now")
         finally:
             self._sweeping = False
 
-    async def _inherit(self, owner: str, *, forget: bool) -> None:
-        left = list(await self._responses.unfinished(owner))
-        if not left and forget:
-            await self._responses.forget(owner)
+    async def _inherit(self, lease: TaskLease) -> None:
+        if not await self._leases.is_lost(lease):
+            return  # it was renewed after all
+        left = list(await self._responses.unfinished(lease.owner))
+        if not left and lease.lost and self._leases.unchanged_for(lease) > _REMEMBERED_SECONDS:
+            await self._responses.forget(lease.owner)
         # Other tasks sweep too. Each begins with responses that its readers wait for, then at
         # random.
         random.shuffle(left)

@@ -100,6 +100,17 @@ class MemoryResponseStore:
         if (known := self._leases.get(owner)) is not None:
             self._leases[owner] = replace(known, lost=True)
 
+    async def declare_lost(self, lease: TaskLease) -> bool:
+        return self._declare_lost(lease.owner, lease.until)
+
+    def _declare_lost(self, owner: str, until: float | None) -> bool:
+        """Declare the lease lost if this is its last renewal, or there is none."""
+        known = self._leases.get(owner, TaskLease(owner, 0.0, lost=True))
+        if not known.lost and known.until != until:
+            return False
+        self._leases[owner] = replace(known, lost=True)
+        return True
+
     async def lease(self, owner: str) -> TaskLease | None:
         return self._leases.get(owner)
 
@@ -132,10 +143,8 @@ class MemoryResponseStore:
             return None
         if head.owner == owner:
             return gapless(head, self._chunks[response_id], 0)
-        lease = self._leases.get(head.owner, TaskLease(head.owner, 0.0))
-        if lease.in_force(now):
+        if not self._declare_lost(head.owner, None):
             return None
-        self._leases[head.owner] = replace(lease, lost=True)
         left = gapless(head, self._chunks[response_id], 0)
         epoch = head.epoch + 1
         head = replace(

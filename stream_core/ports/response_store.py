@@ -5,7 +5,8 @@ What every implementation must guarantee (tests/integration/stores checks it):
 - A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the
   epoch. From then on nobody can read what the earlier owner writes, however late it arrives.
 - A task's lease covers everything that it owns. Once the task has released it, or another has
-  declared it **lost** after it ran out, it is never in force again: the task takes another name.
+  declared it **lost**, it is never in force again: the task takes another name. A store never
+  judges by a clock whether a lease has run out: who declares it lost does.
 - Readers get a gapless prefix of the log. An entry that has not arrived is a delay, never a gap.
 - What has expired is not returned, whether or not it has been deleted.
 
@@ -142,16 +143,15 @@ class StoredEntries:
 
 @dataclass(frozen=True, slots=True)
 class TaskLease:
-    """A task's lease until `until`, in seconds since the epoch. The task listens at `address`."""
+    """A task's lease until `until`, in seconds since the epoch by its own clock.
+
+    Each renewal has a later `until`. The task listens at `address`.
+    """
 
     owner: str
     until: float
     lost: bool = False
     address: str | None = None
-
-    def in_force(self, now: float) -> bool:
-        """Whether the task still owns what the lease covers."""
-        return not self.lost and self.until > now
 
 
 class ResponseStore(Protocol):
@@ -191,6 +191,13 @@ class ResponseStore(Protocol):
     async def release(self, owner: str) -> None:
         """End the lease of a task that leaves. Any task may take over what it has not finished."""
 
+    async def declare_lost(self, lease: TaskLease) -> bool:
+        """Declare a lease lost, unless it was renewed since it was read.
+
+        Returns:
+            Whether it is lost.
+        """
+
     async def lease(self, owner: str) -> TaskLease | None:
         """The lease of a task. None if it has none."""
 
@@ -216,11 +223,11 @@ class ResponseStore(Protocol):
         """
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        """Become the owner of a response whose owner's lease has run out. That lease is lost then.
+        """Become the owner of a response whose owner's lease is lost, or was never taken.
 
         Returns:
             All entries on record, with a head that has the new lease. None when the response has
-            ended, or its owner's lease is in force. The owner itself is given the same again.
+            ended, or its owner's lease isn't lost. The owner itself is given the same again.
 
         The earlier owner's entries count up to the gapless prefix at that moment. `starts` of the
         head says where the new epoch begins. Repeat the call if it was interrupted.

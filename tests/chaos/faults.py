@@ -22,6 +22,8 @@ _THROTTLED_SHARE = 0.3
 _BROKEN_SHARE = 0.2
 _LOOK_SECONDS = 0.1
 _LONGER_THAN_THE_LEASE_SECONDS = 4.0
+# The last renewal may be a second old.
+_SHORTER_THAN_THE_LEASE = 0.4
 
 
 @dataclass
@@ -95,8 +97,9 @@ async def clients_silent(scene: Scene) -> None:
 
 
 async def store_cut(scene: Scene) -> None:
-    """One node is cut from the store for less than its lease."""
-    await _without(scene, [scene.victim.store_link], "refuse")
+    """One node is cut from the store for less than its lease: it keeps what it owns."""
+    seconds = scene.plan.lease_seconds * _SHORTER_THAN_THE_LEASE
+    await _without(scene, [scene.victim.store_link], "refuse", seconds)
 
 
 async def store_silent(scene: Scene) -> None:
@@ -119,7 +122,7 @@ async def store_throttled(scene: Scene) -> None:
 
 
 async def store_unreachable(scene: Scene) -> None:
-    """Nobody reaches the store for some seconds."""
+    """Nobody reaches the store for longer than a lease. Then nobody can renew, so nobody is lost."""
     await scene.system.store.reset()
     await _until_the_store_is_healed(scene)
 

@@ -34,7 +34,7 @@ class Plan:
     patience_seconds: float = 90.0
     idle: int = 500
     drained: int = 5_000
-    lease_seconds: int = 10
+    lease_seconds: float = 3.0
     drain_seconds: int = 40
     hold_seconds: float = 8.0
     run: str = field(default_factory=lambda: secrets.token_hex(4))

@@ -145,7 +145,7 @@ class ResponseMachine(RuleBasedStateMachine):
         for task in self.system.tasks:
             task.awake = True
 
-    @rule(seconds=st.sampled_from([0.5, 4.0, 7.0, 14.0]), renewing=st.booleans())
+    @rule(seconds=st.sampled_from([0.5, 1.0, 2.0, 5.0]), renewing=st.booleans())
     def wait(self, seconds: float, renewing: bool) -> None:
         """Time passes, and models go on; tasks keep their leases, or can't."""
         self.system.wait(seconds)
@@ -157,9 +157,9 @@ class ResponseMachine(RuleBasedStateMachine):
     @rule(who=_ANY, which=_ANY, continues=st.booleans())
     def take_over(self, who: int, which: int, continues: bool) -> None:
         """A reader came to a task, which looks whether the response has an owner."""
-        self.system.take_over(
-            self.system.awake(who), one_of(list(self.system.answers), which), continues=continues
-        )
+        task = self.system.awake(who)
+        self.system.look(task)
+        self.system.take_over(task, one_of(list(self.system.answers), which), continues=continues)
 
     @precondition(lambda self: sum(task.awake for task in self.system.tasks) > 1)
     @rule(which=_ANY, who=_ANY, asleep=st.booleans(), continues=st.booleans())
@@ -170,11 +170,15 @@ class ResponseMachine(RuleBasedStateMachine):
         if (copy := self.system.owned(which)) is None:
             return
         stalled = self.system.owner_of(copy)
+        stalled.awake = False
+        other = self.system.awake(who)
+        self.system.look(other)
         stalled.awake = not asleep
         self.system.wait(2 * LEASE_SECONDS)
         stalled.awake = False
         self.system.renew_all()
-        self.system.take_over(self.system.awake(who), copy.response_id, continues=continues)
+        self.system.look(other)
+        self.system.take_over(other, copy.response_id, continues=continues)
         stalled.awake = not asleep
 
     @rule(who=_ANY, continues=st.booleans())
@@ -237,8 +241,9 @@ class ResponseMachine(RuleBasedStateMachine):
         if not self.system.answers:
             return
         self.wake_up()
-        self.system.wait(10 * LEASE_SECONDS)
         last = self.system.start_task(0.0)
+        self.system.look(last)
+        self.system.wait(10 * LEASE_SECONDS)
         self.system.sweep(last, continues=True)
         for response_id, answer in self.system.answers.items():
             self.system.take_over(

@@ -81,6 +81,8 @@ class Task:
     stores: Stores
     awake: bool = True
     names: int = 1
+    seen: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Until when each lease was, and since when it is known so."""
     copies: dict[str, Copy] = field(default_factory=dict)
 
     @property

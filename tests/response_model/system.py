@@ -5,6 +5,7 @@ of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -30,7 +31,7 @@ T = TypeVar("T")
 BEGAN_AT = 1_800_000_000.0
 """When a play begins, in seconds since the epoch."""
 
-LEASE_SECONDS = 10.0
+LEASE_SECONDS = 3.0
 _LIFETIME_SECONDS = 3_600.0
 
 
@@ -188,12 +189,7 @@ class System:
 
     def sweep(self, task: Task, *, continues: bool) -> None:
         """Look for lapsed leases, and take over what they covered, as `Succession` does."""
-        now = self.now + task.skew
-        leases = task.stores.responses(self._remembered_leases)
-        assert set(leases) == set(self.leases.all())
-        for owner in sorted(lease.owner for lease in leases if not lease.in_force(now)):
-            if owner == task.owner:
-                continue
+        for owner in self.look(task):
             left = task.stores.responses(lambda store, owner=owner: store.unfinished(owner))  # type: ignore[misc]
             assert set(left) == {
                 response_id
@@ -206,6 +202,34 @@ class System:
                 task.stores.responses(lambda store, owner=owner: store.forget(owner))  # type: ignore[misc]
                 self.leases.forget(owner)
 
+    def look(self, task: Task) -> list[str]:
+        """Read all leases, and declare those lost that have not changed for their time, as
+        `LeaseView` does.
+
+        Returns the lost owners.
+        """
+        leases = task.stores.responses(self._remembered_leases)
+        assert set(leases) == set(self.leases.all())
+        lost = []
+        for lease in sorted(leases, key=lambda lease: lease.owner):
+            until, since = task.seen.get(lease.owner, (lease.until, self.now))
+            if until != lease.until:
+                self._declare_lost(task, replace(lease, until=until))
+                since = self.now
+            elif self.now - since >= LEASE_SECONDS and lease.owner != task.owner:
+                self._declare_lost(task, lease)
+            task.seen[lease.owner] = (lease.until, since)
+            if self.leases.is_lost(lease.owner) and lease.owner != task.owner:
+                lost.append(lease.owner)
+        return lost
+
+    def _declare_lost(self, task: Task, lease: TaskLease) -> None:
+        """That is refused if it was renewed since it was read."""
+        done = self.leases.is_lost(lease.owner) or lease in self.leases.all()
+        assert task.stores.responses(lambda store: store.declare_lost(lease)) is done
+        if done:
+            self.leases.lose(lease.owner)
+
     def take_over(self, task: Task, response_id: str, *, continues: bool) -> None:
         """What a task asks for is given if, and only if, nobody has it; then all of what is on
         record is still there.
@@ -214,9 +238,7 @@ class System:
         before = self.read(task, response_id, 0)
         stored = task.stores.responses(lambda store: store.take_over(response_id, task.owner, now))
         earlier = answer.lease
-        if answer.ended or (
-            earlier.owner != task.owner and self.leases.in_force(earlier.owner, now)
-        ):
+        if answer.ended or (earlier.owner != task.owner and self.leases.covers(earlier.owner)):
             assert stored is None
             return
         assert stored is not None

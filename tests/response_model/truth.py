@@ -56,9 +56,9 @@ class Leases:
         """Whether it is never in force again."""
         return owner in self._forgotten or (owner in self._leases and self._leases[owner].lost)
 
-    def in_force(self, owner: str, now: float) -> bool:
-        """Whether it covers what its task owns."""
-        return owner in self._leases and self._leases[owner].in_force(now)
+    def covers(self, owner: str) -> bool:
+        """Whether what its task owns is not to be taken over."""
+        return owner in self._leases and not self.is_lost(owner)
 
     def renew(self, owner: str, until: float, address: str) -> None:
         """It is good for longer."""
@@ -67,7 +67,7 @@ class Leases:
             self._leases[owner] = TaskLease(owner, until, address=address)
 
     def lose(self, owner: str) -> None:
-        """Somebody took over, or the task left."""
+        """It was declared lost, or the task left."""
         self._leases[owner] = replace(self._leases.get(owner, TaskLease(owner, 0.0)), lost=True)
 
     def forget(self, owner: str) -> None:

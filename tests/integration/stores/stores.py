@@ -33,6 +33,12 @@ class Stores:
         """A new response of a new session, accepted at `NOW`."""
         return await self.sessions.accept(new_channel(), new_message(None, owner=owner), NOW)
 
+    async def lose(self, owner: str) -> None:
+        """Another task has waited for the end of this owner's lease, and declares it lost."""
+        lease = await self.responses.lease(owner)
+        assert lease is not None
+        assert await self.of_another_task().declare_lost(lease)
+
     async def write(self, lease: Lease, first_index: int, entries: Sequence[LogEntry]) -> None:
         """Write one chunk, which must be taken."""
         assert list(await self.responses.append([chunk(lease, first_index, entries)])) == []

@@ -117,6 +117,7 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(
         await stores.responses.renew(lease.owner, NOW + 10)
         for index in range(4):
             await append_until_taken(stores, [chunk(lease, index, [f"{index} "])])
+        await stores.lose(lease.owner)
         new = lease_of(await stores.responses.take_over(lease.response_id, "b", NOW + 11))
         assert new == Lease(lease.response_id, "b", 2)
         await append_until_taken(

@@ -83,9 +83,7 @@ class DeadLetterOffice:
 
     async def left_to_take_over(self) -> set[str]:
         """Responses of lost owners, as the tasks' sweep finds them."""
-        lost = [
-            lease for lease in await self.stores.responses.leases() if not lease.in_force(LATER)
-        ]
+        lost = [lease for lease in await self.stores.responses.leases() if lease.lost]
         found = [await self.stores.responses.unfinished(lease.owner) for lease in lost]
         return {response_id for response_ids in found for response_id in response_ids}
 

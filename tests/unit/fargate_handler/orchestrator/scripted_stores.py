@@ -115,6 +115,11 @@ class ScriptedResponseStore:
         async with self.network.call("release"):
             await self._behind.release(owner)
 
+    async def declare_lost(self, lease: TaskLease) -> bool:
+        """See the port."""
+        async with self.network.call("declare_lost"):
+            return await self._behind.declare_lost(lease)
+
     async def lease(self, owner: str) -> TaskLease | None:
         """See the port."""
         async with self.network.call("lease"):

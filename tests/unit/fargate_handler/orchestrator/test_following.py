@@ -54,7 +54,9 @@ class Node:
             "r", "t:demo:s", "m1", "a", 1, self.wall_time(), self.wall_time() + 86_400
         )
         self.memory.create(self.head)
+        self.a_lives = True
         self.owned_by_a(address=ADDRESS)
+        self.clock.delivery.put_after(self, 1.0)
         self.stream = ResponseStream(
             response_id="r",
             message_id="m1",
@@ -69,10 +71,15 @@ class Node:
     def wall_time(self) -> float:
         return EPOCH + self.clock.now
 
-    def owned_by_a(
-        self, *, address: str | None = None, seconds: float = 3_600.0, lost: bool = False
-    ) -> None:
-        self.memory._leases["a"] = TaskLease("a", self.wall_time() + seconds, lost, address)
+    def owned_by_a(self, *, address: str | None = None, lost: bool = False) -> None:
+        self.memory._leases["a"] = TaskLease("a", self.wall_time() + 3.0, lost, address)
+
+    def on_due(self, _slot: int) -> None:
+        """The owner renews its lease."""
+        self.clock.delivery.put_after(self, 1.0)
+        lease = self.memory._leases.get("a")
+        if self.a_lives and lease is not None and not lease.lost:
+            self.memory._leases["a"] = replace(lease, until=self.wall_time() + 3.0)
 
     async def follow(self) -> asyncio.Task[None]:
         head = await self.memory.head("r", self.wall_time())
@@ -81,7 +88,8 @@ class Node:
             Limits(), self.clock.delivery, Metrics(), self.clock.monotonic, self.wall_time
         )
         keeper = LeaseKeeper(context, self.store, name="b", address=None, on_lost=lambda: None)
-        leases = LeaseView(self.store, self.clock.monotonic)
+        await keeper.start()
+        leases = LeaseView(context, self.store, keeper)
         self.following = Following(
             context,
             OtherTasks(self.store, keeper, leases, self.peer),
@@ -371,19 +379,20 @@ async def test_a_response_that_has_ended_is_read_and_nobody_is_asked_for_it() ->
     assert node.reader.held.text == "ab"
 
 
-async def test_the_record_of_an_owner_with_an_old_lease_is_read_again_only_when_it_ended() -> None:
+async def test_the_record_of_an_owner_with_an_old_lease_is_not_read_until_it_has_run_out() -> None:
     node = Node()
-    node.owned_by_a(address=ADDRESS, seconds=5.0)
-    node.peer.reachable = False
+    node.a_lives = node.peer.reachable = False
     await node.write("a")
     run = await node.follow()
     assert node.entries == ["a"]
-    await node.clock.pass_time(4.5, step=0.05)
-    assert node.store.network.calls["entries"] == 1
+    await node.clock.pass_time(2.2, step=0.05)
+    assert not node.following.reads_store, "most likely nobody writes"
+    reads = node.store.network.calls["entries"]
+    await node.clock.pass_time(0.75, step=0.05)
     assert node.asked_to_take_over == []
-    await node.clock.pass_time(1.0, step=0.05)
-    assert node.asked_to_take_over
-    assert node.store.network.calls["entries"] > 1
+    await node.clock.pass_time(0.1)
+    assert node.asked_to_take_over == ["r"], "in the moment in which it has run out"
+    assert node.store.network.calls["entries"] <= reads + 1
     await stopped(run)
 
 
@@ -434,12 +443,10 @@ async def test_while_the_store_is_down_the_copy_stays_as_it_is() -> None:
 # -- when its owner is lost ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["lapsed", "lost", "forgotten", "our own"])
+@pytest.mark.parametrize("how", ["lost", "forgotten", "our own"])
 async def test_a_response_whose_owner_is_lost_is_taken_over(how: str) -> None:
     node = Node()
     match how:
-        case "lapsed":
-            node.owned_by_a(seconds=-0.1, address=ADDRESS)
         case "lost":
             node.owned_by_a(lost=True, address=ADDRESS)
         case "forgotten":
@@ -478,6 +485,24 @@ async def test_an_owner_that_is_lost_while_it_is_followed_is_noticed_when_it_bre
     node.owned_by_a(lost=True)
     node.peer.break_off()
     await node.write("a")
-    await node.clock.pass_time(3.0)
+    await settle()
+    assert run.done(), "at once"
+    assert node.asked_to_take_over == ["r"]
+
+
+async def test_when_an_owner_s_stream_breaks_off_its_lease_is_read_at_once() -> None:
+    """The sooner its last renewal is seen, the sooner the lease has run out."""
+    node = Node()
+    node.takes_over = True
+    run = await node.follow()
+    node.peer.say(delta(0, "a"))
+    await node.clock.pass_time(2.05)
+    node.a_lives = node.peer.reachable = False
+    await node.write("a")
+    node.peer.break_off()
+    await node.clock.pass_time(2.9, step=0.05)
+    assert not run.done()
+    await node.clock.pass_time(0.2)
     assert run.done()
     assert node.asked_to_take_over == ["r"]
+    assert node.memory._leases["a"].lost

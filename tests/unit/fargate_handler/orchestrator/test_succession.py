@@ -25,8 +25,8 @@ SWEEP = 1.0
 async def lost(
     *, tokens: str = "", continues: bool = False, limits: Limits | None = None
 ) -> tuple[Task, Task, str]:
-    """Task a answered m1 when it was lost, and had said this much; b sees that only now that the
-    lease has run out.
+    """Task a answered m1 when it was lost, and had said this much; b, which began afterwards, is
+    about to find its lease run out.
     """
     shared = Shared()
     a = await Task.join(shared, "a")
@@ -37,9 +37,15 @@ async def lost(
         a.source.calls[0].push(token)
         await a.clock.pass_time(0.2)
     a.cut_off()
-    await a.clock.pass_time(10.1, step=0.05)
     b = await Task.join(shared, "b", limits, ControlledSource(continues=continues))
+    await a.clock.pass_time(2.9, step=0.05)
     return a, b, stream.response_id
+
+
+async def taken_over(b: Task, response_id: str) -> bool:
+    """Task b is asked for what task a left, whose lease is known to be lost."""
+    b.shared.memory._leases["a"] = replace(b.shared.memory._leases["a"], lost=True)
+    return await b.succession.take_over(response_id)
 
 
 async def text_on_record(task: Task, response_id: str) -> str:
@@ -273,7 +279,7 @@ async def test_of_several_tasks_that_take_over_at_once_one_does(seed: int) -> No
 async def test_many_that_ask_at_the_same_time_are_one_take_over() -> None:
     _, b, response_id = await lost(tokens="a")
     b.responses.network.hold("take_over")
-    taking = [asyncio.create_task(b.succession.take_over(response_id)) for _ in range(10)]
+    taking = [asyncio.create_task(taken_over(b, response_id)) for _ in range(10)]
     await settle()
     taking[0].cancel()
     b.responses.network.release()
@@ -286,6 +292,7 @@ async def test_many_that_ask_at_the_same_time_are_one_take_over() -> None:
 async def test_a_reader_and_the_sweep_at_the_same_time_are_one_take_over() -> None:
     _, b, response_id = await lost(tokens="a")
     b.responses.network.turns = lambda: 3
+    b.shared.memory._leases["a"] = replace(b.shared.memory._leases["a"], lost=True)
     finding = asyncio.create_task(b.find(response_id))
     await b.clock.pass_time(2.0)
     stream = finding.result()

@@ -38,9 +38,8 @@ async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_all_e
         a.source.calls[0].push(token)
         await a.clock.pass_time(0.2)
     a.cut_off()
-    await a.clock.pass_time(10.1, step=0.05)
     b = await Task.join(shared, "b", None, ControlledSource(continues=True))
-    await b.clock.pass_time(1.0)
+    await b.clock.pass_time(4.0, step=0.05)
     request = b.source.calls[0].request
     assert (request.options.tools, request.prefix, request.marked) == (tools, prefix, True)
     await b.leave()
