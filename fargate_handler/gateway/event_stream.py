@@ -16,7 +16,7 @@ from fargate_handler.gateway.resumption import Progress, resume
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.client_session import CLOSE_SECONDS
-from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.errors import EvenflowError, TooSlow
 
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -109,6 +109,8 @@ class EventStream:
 
     async def _tell(self, error: EvenflowError) -> None:
         """Tell the client why its stream ends, if it still takes that."""
+        if isinstance(error, TooSlow):
+            self._answer.force_close()
         self._context.outbox.flush()
         self._socket.send(self._encoder.failure(error))
         patience = ClockTimer(self._socket.abort)

@@ -97,6 +97,7 @@ class MessageEndpoint:
                 )
                 if now >= due:
                     return poll.could_at(has_news=has_news, ended_at=stream.ended_at)
+                reader.only_end = has_news  # further deltas change nothing
                 await reader.wait(due - now)
 
 

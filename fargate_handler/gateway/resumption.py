@@ -44,13 +44,15 @@ class WakingReader:
     Attributes:
         stream: the copy that is read now.
         left_behind: whether that copy has ended, and another one has the rest.
+        only_end: whether deltas are no news, only the response's end is.
     """
 
-    __slots__ = ("_news", "left_behind", "stream")
+    __slots__ = ("_news", "left_behind", "only_end", "stream")
 
     def __init__(self, stream: ResponseStream) -> None:
         self.stream = stream
         self.left_behind = False
+        self.only_end = False
         self._news = asyncio.Event()
 
     @property
@@ -60,7 +62,8 @@ class WakingReader:
 
     def deliver(self, now: float, jitter: float | None) -> None:
         """There is news."""
-        self._news.set()
+        if not self.only_end or self.stream.log.closed:
+            self._news.set()
 
     def lost(self) -> None:
         """This copy has ended: another one has the rest."""

@@ -93,9 +93,11 @@ class FrameEncoder:
         return ErrorFrame(type="error", error=told, response_id=response_id).to_json()
 
     @property
-    def tells_place(self) -> bool:
-        """Whether the reader has a place in the log by which it can come back."""
-        return self._restarted is None and self.cursor.after > EVERYTHING
+    def place(self) -> bytes:
+        """The line with the event id by which the reader resumes. Empty before any entry."""
+        if self._restarted is not None or self.cursor.after == EVERYTHING:
+            return b""
+        return b"id: %b\n" % event_id(self.cursor.after, self.epoch).encode()
 
     def _replace_everything(self, restarted: Restart) -> bytes:
         frame = restart_frame(self._stream, restarted, EVERYTHING)
@@ -163,13 +165,9 @@ class EventEncoder:
         self._frames.go_on(stream, point)
 
     def failure(self, error: EvenflowError) -> bytes:
-        """As of `FrameEncoder`. Its id is what the reader has: an EventSource resumes there."""
-        frames = self._frames
-        frame = frames.failure(error)
-        if not frame or not frames.tells_place:
-            return b"event: error\ndata: %b\n\n" % frame if frame else b""
-        resume_id = event_id(frames.cursor.after, frames.epoch)
-        return b"event: error\nid: %b\ndata: %b\n\n" % (resume_id.encode(), frame)
+        """As of `FrameEncoder`, with the id of what the reader has: there it resumes."""
+        frame = self._frames.failure(error)
+        return b"event: error\n%bdata: %b\n\n" % (self._frames.place, frame) if frame else b""
 
     def _event(self, frame: bytes) -> bytes:
         frames = self._frames

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 from tests.integration.answer import Frame
@@ -163,14 +164,14 @@ class RawWebSocket:
                 if frame.opcode == CLOSE:
                     return frame.close_code
 
-    async def ended(self, seconds: float = _READ_SECONDS) -> None:
-        """Read on until the server has closed the socket."""
+    async def ended(self, seconds: float = _READ_SECONDS) -> bytes:
+        """Read on until the server has closed the socket. Returns what came."""
+        came = b""
         async with asyncio.timeout(seconds):
-            try:
-                while await self._reader.read(65536):
-                    pass
-            except ConnectionError:
-                return
+            with suppress(ConnectionError):
+                while part := await self._reader.read(65536):
+                    came += part
+        return came
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,9 +8,10 @@ import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
-from tests.integration.chat_client import demo
+from tests.integration.chat_client import ChatSession, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.event_stream import read_answer, read_events
+from tests.integration.raw_websocket import RawWebSocket
 
 _QUICK = demo(tokens=30, gap_ms=5, seed=3)
 _QUICK_TEXT = "".join(demo_tokens(3, 30))
@@ -164,6 +165,36 @@ async def test_a_parser_that_takes_an_empty_line_for_an_event_finds_data_in_each
     assert "retry: 500\n" in body
     assert body.count(": still here\n") > 2
     assert not _without_data(body)
+
+
+async def _raw_events(session: ChatSession, response_id: str, version: str) -> RawWebSocket:
+    raw = await RawWebSocket.connect(int(session.http_url.rpartition(":")[2]))
+    path = f"/chat/message/{response_id}/events"
+    raw.write(
+        f"GET {path} HTTP/{version}\r\nHost: x\r\n"
+        f"Authorization: Bearer {session.token}\r\n\r\n".encode()
+    )
+    return raw
+
+
+async def test_a_client_of_the_older_http_gets_a_body_without_chunks(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    async with await _raw_events(session, response_id, "1.0") as raw:
+        head, _, body = (await raw.ended()).partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body.startswith(b"retry: 500\nevent: chat.response.delta\nid: ")
+    assert b"\r\n" not in body
+
+
+async def test_behind_a_stream_the_connection_is_used_again(opened: OpenSession) -> None:
+    session = await opened()
+    response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
+    async with await _raw_events(session, response_id, "1.1") as raw:
+        raw.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        came = await raw.ended()
+    assert b"event: chat.response.completed" in came
+    assert came.count(b"\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n") == 1
 
 
 async def test_an_ended_stream_is_closed(opened: OpenSession) -> None:

@@ -6,6 +6,7 @@ What it costs: test_memory_of_stalled_readers.py.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import AsyncExitStack
 
@@ -169,7 +170,9 @@ async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve:
         await server.until_metric("ws_active_connections", 0)
 
 
-async def test_a_stalled_sse_client_is_let_go(opened: OpenSession, serve: Serve) -> None:
+async def test_a_stalled_sse_client_is_told_why_and_where_it_resumes(
+    opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(
         lag_notice_seconds=0.2, lag_close_seconds=0.5, grace_seconds=0.5, response_bytes=67_108_864
     )
@@ -184,4 +187,9 @@ async def test_a_stalled_sse_client_is_let_go(opened: OpenSession, serve: Serve)
         )
         raw.write(head.encode())
         await server.until_metric("readers_too_slow_total", 1)
-        await raw.ended()
+        came = await raw.ended()
+    before, _, told = came.partition(b"event: error\n")
+    assert b'"code":"too_slow"' in told
+    assert told.endswith(b"\r\n0\r\n\r\n"), "the body is whole"
+    last = re.findall(rb"\nid: (\d+)\n", before)[-1]
+    assert told.startswith(b"id: %b\n" % last)

@@ -76,6 +76,7 @@ class WholeCompletion:
         context = self._context
         if not stream.log.closed:
             with reading(stream) as reader:
+                reader.only_end = True
                 while not reader.stream.log.closed:
                     await self._wait(reader)
             stream = reader.stream

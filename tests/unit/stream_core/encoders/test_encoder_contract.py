@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stream_core.encoders.port import EventId, LogEncoder
 from stream_core.log.response_log import LogEntry, Restart, ResumePoint, resume_point, slice_of
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError, UpstreamFailed
+from stream_core.protocol.errors import EvenflowError, TooSlow, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.encoders.readers import KINDS, Client, Kind
 from tests.unit.stream_core.test_response_stream import new_stream
@@ -97,7 +97,10 @@ def test_what_is_taken_at_once_is_about_a_frame(
     for _ in range(data.draw(st.integers(0, len(entries)))):
         client.hear(encoder.take())
         if kind.ids:
-            assert (client.last.last_index, client.last.epoch) == (encoder.cursor.after, encoder.epoch)
+            assert (client.last.last_index, client.last.epoch) == (
+                encoder.cursor.after,
+                encoder.epoch,
+            )
         assert client.text == slice_of(entries[: encoder.cursor.after + 1], 0).text
 
 
@@ -178,3 +181,21 @@ def test_a_response_without_text_has_an_end(kind: Kind) -> None:
     stream, client = ended(copy_with()), kind.client()
     drain(kind.encoder(stream, _BEGINNING), client)
     assert (client.text, client.ends) == ("", 1)
+
+
+@each_kind
+def test_who_is_too_slow_is_told(kind: Kind) -> None:
+    encoder = kind.encoder(copy_with("a", "b"), _BEGINNING)
+    while encoder.take():
+        pass
+    told = encoder.failure(TooSlow("too slow", code="too_slow"))
+    assert b'"too_slow"' in told
+    if kind.name.startswith("events"):
+        assert told.startswith(b"event: error\nid: 1\n"), "there an EventSource resumes"
+
+
+@each_kind
+def test_who_has_nothing_and_is_too_slow_is_told_no_place(kind: Kind) -> None:
+    told = kind.encoder(copy_with("a"), _BEGINNING).failure(TooSlow("x", code="too_slow"))
+    assert told
+    assert b"id: " not in told
