@@ -16,14 +16,16 @@ class Streams:
         self.connections = connections
         self._scripts = [Script(tokens, token_ms, seed) for seed in range(len(connections))]
 
-    async def begin(self, spread_seconds: float) -> None:
-        """Ask for all of them, evenly over so many seconds."""
-        begin = monotonic()
+    async def begin(self, spread_seconds: float) -> list[float]:
+        """Ask for all of them, evenly over so many seconds. Returns when each was asked for."""
+        begin, asked = monotonic(), []
         for number, (connection, script) in enumerate(
             zip(self.connections, self._scripts, strict=True)
         ):
             await sleep_until(begin + spread_seconds * number / len(self.connections))
+            asked.append(monotonic())
             connection.ask(script.question)
+        return asked
 
     def judge(self, *, must_finish: bool = True) -> Tally:
         """The tally of all responses."""
