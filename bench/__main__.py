@@ -29,6 +29,7 @@ FOREGROUND = (
     "setup",
     "relay",
     "trace",
+    "burst",
     "fallback",
 )
 

@@ -18,12 +18,13 @@ import orjson
 from numpy.typing import NDArray
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from bench.verify import COMPLETED_START, DELTA_START, Response, responses
+from bench.verify import COMPLETED_START, DELTA_START, START_START, Response, responses
 
 QUIET = logging.LoggerAdapter(
     logging.getLogger("bench.client")
 )  # picows makes a logger per connection otherwise
 HANDSHAKE_TIMEOUT_SECONDS = 15.0
+RESPONSE_STARTS = (DELTA_START, COMPLETED_START, START_START)
 SETTLED_RATE = 2_500  # new connections a second where setting up is not what is measured
 
 
@@ -121,6 +122,18 @@ class Connection(WSListener):
         }
         self.transport.send(WSMsgType.TEXT, orjson.dumps(message))
 
+    def resume(self) -> None:
+        """Read on in the response that it was reading."""
+        held = next(
+            (frame for frame in reversed(self.frames) if frame.startswith(RESPONSE_STARTS)), None
+        )
+        if held is None:
+            return
+        frame = orjson.loads(held)
+        after = frame.get("index", frame.get("last_index", -1))
+        resume = {"type": "response.resume", "response_id": frame["response_id"], "after": after}
+        self.transport.send(WSMsgType.TEXT, orjson.dumps(resume))
+
     def forget(self) -> None:
         """Drop what was received: it has been judged."""
         self.frames.clear()
@@ -162,6 +175,23 @@ async def open_connections(
         opening.append(asyncio.create_task(_open(url, token, connection)))
     await asyncio.gather(*opening)
     return connections
+
+
+async def reopen(connections: Sequence[Connection], url: str, tokens: Sequence[str]) -> None:
+    """Have connections that were closed come back at once, each with what it was reading.
+
+    Returns when each was accepted or failed. Its `due` is then when it came back.
+    """
+    await until(lambda: all(connection.failure for connection in connections), 5.0)
+    begin = monotonic()
+    for connection in connections:
+        connection.failure, connection.due = None, begin
+    await asyncio.gather(
+        *(_open(url, token, it) for it, token in zip(connections, tokens, strict=True))
+    )
+    for connection in connections:
+        if connection.failure is None:
+            connection.resume()
 
 
 async def settled(connections: Sequence[Connection]) -> None:

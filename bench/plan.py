@@ -26,6 +26,7 @@ class Plan:
     relay_streams: int
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
+    burst_counts: tuple[int, ...]  # questions within 100 ms
     answers: int  # of the long-poll comparison
     most_connections: int  # that one client process may hold here
 
@@ -35,7 +36,7 @@ class Plan:
 
 
 def full_plan() -> Plan:
-    """About five minutes."""
+    """About seven minutes."""
     return Plan(
         started=monotonic(),
         connections=10_000,
@@ -52,6 +53,7 @@ def full_plan() -> Plan:
         relay_streams=100,
         relay_seconds=5.0,
         relay_steps=(400, 700, 1_000, 1_500, 2_000),
+        burst_counts=(5_000, 10_000),
         answers=50,
         most_connections=sys.maxsize,
     )
@@ -73,6 +75,7 @@ def quick_plan() -> Plan:
         setup_beside=(0, 500),
         relay_seconds=2.0,
         relay_steps=(300, 600),
+        burst_counts=(2_000,),
         answers=20,
     )
 
@@ -82,7 +85,7 @@ def fitted(plan: Plan) -> Plan:
     it.
     """
     room = capacity()
-    if max(plan.connections, *plan.jitter_counts) > room.connections:
+    if max(plan.connections, *plan.jitter_counts, *plan.burst_counts) > room.connections:
         plan.say(
             f"SCALED DOWN to {room.connections:,} connections by {room.limit}; raise that limit "
             "for the full counts"
@@ -93,6 +96,7 @@ def fitted(plan: Plan) -> Plan:
         sse_full=min(plan.sse_full, room.connections),
         sse_readers=min(plan.sse_readers, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
+        burst_counts=tuple(sorted({min(count, room.connections) for count in plan.burst_counts})),
         setup_beside=tuple(
             count for count in plan.setup_beside if count + plan.setup_rate <= room.connections
         ),

@@ -16,12 +16,14 @@ class Streams:
         self.readers = readers
         self._scripts = [Script(tokens, token_ms, seed) for seed in range(len(readers))]
 
-    async def begin(self, spread_seconds: float) -> None:
-        """Ask for all of them, evenly over so many seconds."""
-        begin = monotonic()
+    async def begin(self, spread_seconds: float) -> list[float]:
+        """Ask for all of them, evenly over so many seconds. Returns when each was asked for."""
+        begin, asked = monotonic(), list[float]()
         for number, (reader, script) in enumerate(zip(self.readers, self._scripts, strict=True)):
             await sleep_until(begin + spread_seconds * number / len(self.readers))
+            asked.append(monotonic())
             reader.ask(script.question)
+        return asked
 
     def judge(self, *, must_finish: bool = True) -> Tally:
         """The tally of all responses."""

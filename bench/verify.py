@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 import orjson
 
 DELTA_START = b'{"type":"chat.response.delta"'
+START_START = b'{"type":"chat.response.start"'
 COMPLETED_START = b'{"type":"chat.response.completed"'
 
 
@@ -99,7 +100,8 @@ def responses(frames: Sequence[bytes]) -> dict[str, Response]:
     for raw in frames:
         frame = orjson.loads(raw)
         if frame["type"] == "chat.response.start":
-            by_message[frame["message_id"]] = by_response[frame["response_id"]] = Response()
+            response = by_response.setdefault(frame["response_id"], Response())
+            by_message[frame["message_id"]] = response
         elif frame["type"].startswith("chat.response."):
             by_response[frame["response_id"]].take(frame)
     return by_message

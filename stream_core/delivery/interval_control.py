@@ -60,38 +60,38 @@ class LoopLoad:
 
 
 # Above this load the work of an interval does not fit into it.
-_FULL = 0.95
-# A shorter interval must leave so much room. The distance to `_FULL` keeps it from swinging.
+_FULL = 0.97
+# Up to this load there is room for shorter intervals, if their load would not be above `_ALMOST`
+# even if all of it grew. That is below `_FULL`, so the interval doesn't swing.
 _ROOMY = 0.80
+_ALMOST = 0.96
 # Up to this load the node is calm.
 _CALM = 0.50
 _LONGEST_STEP = 1.25
 # Faster than time by so much: the wheel catches up, so the interval is long enough.
 _CATCHING_UP = 1.05
+# After so many calm windows an interval is tried that might be too short.
+_CALM_WINDOWS = 10
 
 
 class IntervalControl:
     """The slots between two deliveries: as few as fit, given the load after each interval.
 
-    The node is calm: `shortest`. From there to 80 % load they go up to `usual`, and stay there
-    until the work doesn't fit. Then they go up to `longest`, by at most a quarter or a slot at
-    once. They go down, by less than half at once, as soon as the load at fewer slots is expected to
-    be at most 80 %.
+    While the node is calm they are `shortest`. They go up to `usual` as the load goes to 80 %, and
+    stay there until the work doesn't fit. Then they go on up to `longest`, by a quarter at most, or
+    a slot, at once. They come down as soon as there is room, by less than half at once.
 
     Args:
         shortest, usual, longest: in slots.
     """
 
-    __slots__ = ("_elastic", "_longest", "_shortened", "_shortest", "_usual", "slots")
+    __slots__ = ("_calm_windows", "_longest", "_shortest", "_usual", "slots")
 
     def __init__(self, shortest: int, usual: int, longest: int) -> None:
         self._shortest = shortest
         self._usual = usual
         self._longest = longest
-        # The share of the load that grows as the interval shortens. All of it, until a shorter one
-        # has shown otherwise: tokens that come once in several intervals cost the same at each.
-        self._elastic = 1.0
-        self._shortened: tuple[int, float] | None = None  # from so many slots, at this load
+        self._calm_windows = 0
         self.slots = shortest
 
     def measured(self, load: float, speed: float) -> int:
@@ -101,55 +101,40 @@ class IntervalControl:
             load: from 0 to 1.
             speed: how fast the wheel turned, 1 being in time.
         """
-        before = self.slots
-        self._learn(load)
+        self._calm_windows = self._calm_windows + 1 if load <= _CALM else 0
         if load > _FULL:
             if speed < _CATCHING_UP:
                 self.slots = self._lengthened(speed)
-        elif before > self._usual:
-            self.slots = self._shortened_at(load)
-        else:
+        elif self.slots <= self._usual:
             self.slots = self._eased(load)
-        if self.slots < before:
-            self._shortened = before, load
+        elif load <= _ROOMY:
+            self.slots = self._shortened(load)
         return self.slots
-
-    def _learn(self, load: float) -> None:
-        """See how much the load has grown with the last shortening."""
-        if load > _FULL:
-            self._elastic = 1.0
-        elif self._shortened is not None:
-            before, load_before = self._shortened
-            grown_by = load / max(load_before, 0.01) - 1
-            self._elastic = min(max(grown_by / _shorter_by(before, self.slots), 0.0), 1.0)
-        self._shortened = None
 
     def _lengthened(self, speed: float) -> int:
         needed = ceil(self.slots / max(speed, 0.01))
         step = max(min(needed, int(self.slots * _LONGEST_STEP)), self.slots + 1)
         return min(self._longest, max(step, self._usual))
 
-    def _shortened_at(self, load: float) -> int:
-        """The fewest slots at which the load is expected to leave room."""
-        elastic = load * self._elastic
-        room = _ROOMY - load + elastic
-        fewest = ceil(self.slots * elastic / room - 1e-9) if room > 0 else self.slots
+    def _shortened(self, load: float) -> int:
+        """The fewest slots that fit, if all of the load grows as the interval shortens."""
+        fewest = ceil(self.slots * load / _ALMOST)
         # More than half of the slots, so that no stream has twice another's interval.
         return min(self.slots, max(fewest, self._usual, self.slots // 2 + 1))
 
     def _eased(self, load: float) -> int:
-        """One slot nearer to what the load asks for, and would ask for there."""
-        more, fewer = self.slots + 1, self.slots - 1
-        if self._asked_for(load) >= more:
-            return more
-        expected = load * (1 + self._elastic * _shorter_by(self.slots, fewer))
-        return fewer if self._asked_for(expected) <= fewer else self.slots
+        """One slot nearer to what the load asks for."""
+        slots, fewer = self.slots, self.slots - 1
+        if self._asked_for(load) >= slots + 1:
+            return slots + 1
+        # Without any slots each token is a delivery.
+        at_most = load * slots / max(fewer, 0.5)
+        stays = self._asked_for(at_most) < slots
+        if slots > self._shortest and (stays or self._calm_windows >= _CALM_WINDOWS):
+            self._calm_windows = 0
+            return fewer
+        return slots
 
     def _asked_for(self, load: float) -> float:
         share = min(max((load - _CALM) / (_ROOMY - _CALM), 0.0), 1.0)
         return self._shortest + share * (self._usual - self._shortest)
-
-
-def _shorter_by(before: int, slots: int) -> float:
-    """How many more intervals there are, as a share. Without any, each token is one."""
-    return before / max(slots, 0.5) - 1

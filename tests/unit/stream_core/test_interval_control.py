@@ -11,7 +11,7 @@ from stream_core.delivery.delivery_clock import SLOT_SECONDS
 from stream_core.delivery.interval_control import IntervalControl, LoopLoad
 
 CALM, USUAL, LONGEST = 0, 5, 20
-FULL, ROOMY = 0.95, 0.80
+FULL, ROOMY = 0.97, 0.80
 
 
 @dataclass(frozen=True)

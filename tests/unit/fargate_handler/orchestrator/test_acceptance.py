@@ -411,3 +411,28 @@ async def test_a_busy_loop_is_not_taken_for_a_client_that_left() -> None:
     await task.clock.pass_time(1.5)
     assert stream.state is ResponseState.CANCELLED
     await task.leave()
+
+
+async def test_in_a_burst_who_asked_first_is_answered_while_the_last_ones_wait() -> None:
+    task = await Task.join(Shared())
+    burst = range(200)
+    network = task.shared.sessions.network
+    network.hold("accept")
+    sending = [
+        asyncio.create_task(task.send("m1", channel=CHANNEL._replace(session=f"s{number}")))
+        for number in burst
+    ]
+    await settle()
+    waiting = network.calls["accept"]
+    assert 1 < waiting < len(burst) / 2
+    network.release()
+    network.hold("accept")
+    await settle()
+    assert [sent.done() for sent in sending] == [number < waiting for number in burst]
+    assert len(task.source.calls) == waiting, "their models were asked"
+    network.release()
+    await asyncio.gather(*sending)
+    assert [call.request.caller.session for call in task.source.calls] == [
+        f"s{number}" for number in burst
+    ]
+    await task.leave()
