@@ -12,7 +12,7 @@ from fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
 from fargate_handler.gateway.http_answers import VIA_HEADER
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.stream_decoders import SseDecoder
-from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import ResponseDelta
@@ -22,6 +22,7 @@ _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
+_BROKEN = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError)
 _ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
 
 
@@ -101,8 +102,12 @@ class Peers:
     async def _reached(self) -> AsyncIterator[None]:
         try:
             yield
-        except (aiohttp.ClientError, OSError, TimeoutError, ValidationError) as error:
-            raise PeerUnreachable(f"the owner can't be reached ({type(error).__name__})") from error
+        except (aiohttp.ClientError, OSError, ValidationError) as error:
+            # A timeout is an OSError, too. A task that is slow is not gone.
+            broken = isinstance(error, _BROKEN) and not isinstance(error, TimeoutError)
+            raise (PeerGone if broken else PeerUnreachable)(
+                f"the owner can't be reached ({type(error).__name__})"
+            ) from error
 
     def _url(self, response: PeerResponse, call: str) -> str:
         return f"{response.address.rstrip('/')}/chat/message/{response.response_id}{call}"

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import OtherTasks
-from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import LogEntry, ResponseState, Restart
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
@@ -29,6 +29,10 @@ _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed in time: most likely its owner is lost.
 _UNRENEWED_SHARE = 0.4
 _READS_NOTED_PER_GRACE = 3.0
+# How often to see whether an owner that can't be reached renews its lease.
+_LOOK_SECONDS = 0.3
+# The leases are read at once when a connection breaks, but once for all that break together.
+_AT_ONCE_SECONDS = 0.05
 
 
 class Diverged(Exception):
@@ -70,6 +74,7 @@ class Following:
         self._wall_time = context.wall_time
         self._pause = pause
         self._take_over = take_over
+        self._cut_off = False  # the owner lives, and can't be reached
         self._note_at = context.monotonic()
         self._channel = Channel(*head.channel.split(":"))
 
@@ -83,12 +88,14 @@ class Following:
             try:
                 lease = await self._lease_of_owner()
                 if lease is not None and lease.address is not None:
-                    await self._follow_owner(lease.address)
+                    gone = await self._follow_owner(lease.address)
                     if self.stream.log.closed:
                         return
-                    # Perhaps the owner is lost: the sooner its last renewal is seen, the better.
-                    await self._leases.read()
-                    lease = await self._lease_of_owner()
+                    # The sooner its last renewal is seen, the sooner a lost owner is missed.
+                    lease = await self._lease_of_owner(_AT_ONCE_SECONDS)
+                    if gone and not self._cut_off:
+                        lease = await self._renewed(lease)
+                        self._cut_off = lease is not None
                     if lease is None:
                         continue
                 elif (
@@ -101,17 +108,33 @@ class Following:
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
-    async def _lease_of_owner(self) -> TaskLease | None:
-        """The owner's lease, if it isn't lost and not this task's."""
+    async def _lease_of_owner(self, age: float = _LOOK_SECONDS) -> TaskLease | None:
+        """The owner's lease, if it isn't lost and not this task's. It may be `age` seconds old."""
         owner = self._head.owner
         if self._head.ending is not None or owner == self._keeper.owner:
             return None
-        lease = await self._leases.of(owner)
+        lease = await self._leases.of(owner, age)
         return None if lease is None or await self._leases.is_lost(lease) else lease
+
+    async def _renewed(self, lease: TaskLease | None) -> TaskLease | None:
+        """Wait until an owner that seems gone renews its lease. None if it is lost.
+
+        Many may wait for that, so the store is read only once.
+        """
+        owner = self._head.owner
+        if lease is not None:
+            await self._read_store()
+        while lease is not None and not self.stream.log.closed and self._head.owner == owner:
+            await asyncio.sleep(min(self._leases.seconds_left(lease), _LOOK_SECONDS))
+            found = await self._lease_of_owner()
+            if found != lease:
+                return found
+        return None
 
     # -- from the owner ----------------------------------------------------------------------------
 
-    async def _follow_owner(self, address: str) -> None:
+    async def _follow_owner(self, address: str) -> bool:
+        """Copy what the owner says. Returns whether it is gone, most likely."""
         log = self.stream.log
         there = PeerResponse(
             address, self._channel, self.stream.response_id, log.epoch_at(log.next_index)
@@ -120,14 +143,17 @@ class Following:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:
                 async for events in stream:
                     self.stream.via = "peer"
+                    self._cut_off = False
                     self._add(events)
                     self.filled.set()
                     if log.closed:
-                        return
+                        break
         except PeerUnreachable as error:
             _logger.debug(
                 "response %s can't be followed at its owner: %s", self.stream.response_id, error
             )
+            return isinstance(error, PeerGone)
+        return False
 
     def _add(self, events: list[PeerEvent]) -> None:
         log, entries = self.stream.log, list[LogEntry]()
@@ -173,11 +199,7 @@ class Following:
         self.reads_store = not gone_for
         try:
             while True:
-                read = await self._store.entries(
-                    self.stream.response_id, log.next_index, self._wall_time()
-                )
-                self._take(read)
-                self.filled.set()
+                await self._read_store()
                 if log.closed or self._head.owner != owner:
                     return
                 if self._monotonic() >= self._note_at:
@@ -191,6 +213,13 @@ class Following:
                     return
         finally:
             self.reads_store = False
+
+    async def _read_store(self) -> None:
+        log = self.stream.log
+        self._take(
+            await self._store.entries(self.stream.response_id, log.next_index, self._wall_time())
+        )
+        self.filled.set()
 
     def _gone_for(self, lease: TaskLease | None) -> float:
         """The seconds left of a lease whose owner is most likely lost. Otherwise 0."""

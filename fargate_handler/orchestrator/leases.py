@@ -195,37 +195,29 @@ class LeaseView:
         self._wall_time = context.wall_time
         self._seen: dict[str, _Seen] = {}
         self._leases: dict[str, TaskLease] = {}
-        self._fresh_until = -inf
+        self._read_at = -inf
         self._reading: asyncio.Task[None] | None = None
         self._background = Background()
 
-    async def all(self) -> Mapping[str, TaskLease]:
-        """The leases by owner.
+    async def all(self, age: float = _FRESH_SECONDS) -> Mapping[str, TaskLease]:
+        """The leases by owner, as they were at most `age` seconds ago.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        if self._monotonic() >= self._fresh_until:
-            await self.read()
+        if self._monotonic() - self._read_at >= age:
+            if self._reading is None:
+                self._reading = self._background.run(self._read())
+            await asyncio.shield(self._reading)
         return self._leases
 
-    async def read(self) -> None:
-        """Read the leases now. Those who ask at the same time share a read.
+    async def of(self, owner: str, age: float = _FRESH_SECONDS) -> TaskLease | None:
+        """The lease of a task, as it was at most `age` seconds ago. None if it has none.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        if self._reading is None:
-            self._reading = self._background.run(self._read())
-        await asyncio.shield(self._reading)
-
-    async def of(self, owner: str) -> TaskLease | None:
-        """The lease of a task. None if it has none.
-
-        Raises:
-            StoreUnavailable: the store can't be reached.
-        """
-        leases = await self.all()
+        leases = await self.all(age)
         if owner in leases:
             return leases[owner]
         # A lease that is not in the view may be new.
@@ -258,7 +250,7 @@ class LeaseView:
         if lease.lost or self.seconds_left(lease) > 0:
             return lease.lost
         if not await self._store.declare_lost(lease):
-            self._fresh_until = -inf  # it was renewed after all
+            self._read_at = -inf  # it was renewed after all
             return False
         lost = replace(lease, lost=True)
         self._leases[lease.owner], self._seen[lease.owner] = lost, self._look(lost)
@@ -274,7 +266,7 @@ class LeaseView:
             leases = {lease.owner: lease for lease in await self._store.leases()}
             self._seen = {owner: self._look(lease) for owner, lease in leases.items()}
             self._leases = leases
-            self._fresh_until = asked + _FRESH_SECONDS
+            self._read_at = asked
         finally:
             self._reading = None
 

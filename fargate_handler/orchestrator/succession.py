@@ -174,11 +174,17 @@ class Succession:
         left = list(await self._responses.unfinished(lease.owner))
         if not left and lease.lost and self._leases.unchanged_for(lease) > _REMEMBERED_SECONDS:
             await self._responses.forget(lease.owner)
-        # Other tasks sweep too. Each begins with responses that its readers wait for, then at
-        # random.
-        random.shuffle(left)
-        left.sort(key=self._is_held, reverse=True)
-        await asyncio.gather(*(self._try(response_id) for response_id in left))
+        # Other tasks sweep too. Each begins with the responses that its readers wait for. What
+        # is left then is anybody's.
+        held = [response_id for response_id in left if self._is_held(response_id)]
+        if held:
+            await self._try_all(held)
+            left = list(await self._responses.unfinished(lease.owner))
+        await self._try_all(left)
+
+    async def _try_all(self, response_ids: list[str]) -> None:
+        random.shuffle(response_ids)
+        await asyncio.gather(*(self._try(response_id) for response_id in response_ids))
 
     def _is_held(self, response_id: str) -> bool:
         return self._workload.responses.held(response_id) is not None

@@ -22,6 +22,10 @@ class PeerUnreachable(Exception):
     """The other task does not answer, or no longer. Only the store knows the response's state."""
 
 
+class PeerGone(PeerUnreachable):
+    """The other task can't be connected to, or the connection broke. Perhaps it is lost."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeerResponse:
     """A response that another task owns. `epoch` is the newest one that the reader was told of."""
@@ -41,7 +45,8 @@ class PeerLog(Protocol):
         The first list has the entries that existed at the time of the call. It may be empty.
 
         Raises:
-            PeerUnreachable: the task does not answer, or the connection broke.
+            PeerUnreachable: the task does not answer, or no longer.
+            PeerGone: it can't be connected to, or the connection broke.
         """
 
     async def cancel(self, response: PeerResponse) -> ResponseState:

@@ -122,7 +122,7 @@ async def store_throttled(scene: Scene) -> None:
 
 
 async def store_unreachable(scene: Scene) -> None:
-    """Nobody reaches the store for longer than a lease. Then nobody can renew, so nobody is lost."""
+    """Nobody reaches the store for longer than a lease: nobody can renew, so nobody is lost."""
     await scene.system.store.reset()
     await _until_the_store_is_healed(scene)
 

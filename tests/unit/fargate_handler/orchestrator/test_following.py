@@ -10,7 +10,7 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.following import Diverged, Following
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
-from stream_core.log.peer_log import PeerResponse
+from stream_core.log.peer_log import PeerGone, PeerResponse
 from stream_core.log.response_log import LogEntry, ResponseState, Restart
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
@@ -482,12 +482,50 @@ async def test_an_owner_that_is_lost_while_it_is_followed_is_noticed_when_it_bre
     run = await node.follow()
     node.peer.say(delta(0, "a"))
     await settle()
+    await node.clock.pass_time(0.1)
     node.owned_by_a(lost=True)
     node.peer.break_off()
     await node.write("a")
     await settle()
     assert run.done(), "at once"
     assert node.asked_to_take_over == ["r"]
+
+
+async def test_of_an_owner_that_seems_gone_the_record_is_read_once_until_it_renews_or_is_lost() -> (
+    None
+):
+    node = Node()
+    run = await node.follow()
+    node.peer.say(delta(0, "a"))
+    await node.clock.pass_time(0.2)
+    await node.write("a", "b")
+    node.peer.break_off(PeerGone("broken"))
+    node.peer.reachable = False
+    await node.clock.pass_time(0.5)
+    assert (node.reader.held.text, node.store.network.calls["entries"]) == ("ab", 1)
+    await node.write("c", first=2)
+    await node.clock.pass_time(1.0)
+    assert node.reader.held.text == "abc", "it has renewed its lease: it lives, and is read"
+    await node.write("d", first=3)
+    await node.clock.pass_time(BEAT)
+    assert node.reader.held.text == "abcd"
+    await stopped(run)
+
+
+async def test_who_waits_for_an_owner_that_seems_gone_goes_on_when_another_has_it() -> None:
+    node = Node()
+    run = await node.follow()
+    node.peer.say(delta(0, "a"))
+    await node.clock.pass_time(0.2)
+    await node.write("a")
+    node.a_lives = False
+    node.peer.break_off(PeerGone("broken"))
+    node.peer.reachable = False
+    await node.clock.pass_time(0.5)
+    await node.taken_over(1)
+    await node.clock.pass_time(1.0)
+    assert node.entries == ["a", Restart(0, 2, 2)]
+    await stopped(run)
 
 
 async def test_when_an_owner_s_stream_breaks_off_its_lease_is_read_at_once() -> None:

@@ -46,7 +46,7 @@ class Member:
 
     async def judges_lost(self, owner: str) -> bool:
         """Whether it declares this lease lost, now that it looks."""
-        await self.view.read()
+        await self.view.all(0)
         lease = (await self.view.all())[owner]
         return await self.view.is_lost(lease)
 
@@ -167,7 +167,7 @@ async def test_who_cannot_renew_its_own_lease_judges_nobody() -> None:
 async def test_a_renewal_that_came_in_the_last_moment_counts() -> None:
     """Between the look and the declaration."""
     tasks = await started()
-    await tasks.b.view.read()
+    await tasks.b.view.all(0)
     tasks.a.freeze()
     seen = (await tasks.b.view.all())["a"]
     while tasks.b.view.seconds_left(seen) > 0:
@@ -193,7 +193,7 @@ async def test_a_frozen_owner_thaws_without_its_lease_and_learns_it_at_once() ->
 async def test_those_who_ask_together_share_a_read() -> None:
     tasks = await started()
     tasks.b.store.network.hold("leases")
-    reads = [tasks.b.view._background.run(tasks.b.view.read()) for _ in range(10)]
+    reads = [tasks.b.view._background.run(tasks.b.view.all(0)) for _ in range(10)]
     await settle()
     tasks.b.store.network.release()
     await settle()
