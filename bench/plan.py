@@ -26,6 +26,7 @@ class Plan:
     relay_streams: int
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
+    trace_seconds: float  # of the recorded minute
     answers: int  # of the long-poll comparison
     most_connections: int  # that one client process may hold here
 
@@ -52,6 +53,7 @@ def full_plan() -> Plan:
         relay_streams=100,
         relay_seconds=5.0,
         relay_steps=(400, 700, 1_000, 1_500, 2_000),
+        trace_seconds=60.0,
         answers=50,
         most_connections=sys.maxsize,
     )
@@ -73,6 +75,7 @@ def quick_plan() -> Plan:
         setup_beside=(0, 500),
         relay_seconds=2.0,
         relay_steps=(300, 600),
+        trace_seconds=10.0,
         answers=20,
     )
 
