@@ -64,8 +64,9 @@ class EventReader(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """The answer has ended, or cannot end any more."""
-        return self.failure is not None or (
-            bool(self._pieces) and self._pieces[-1].endswith(LAST_CHUNK)
+        # As many pieces as the last chunk may come in.
+        return self.failure is not None or b"".join(self._pieces[-len(LAST_CHUNK) :]).endswith(
+            LAST_CHUNK
         )
 
     def ask(self, text: str) -> None:

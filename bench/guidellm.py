@@ -55,7 +55,7 @@ async def main() -> int:
                 if process.returncode is None:
                     process.kill()
     text = said.decode()
-    tables = text[max(0, text.find("ℹ")) :]  # what comes before is its set-up
+    tables = text[max(0, text.rfind("ℹ Run Summary")) :]  # set-up and progress come before
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(f"{description()}\n\n{tables}")
     print(tables)

@@ -27,6 +27,7 @@ class Plan:
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
     burst_counts: tuple[int, ...]  # questions within 100 ms
+    trace_seconds: float  # of the recorded minute
     answers: int  # of the long-poll comparison
     most_connections: int  # that one client process may hold here
 
@@ -54,6 +55,7 @@ def full_plan() -> Plan:
         relay_seconds=5.0,
         relay_steps=(400, 700, 1_000, 1_500, 2_000),
         burst_counts=(5_000, 10_000),
+        trace_seconds=60.0,
         answers=50,
         most_connections=sys.maxsize,
     )
@@ -76,6 +78,7 @@ def quick_plan() -> Plan:
         relay_seconds=2.0,
         relay_steps=(300, 600),
         burst_counts=(2_000,),
+        trace_seconds=10.0,
         answers=20,
     )
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+_WIDEST_RULE = 70  # what was measured may be long
+
 
 @dataclass(frozen=True)
 class Row:
@@ -52,12 +54,13 @@ def none_of(what: str, count: int, note: str = "") -> Row:
 def table(rows: Sequence[Row]) -> str:
     """The rows in aligned columns under a heading."""
     cells = [
-        ("requirement", "measured", "result"),
-        *((row.requirement, row.measured, row.verdict) for row in rows),
+        ("requirement", "result", "measured"),
+        *((row.requirement, row.verdict, row.measured) for row in rows),
     ]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     lines = [_aligned(line, widths) for line in cells]
-    return "\n".join([lines[0], "  ".join("─" * width for width in widths), *lines[1:]])
+    rule = "  ".join("─" * min(width, _WIDEST_RULE) for width in widths)
+    return "\n".join([lines[0], rule, *lines[1:]])
 
 
 def _aligned(cells: Iterable[str], widths: Sequence[int]) -> str:

@@ -41,7 +41,7 @@ async def measure(plan: Plan) -> Outcome:
     plan.say(f"long-polling: {plan.answers} answers, read by WebSocket and by polls at once")
     scripts = _scripts(plan.answers)
     tokens = session_tokens(plan.answers)
-    async with evenflow() as server, aiohttp.ClientSession() as http:
+    async with evenflow(admission={}) as server, aiohttp.ClientSession() as http:
         connections = await open_connections(server.ws_url, tokens)
         await all_ready(connections)
         readers = []

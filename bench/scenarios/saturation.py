@@ -3,7 +3,8 @@ the core is full.
 
 The two take turns in fresh processes, and the medians are compared, because the machine is shared
 and noisy. Frames a second are given for a full core: frames that arrived ÷ CPU seconds of the
-server. Both raw figures stand beside it, so that a client core that fills first is seen.
+server. Both raw figures stand beside it, so that a client core that fills first is seen. One more
+round is at the default window, which lengthens when the core is full.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from picows import WSMsgType
 from bench import targets
 from bench.awake import awake
 from bench.client import Connection, all_ready, open_connections
-from bench.evenflow import evenflow
+from bench.evenflow import ADMISSION, evenflow, settings_row
 from bench.plan import Plan
 from bench.processes import Child, Usage, child
 from bench.report import Outcome, Row, at_least, at_most, none_of
@@ -67,9 +68,11 @@ async def measure(plan: Plan) -> Outcome:
         )
         bare.append(await _bare_round(plan))
         plan.say(f"saturation {number}/{plan.rounds}: bare {bare[-1]}; now Evenflow")
-        ours.append(await _evenflow_round(plan, tally))
+        ours.append(await _evenflow_round(plan, tally, **_held(plan)))
         plan.say(f"saturation {number}/{plan.rounds}: Evenflow {ours[-1]}")
-    return _outcome(plan, bare, ours, tally)
+    default = await _evenflow_round(plan, tally)
+    plan.say(f"saturation: Evenflow at the default window: {default}")
+    return _outcome(plan, bare, ours, default, tally)
 
 
 async def _bare_round(plan: Plan) -> Round:
@@ -82,14 +85,22 @@ async def _bare_round(plan: Plan) -> Round:
         return await _saturated(plan, server, connections, idle_kb)
 
 
-async def _evenflow_round(plan: Plan, tally: Tally) -> Round:
-    window_ms = max(1, 1_000 * plan.connections // DEMANDED_FRAMES // SLOT_MS) * SLOT_MS
-    async with evenflow(batch_window_ms=window_ms, batch_window_max_ms=window_ms) as server:
+def _token_ms(plan: Plan) -> int:
+    return max(1, 1_000 * plan.connections // DEMANDED_FRAMES // SLOT_MS) * SLOT_MS
+
+
+def _held(plan: Plan) -> dict[str, int]:
+    """The settings that keep the interval at one token, however full the core is."""
+    return {"batch_window_ms": _token_ms(plan), "batch_window_max_ms": _token_ms(plan)}
+
+
+async def _evenflow_round(plan: Plan, tally: Tally, **settings: int) -> Round:
+    async with evenflow(admission=ADMISSION | settings) as server:
         before = server.process.memory_bytes()
         connections = await open_connections(server.ws_url, session_tokens(plan.connections))
         await all_ready(connections)
         idle_kb = await _idle_kb(server.process, before, connections)
-        streams = Streams(connections, seconds=STREAM_SECONDS, token_ms=window_ms)
+        streams = Streams(connections, seconds=STREAM_SECONDS, token_ms=_token_ms(plan))
         await streams.begin(spread_seconds=SPREAD_SECONDS)
         result = await _saturated(plan, server.process, connections, idle_kb)
     tally += streams.judge(must_finish=False)
@@ -118,7 +129,9 @@ def _received(connections: Sequence[Connection]) -> int:
     return sum(len(connection.frames) for connection in connections)
 
 
-def _outcome(plan: Plan, bare: Sequence[Round], ours: Sequence[Round], tally: Tally) -> Outcome:
+def _outcome(
+    plan: Plan, bare: Sequence[Round], ours: Sequence[Round], default: Round, tally: Tally
+) -> Outcome:
     count = f"{plan.connections:,} connections"
     limit = median(turn.frames_per_core for turn in bare)
     rate = median(turn.frames_per_core for turn in ours)
@@ -141,16 +154,23 @@ def _outcome(plan: Plan, bare: Sequence[Round], ours: Sequence[Round], tally: Ta
                 "%",
                 f"{rate:,.0f} frames/s a core; {_sample(ours)}",
             ),
+            Row(
+                "the same at the default window",
+                f"{default.frames_per_core:,.0f} frames/s a core, "
+                f"{100 * default.frames_per_core / limit:.0f} % ({default.usage})",
+            ),
             none_of(
                 "gaps, duplicates, wrong texts at saturation",
                 tally.faults,
                 f"{tally.deltas:,} deltas",
             ),
+            settings_row("saturation", **ADMISSION, **_held(plan)),
         ],
         figures={
             "connections": plan.connections,
             "bare": [_figures(turn) for turn in bare],
             "evenflow": [_figures(turn) for turn in ours],
+            "default_window": _figures(default),
             "joined_deltas": tally.joined,
         },
         faults=tally.faults,

@@ -19,7 +19,7 @@ from bench.client import (
     settled,
 )
 from bench.distributions import Percentiles, percentiles
-from bench.evenflow import evenflow
+from bench.evenflow import ADMISSION, evenflow, settings_row
 from bench.plan import Plan
 from bench.processes import Usage
 from bench.report import Outcome, Row, at_most, none_of
@@ -27,7 +27,6 @@ from bench.sessions import session_tokens
 from bench.streams import Streams
 from bench.verify import Tally
 
-INTERVAL_MS = 100
 TOKEN_MS = 100
 SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
 MARGIN_SECONDS = 3.0  # streams run so much longer than the set-up
@@ -58,7 +57,7 @@ async def measure(plan: Plan) -> Outcome:
 async def _storm(plan: Plan, beside: int) -> Storm:
     count = min(round(plan.setup_rate * plan.setup_seconds), (plan.most_connections - beside) // 2)
     tokens = session_tokens(count)
-    async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
+    async with evenflow() as server:
         streaming = await open_connections(server.ws_url, session_tokens(beside))
         await all_ready(streaming)
         streams = Streams(streaming, seconds=plan.setup_seconds + MARGIN_SECONDS, token_ms=TOKEN_MS)
@@ -98,6 +97,7 @@ def _outcome(plan: Plan, storms: Sequence[Storm]) -> Outcome:
                 tally.faults,
                 f"{tally.deltas:,} deltas",
             ),
+            settings_row("setup", **ADMISSION),
         ],
         figures={"rate": plan.setup_rate, "storms": [_figures(storm) for storm in storms]},
         faults=tally.faults,

@@ -3,7 +3,8 @@ one server core.
 
 Jitter is |gap between two delta frames of a connection - 100 ms|, read where the client's frame
 callback runs, so the client's own delays are in it. The bare sender at the same rate shows how
-large those are.
+large those are. The interval is held at 100 ms; beside it stand the most streams at the default
+window, which may lengthen, and as many as are admitted by default, at defaults alone.
 """
 
 import asyncio
@@ -20,18 +21,21 @@ from bench import targets
 from bench.awake import awake
 from bench.client import Connection, all_idle, all_ready, open_connections
 from bench.distributions import Percentiles, histogram_percentiles, percentiles
-from bench.evenflow import JITTER, Evenflow, evenflow
+from bench.evenflow import ADMISSION, JITTER, Evenflow, evenflow, settings_row
 from bench.metrics_page import scrape
 from bench.plan import Plan
 from bench.processes import Usage, child
 from bench.report import Outcome, Row, at_most, none_of
 from bench.sessions import session_tokens
 from bench.streams import Streams
+from bench.timings import Timings, timings
 from bench.verify import Tally
 from tests.integration.server_process import free_port
 
 INTERVAL_MS = 100
 TOKEN_MS = 100  # a token is a frame
+HELD = {"batch_window_ms": INTERVAL_MS, "batch_window_max_ms": INTERVAL_MS}
+ADMITTED = 1_000  # the default of EVENFLOW_GENERATIONS_PER_NODE
 SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
 SETTLE_SECONDS = 2.0
 FINISH_SECONDS = 60.0  # for the last responses to end, late or not
@@ -46,6 +50,7 @@ class Step:
     server: (
         Percentiles  # jitter in ms where the server handed the frames to the sockets, from /metrics
     )
+    timings: Timings
     frames_per_second: float
     usage: Usage
     tally: Tally
@@ -55,18 +60,20 @@ class Step:
 
 
 async def measure(plan: Plan) -> Outcome:
-    steps = [await _step(plan, count) for count in plan.jitter_counts]
+    steps = [await _step(plan, count, **ADMISSION, **HELD) for count in plan.jitter_counts]
     count = plan.jitter_counts[-1]
+    window = await _step(plan, count, **ADMISSION)
+    default = await _step(plan, min(count, ADMITTED))
     plan.say(f"streaming: the bare sender at the same rate to {count:,} connections")
-    return _outcome(steps, await _bare_jitter(plan, count))
+    return _outcome(steps, window, default, await _bare_jitter(plan, count))
 
 
-async def _step(plan: Plan, count: int) -> Step:
+async def _step(plan: Plan, count: int, **settings: int) -> Step:
     """One count, on a server of its own: what it held of earlier answers would be in the way of
     the next.
     """
     plan.say(f"streaming: {count:,} connections, a frame each every {INTERVAL_MS} ms")
-    async with evenflow(batch_window_ms=INTERVAL_MS, batch_window_max_ms=INTERVAL_MS) as server:
+    async with evenflow(admission=settings) as server:
         connections = await open_connections(server.ws_url, session_tokens(count))
         await all_ready(connections)
         step = await _streamed(plan, server, connections)
@@ -91,6 +98,7 @@ async def _streamed(plan: Plan, server: Evenflow, connections: Sequence[Connecti
         connections=len(connections),
         client=_jitter(arrivals),
         server=histogram_percentiles(before.buckets(JITTER), after.buckets(JITTER)),
+        timings=timings(connections),
         frames_per_second=sum(map(len, arrivals)) / used.seconds,
         usage=used,
         tally=streams.judge(),
@@ -116,10 +124,10 @@ def _jitter(arrivals: Sequence[NDArray[np.float64]]) -> Percentiles:
     return percentiles(np.abs(1_000 * gaps - INTERVAL_MS))
 
 
-def _outcome(steps: Sequence[Step], floor: Percentiles) -> Outcome:
+def _outcome(steps: Sequence[Step], window: Step, default: Step, floor: Percentiles) -> Outcome:
     last = steps[-1]
     tally = Tally()
-    for step in steps:
+    for step in (*steps, window, default):
         tally += step.tally
     count = f"{last.connections:,} streams"
     return Outcome(
@@ -144,6 +152,11 @@ def _outcome(steps: Sequence[Step], floor: Percentiles) -> Outcome:
                 f"{count}; bare sender {floor.p99:.1f}",
             ),
             Row("server's own ws.delivery_jitter_ms", str(last.server)),
+            Row(f"{count}", str(last.timings)),
+            Row(f"{count}, default window", f"{window}; {window.timings}"),
+            Row(
+                f"{default.connections:,} streams, all at defaults", f"{default}; {default.timings}"
+            ),
             none_of(
                 "gaps", tally.gaps, f"{tally.deltas:,} deltas in {tally.responses:,} responses"
             ),
@@ -153,11 +166,14 @@ def _outcome(steps: Sequence[Step], floor: Percentiles) -> Outcome:
                 tally.wrong_texts + tally.unfinished,
                 f"{tally.joined:,} joined deltas",
             ),
+            settings_row("streaming", **ADMISSION, **HELD),
         ],
         figures={
             "interval_ms": INTERVAL_MS,
             "bare": floor.as_figures(),
             "steps": [_figures(step) for step in steps],
+            "default_window": _figures(window),
+            "defaults": _figures(default),
         },
         faults=tally.faults,
     )
@@ -169,6 +185,7 @@ def _figures(step: Step) -> dict[str, Any]:
         "client_jitter_ms": step.client.as_figures(),
         "server_jitter_ms": step.server.as_figures(),
         "frames_per_second": round(step.frames_per_second),
+        **step.timings.as_figures(),
         **step.usage.as_figures(),
         **asdict(step.tally),
     }
