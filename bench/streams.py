@@ -14,13 +14,13 @@ class Streams:
     def __init__(self, connections: Sequence[Connection], *, seconds: float, token_ms: int) -> None:
         tokens = round(1_000 * seconds / token_ms)
         self.connections = connections
-        self._scripts = [Script(tokens, token_ms, seed) for seed in range(len(connections))]
+        self.scripts = [Script(tokens, token_ms, seed) for seed in range(len(connections))]
 
     async def begin(self, spread_seconds: float) -> None:
         """Ask for all of them, evenly over so many seconds."""
         begin = monotonic()
         for number, (connection, script) in enumerate(
-            zip(self.connections, self._scripts, strict=True)
+            zip(self.connections, self.scripts, strict=True)
         ):
             await sleep_until(begin + spread_seconds * number / len(self.connections))
             connection.ask(script.question)
@@ -28,7 +28,7 @@ class Streams:
     def judge(self, *, must_finish: bool = True) -> Tally:
         """The tally of all responses."""
         tally = Tally()
-        for connection, script in zip(self.connections, self._scripts, strict=True):
+        for connection, script in zip(self.connections, self.scripts, strict=True):
             response = responses(connection.frames)[connection.message_id]
             tally += response.judged(script.answer, must_finish=must_finish)
         return tally
