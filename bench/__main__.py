@@ -31,6 +31,7 @@ FOREGROUND = (
     "trace",
     "burst",
     "fallback",
+    "ended",
 )
 
 

@@ -29,6 +29,8 @@ class Plan:
     burst_counts: tuple[int, ...]  # questions within 100 ms
     trace_seconds: float  # of the recorded minute
     answers: int  # of the long-poll comparison
+    ended_answers: int  # whose memory is measured, over all rounds
+    ended_rounds: int
     most_connections: int  # that one client process may hold here
 
     def say(self, text: str) -> None:
@@ -57,6 +59,8 @@ def full_plan() -> Plan:
         burst_counts=(5_000, 10_000),
         trace_seconds=60.0,
         answers=50,
+        ended_answers=10_000,
+        ended_rounds=20,
         most_connections=sys.maxsize,
     )
 
@@ -80,6 +84,8 @@ def quick_plan() -> Plan:
         burst_counts=(2_000,),
         trace_seconds=10.0,
         answers=20,
+        ended_answers=1_500,
+        ended_rounds=3,
     )
 
 

@@ -14,12 +14,12 @@ class Streams:
     def __init__(self, readers: Sequence[Reader], *, seconds: float, token_ms: int) -> None:
         tokens = round(1_000 * seconds / token_ms)
         self.readers = readers
-        self._scripts = [Script(tokens, token_ms, seed) for seed in range(len(readers))]
+        self.scripts = [Script(tokens, token_ms, seed) for seed in range(len(readers))]
 
     async def begin(self, spread_seconds: float) -> list[float]:
         """Ask for all of them, evenly over so many seconds. Returns when each was asked for."""
         begin, asked = monotonic(), list[float]()
-        for number, (reader, script) in enumerate(zip(self.readers, self._scripts, strict=True)):
+        for number, (reader, script) in enumerate(zip(self.readers, self.scripts, strict=True)):
             await sleep_until(begin + spread_seconds * number / len(self.readers))
             asked.append(monotonic())
             reader.ask(script.question)
@@ -28,6 +28,6 @@ class Streams:
     def judge(self, *, must_finish: bool = True) -> Tally:
         """The tally of all responses."""
         tally = Tally()
-        for reader, script in zip(self.readers, self._scripts, strict=True):
+        for reader, script in zip(self.readers, self.scripts, strict=True):
             tally += reader.response().judged(script.answer, must_finish=must_finish)
         return tally

@@ -100,8 +100,8 @@ class Recording:
         stream = self.stream
         if stream.state not in REMEMBERED or stream.degraded:
             return None
-        text = stream.log.text
-        return text if len(text.encode()) <= most_bytes else None
+        answer = b"".join(stream.answer)
+        return answer.decode() if len(answer) <= most_bytes else None
 
     def take_back(self) -> None:
         """What was sent did not arrive."""
@@ -125,7 +125,7 @@ class Recording:
             self.writing_since, self.waiting_since = self.waiting_since, None
         return entries
 
-    def _cut(self, entries: list[LogEntry]) -> list[LogEntry]:
+    def _cut(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
         """The first entries, up to the size of a chunk, and at least one."""
         self.sent_bytes = self.stored_bytes
         for count, entry in enumerate(entries):

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_bound import ENDED_RESPONSE_BYTES
 from stream_core.protocol.errors import Gone, NotFound
 
 
@@ -77,7 +78,7 @@ class Responses:
         if self._held.get(stream.response_id) is not stream:
             return
         if self._ended.pop(stream.response_id, None) is not None:
-            self._ended_bytes -= stream.log.text_bytes
+            self._ended_bytes -= _held_bytes(stream)
         self._let_go(stream)
 
     def of(self, channel: Channel) -> list[ResponseStream]:
@@ -87,7 +88,7 @@ class Responses:
     def ended(self, stream: ResponseStream) -> None:
         """Note that a response has ended: its TTL begins. Old ones may be forgotten for it."""
         self._ended[stream.response_id] = stream
-        self._ended_bytes += stream.log.text_bytes
+        self._ended_bytes += _held_bytes(stream)
         while self._ended_bytes > self._limits.responses_held_bytes and len(self._ended) > 1:
             self._forget(self._ended.popitem(last=False)[1])
 
@@ -106,7 +107,7 @@ class Responses:
 
     def _forget(self, stream: ResponseStream) -> None:
         self._let_go(stream)
-        self._ended_bytes -= stream.log.text_bytes
+        self._ended_bytes -= _held_bytes(stream)
         self._expired[stream.response_id] = stream.channel
         if len(self._expired) > self._limits.expired_responses_remembered:
             self._expired.popitem(last=False)
@@ -117,3 +118,8 @@ class Responses:
         siblings.remove(stream)
         if not siblings:
             del self._of_channel[stream.channel]
+
+
+def _held_bytes(stream: ResponseStream) -> int:
+    """What an ended response takes: its text, a byte for the size of each entry, and itself."""
+    return stream.log.text_bytes + stream.log.next_index + ENDED_RESPONSE_BYTES

@@ -156,7 +156,7 @@ class Workload:
         if conversation is not None:
             answered = stream.state in REMEMBERED and not stream.degraded
             conversation.response_ended(
-                stream.message_id, stream.log.text if answered else "", self._monotonic()
+                stream.message_id, stream.answer if answered else (), self._monotonic()
             )
             conversation.stale |= not stream.state.terminal
             if not kind.repeatable:

@@ -59,11 +59,11 @@ class _Exchange:
     """A message and its answer, which is empty as long as there is none to remember."""
 
     question: str
-    answer: str = ""
+    answer: tuple[bytes, ...] = ()  # pieces of UTF-8: those that the ended response has in memory
 
     @property
     def size(self) -> int:
-        return len(self.question.encode()) + len(self.answer.encode())
+        return len(self.question.encode()) + sum(map(len, self.answer))
 
 
 class Conversation:
@@ -174,7 +174,7 @@ class Conversation:
                 continue
                 # The store may not have this task's newest answers yet.
             ours = known.get(entry.message_id)
-            answer = entry.answer or (ours.answer if ours else "")
+            answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
             self._remember(entry.message_id, _Exchange(entry.text, answer))
         self.last_message_id = stored.last_message_id
         self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
@@ -194,7 +194,7 @@ class Conversation:
             if known == message_id:
                 break
             if exchange.answer:
-                turns.append(Turn("assistant", exchange.answer))
+                turns.append(Turn("assistant", b"".join(exchange.answer).decode()))
         return tuple(turns)
 
     def accept(
@@ -215,21 +215,25 @@ class Conversation:
         # The model is always given the newest message, however long it is.
         return tuple(self._turns()) or (Turn("user", text),)
 
-    def response_ended(self, message_id: str, answer: str, now: float) -> None:
-        """Note that the response to a message has ended. `answer` is empty where there is none."""
+    def response_ended(self, message_id: str, answer: tuple[bytes, ...], now: float) -> None:
+        """Note that the response to a message has ended.
+
+        Args:
+            answer: its text as pieces of UTF-8. Empty where there is none to remember.
+        """
         self.in_flight -= 1
         self.used_at = now
         exchange = self._exchanges.get(message_id)
         if exchange is not None and answer and not exchange.answer:
             exchange.answer = answer
-            self._exchanges_bytes += len(answer.encode())
+            self._exchanges_bytes += sum(map(len, answer))
             self._trim()
 
     def _turns(self) -> Iterator[Turn]:
         for exchange in self._exchanges.values():
             yield Turn("user", exchange.question)
             if exchange.answer:
-                yield Turn("assistant", exchange.answer)
+                yield Turn("assistant", b"".join(exchange.answer).decode())
 
     def _know(self, message_id: str, response_id: str) -> None:
         self._responses[message_id] = response_id

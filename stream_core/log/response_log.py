@@ -118,13 +118,16 @@ class ResponseLog:
     terminal event.
     """
 
-    __slots__ = ("_owners", "entries", "restarts", "state", "text_bytes")
+    __slots__ = ("_open", "_owners", "entries", "restarts", "state", "text_bytes")
 
     def __init__(self) -> None:
-        self.entries: list[LogEntry] = []
-        self.restarts: list[tuple[int, int]] = []
+        self._open: list[LogEntry] = []
+        self.entries: Sequence[LogEntry] = self._open
+        """A list until the log is folded."""
+        self.restarts: tuple[tuple[int, int], ...] = ()
         """Of each restart: the index of its marker, and its `from_index`."""
-        self._owners: list[tuple[int, int]] = []  # of each later owner: its first index, its epoch
+        # Of each later owner: its first index, its epoch.
+        self._owners: tuple[tuple[int, int], ...] = ()
         self.text_bytes = 0
         """UTF-8 bytes of all deltas, with the replaced ones."""
         self.state: ResponseState | None = None
@@ -159,7 +162,7 @@ class ResponseLog:
             raise LogClosed(
                 "a delta came after the end of its response; the log keeps what it held"
             )
-        self.entries.append(text)
+        self._open.append(text)
         self.text_bytes += len(text) if text.isascii() else len(text.encode())
 
     def restart(self, from_index: int, attempt: int, epoch: int = 0) -> None:
@@ -173,9 +176,9 @@ class ResponseLog:
                 "a restart came after the end of its response; the log keeps what it held"
             )
         if epoch:
-            self._owners.append((len(self.entries), epoch))
-        self.restarts.append((len(self.entries), from_index))
-        self.entries.append(Restart(from_index, attempt, epoch))
+            self._owners += ((len(self.entries), epoch),)
+        self.restarts += ((len(self.entries), from_index),)
+        self._open.append(Restart(from_index, attempt, epoch))
 
     def extend(self, entries: Iterable[LogEntry]) -> None:
         """Add entries of another copy of this log.
@@ -211,6 +214,18 @@ class ResponseLog:
         if not state.terminal:
             raise ValueError(f"{state} does not end a response")
         self.state = state
+
+    def fold(self, entries: Sequence[LogEntry]) -> None:
+        """Replace the entries of a closed log by the same ones in another form.
+
+        Cursors go on as before.
+        """
+        self.entries = entries
+        del self._open
+
+
+# How many entries a cursor looks at together.
+_LOOKED_AHEAD = 64
 
 
 class Cursor:
@@ -268,17 +283,21 @@ class Cursor:
         return self._join(taken, first + 1, until)
 
     def _join(self, text: str, index: int, until: int) -> str:
+        entries, most = self._entries, self._most
         parts = [text]
         size = len(text)
-        for entry in self._log.entries[index:until]:
-            if isinstance(entry, Restart):
-                break
-            size += len(entry)
-            if size > self._most:
-                break
-            parts.append(entry)
-        self.next_index += len(parts) - 1
-        self.last = self.next_index - 1
+        until = min(until, len(entries))
+        # A few at a time: what doesn't fit isn't copied.
+        while index < until and size < most:
+            for entry in entries[index : min(index + _LOOKED_AHEAD, until)]:
+                if isinstance(entry, Restart) or size + len(entry) > most:
+                    until = index
+                    break
+                size += len(entry)
+                parts.append(entry)
+                index += 1
+        self.next_index = index
+        self.last = index - 1
         return "".join(parts)
 
 

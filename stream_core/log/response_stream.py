@@ -7,6 +7,7 @@ from typing import Any
 
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
+from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
     LogClosed,
     LogEntry,
@@ -30,6 +31,7 @@ _END_EVENTS = {
 }
 # Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
 _LONGEST_DELTA = 4_096
+_NO_TOKENS = Batcher(1)  # of all responses that have ended
 
 
 class ResponseFull(Exception):
@@ -142,6 +144,17 @@ class ResponseStream:
         self._scheduled = False  # whether tokens wait for a slot of the clock
         self._delivered_at = 0.0
         self._pace = 0.0
+
+    @property
+    def answer(self) -> tuple[bytes, ...]:
+        """The text that stands, as pieces of UTF-8. Who keeps them needs no memory of its own,
+        unless text was replaced.
+        """
+        entries = self.log.entries
+        if isinstance(entries, FoldedEntries) and not self.log.restarts:
+            return entries.text
+        text = self.log.text.encode()
+        return (text,) if text else ()
 
     # -- what the token source does ----------------------------------------------------------------
 
@@ -426,6 +439,10 @@ class ResponseStream:
             reader.deliver(now, None)
         if self.on_urgent is not None:
             self.on_urgent()
+        # From now on it takes little more memory than its text. Readers that have not been given
+        # everything go on as before.
+        self.log.fold(FoldedEntries(self.log.entries))
+        self._batcher = _NO_TOKENS
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)

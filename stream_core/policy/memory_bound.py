@@ -27,6 +27,8 @@ LONGEST_DELTA = 4_096
 """Characters of a delta. A frame has at least one delta, whatever `frame_characters` is."""
 DELTA_BYTES = 72
 """A delta in a log, without its text."""
+ENDED_RESPONSE_BYTES = KIBIBYTE
+"""An ended response without its entries, which are folded: their text, and a byte for each."""
 TEXT_FACTOR = 4
 """The most bytes of a byte of text in a log: four in a delta with an emoji, otherwise one."""
 

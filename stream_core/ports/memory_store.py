@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from stream_core.log.folded_entries import FoldedEntries
 from stream_core.policy.channel import Channel, MessageKind
 from stream_core.ports.response_store import (
     LIFETIME_SECONDS,
@@ -86,6 +87,7 @@ class MemoryResponseStore:
         if head is None or head.lease != lease:
             raise LeaseLost(f"response {lease.response_id} has another owner; nothing was written")
         if head.ending is None:
+            self._chunks[lease.response_id] = _folded(head, self._chunks[lease.response_id])
             self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
             self._expiries.add(expires_at, lease.response_id)
 
@@ -177,6 +179,24 @@ class MemoryResponseStore:
             if head is not None and head.expires_at <= now:
                 del self._heads[response_id], self._chunks[response_id]
                 self._handed_over.pop(response_id, None)
+
+
+def _folded(head: ResponseHead, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """One chunk for each owner, which takes little more memory than its text."""
+    whole = gapless(head, chunks, 0)
+    starts = sorted(head.starts.items())
+    ends = [start for _, start in starts[1:]] + [whole.next_index]
+    return [
+        Chunk(
+            head.response_id,
+            epoch,
+            start,
+            FoldedEntries(whole.entries[start:end]),
+            whole.began_at or 0.0,
+        )
+        for (epoch, start), end in zip(starts, ends, strict=True)
+        if start < end
+    ]
 
 
 @dataclass

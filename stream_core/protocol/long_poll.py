@@ -118,7 +118,7 @@ class Polled:
             finish_reason=self.finish_reason,
             degraded=self.degraded,
             epoch=self.epoch,
-            usage=Usage.model_validate(self.usage) if self.usage is not None else None,
+            usage=Usage(**self.usage) if self.usage is not None else None,
             restarted=TextReplaced(from_index=restarted.from_index, attempt=restarted.attempt)
             if restarted
             else None,

@@ -6,9 +6,11 @@ compares the two.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import (
@@ -179,7 +181,8 @@ FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_fil
 `tool_calls`."""
 
 
-class Usage(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Usage:
     """Tokens that the model counted. The cached and the reasoning ones are there if it says so."""
 
     prompt_tokens: int
@@ -189,7 +192,7 @@ class Usage(BaseModel):
 
     def counted(self) -> dict[str, int]:
         """The counts that are known, by name."""
-        return self.model_dump(exclude_none=True)
+        return {name: count for name, count in asdict(self).items() if count is not None}
 
 
 class SessionLimits(BaseModel):

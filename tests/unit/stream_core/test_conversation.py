@@ -25,7 +25,7 @@ def exchange(
     conversation: Conversation, message_id: str, text: str, answer: str, now: float = 0.0
 ) -> tuple[Turn, ...]:
     turns = say(conversation, message_id, text, now)
-    conversation.response_ended(message_id, answer, now)
+    conversation.response_ended(message_id, (answer.encode(),) if answer else (), now)
     return turns
 
 
@@ -78,7 +78,7 @@ def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: lis
             continue
         conversation.check(message_id, names)
         conversation.accept(message_id, f"rsp_{number}", "x", float(number))
-        conversation.response_ended(message_id, "y", float(number))
+        conversation.response_ended(message_id, (b"y",), float(number))
         accepted.append(message_id)
 
 
@@ -116,7 +116,7 @@ def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
         conversation.check_in_flight()
     assert refusal.value.code == "session_in_flight"
     assert refusal.value.retry_after_ms
-    conversation.response_ended("m0", "done", 10.0)
+    conversation.response_ended("m0", (b"done",), 10.0)
     conversation.check_in_flight()
 
 
@@ -161,8 +161,8 @@ def test_an_answer_stands_behind_its_question_whenever_it_came() -> None:
     conversation = Conversation(Limits(), 0.0)
     say(conversation, "m1", "one?")
     say(conversation, "m2", "two?")
-    conversation.response_ended("m2", "two.", 1.0)
-    conversation.response_ended("m1", "one.", 2.0)
+    conversation.response_ended("m2", (b"two.",), 1.0)
+    conversation.response_ended("m1", (b"one.",), 2.0)
     said = say(conversation, "m3", "three?")
     assert [turn.text for turn in said] == ["one?", "one.", "two?", "two.", "three?"]
 
@@ -174,7 +174,7 @@ def test_another_try_takes_the_place_of_the_message_before_it_and_of_its_answer(
     conversation.check("m3", "m2", "m2")
     seen = conversation.accept("m3", "rsp_m3", "two?", 1.0, "m2")
     assert [turn.text for turn in seen] == ["one?", "one.", "two?"]
-    conversation.response_ended("m3", "two.", 2.0)
+    conversation.response_ended("m3", (b"two.",), 2.0)
     assert [turn.text for turn in say(conversation, "m4", "three?")] == [
         "one?",
         "one.",
@@ -190,7 +190,7 @@ def test_what_was_replaced_takes_no_room_in_the_history() -> None:
     exchange(conversation, "m1", "one?", "one.")
     exchange(conversation, "m2", "two?", "two.")
     conversation.accept("m3", "rsp_m3", "two!", 1.0, "m2")
-    conversation.response_ended("m3", "two.", 2.0)
+    conversation.response_ended("m3", (b"two.",), 2.0)
     assert [turn.text for turn in say(conversation, "m4", "end?")] == [
         "one?",
         "one.",
@@ -304,7 +304,7 @@ def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_i
     )
     assert conversation.known_response("m1") == "rsp_m1"
     assert conversation.begin_late("m1", "m1?") == (Turn("user", "m1?"),)
-    conversation.response_ended("m1", "m1.", 1.0)
+    conversation.response_ended("m1", (b"m1.",), 1.0)
     assert (conversation.in_flight, say(conversation, "m2", "m2?")) == (0, (Turn("user", "m2?"),))
 
 
@@ -313,5 +313,5 @@ def test_it_is_used_when_something_is_accepted_and_when_something_ends() -> None
     assert conversation.used_at == 5.0
     say(conversation, "m1", now=7.0)
     assert conversation.used_at == 7.0
-    conversation.response_ended("m1", "x", 9.0)
+    conversation.response_ended("m1", (b"x",), 9.0)
     assert (conversation.used_at, conversation.in_flight) == (9.0, 0)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -262,3 +264,25 @@ def test_nothing_is_written_behind_the_end(step: Step) -> None:
         write(log, step)
     assert log.entries == ["a"]
     assert log.text_bytes == 1
+
+
+class Looked(list[str | Restart]):
+    """A log's entries, and how many were looked at."""
+
+    count = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.count += len(found) if isinstance(place, slice) else 1
+        return found
+
+
+@pytest.mark.parametrize("most", [0, 7, 100, 100_000])
+def test_a_reader_far_behind_looks_at_each_entry_a_few_times(most: int) -> None:
+    log = ResponseLog()
+    entries = Looked("tokens" for _ in range(5_000))
+    log.entries = entries
+    cursor = Cursor(log, 0, most)
+    while cursor.take() is not None:
+        pass
+    assert entries.count <= 70 * 5_000 / max(1, most // 6) + 2 * 5_000

@@ -51,7 +51,7 @@ def test_a_busy_one_is_not_forgotten_and_when_all_are_busy_a_new_one_is_refused(
         conversations.open(channel(2), 1.0)
     assert refusal.value.code == "sessions_full"
     assert conversations.open(channel(0), 1.0).in_flight == 1
-    conversations.open(channel(1), 1.0).response_ended("m1", "", 2.0)
+    conversations.open(channel(1), 1.0).response_ended("m1", (), 2.0)
     conversations.open(channel(2), 3.0)
     assert known(conversations, 3) == [0, 2]
 
@@ -86,6 +86,6 @@ def test_what_a_request_brings_is_not_kept_for_the_next_one_and_what_a_session_s
     ):
         conversation = conversations.open(channel(number), 0.0, kind)
         assert conversation.accept("m1", "rsp_1", "one?", 0.0) == (Turn("user", "one?"),)
-        conversation.response_ended("m1", "one.", 0.0)
+        conversation.response_ended("m1", (b"one.",), 0.0)
         assert [turn.text for turn in conversation.accept("m2", "rsp_2", "two?", 0.0)] == kept
         assert conversation.known_response("m1") == "rsp_1"

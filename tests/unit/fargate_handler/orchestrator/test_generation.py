@@ -260,7 +260,7 @@ async def test_an_attempt_that_failed_behind_text_is_continued_where_the_source_
     again.finish()
     await settle()
     assert bench.ended == [ResponseState.COMPLETED]
-    assert bench.stream.log.restarts == []
+    assert bench.stream.log.restarts == ()
     assert bench.reader.held.text == "Evenflow delivers."
 
 
