@@ -28,6 +28,7 @@ from tests.integration.server_process import free_port
 TOKEN_MS = 30
 REPORTED = (100, 1_000)  # streams: these steps are measured even if the core is full before
 BEGUN_PER_SECOND = 500
+ALL_READING_SECONDS = 5.0  # after which those who got nothing yet are counted
 SETTLE_SECONDS = 1.0
 ENDLESS_TOKENS = 4_000  # two minutes: longer than the steps; what is left is cut
 FULL_PERCENT = 95.0
@@ -242,6 +243,7 @@ def _at(rate: float, count: int) -> list[float]:
 
 
 async def _step(load: Load, plan: Plan) -> Step:
+    await until(lambda: all(reader.reading for reader in load.readers), ALL_READING_SECONDS)
     await asyncio.sleep(SETTLE_SECONDS)
     before = load.cpu()
     await asyncio.sleep(plan.step_seconds)

@@ -29,7 +29,7 @@ from bench.peers.judge import (
     socket_io_texts,
 )
 
-CHARACTERS_A_TOKEN = 4  # of a prompt, where the trace says how many tokens it had
+GREETINGS = 2  # frames before the first of an answer, of both kinds of WebSocket
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,11 @@ class Reader(ABC):
         Raises:
             ProtocolError: an error came instead.
         """
+
+    @property
+    @abstractmethod
+    def reading(self) -> bool:
+        """Something of the answer has come."""
 
     @property
     @abstractmethod
@@ -220,6 +225,10 @@ class HttpReader(Reader):
         return [piece for leg in self._legs for piece in http_body(leg.pieces)]
 
     @property
+    def reading(self) -> bool:
+        return any(leg.heard for leg in self._legs)
+
+    @property
     def done(self) -> bool:
         return bool(self._legs) and (
             self._legs[-1].ended or self._legs[-1].ends_with(self._system.end)
@@ -247,6 +256,10 @@ class Socket(WSListener):
     @property
     def pieces(self) -> list[Piece]:
         return list(zip(self._arrivals, self._frames, strict=True))
+
+    @property
+    def heard(self) -> int:
+        return len(self._frames)
 
     @property
     def last(self) -> bytes:
@@ -311,6 +324,10 @@ class SocketReader(Reader):
         for socket in self._sockets:
             if not socket.ended:
                 socket.transport.disconnect(graceful=False)
+
+    @property
+    def reading(self) -> bool:
+        return any(socket.heard > GREETINGS for socket in self._sockets)
 
     def _pieces(self) -> list[Piece]:
         return [piece for socket in self._sockets for piece in socket.pieces]

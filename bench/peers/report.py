@@ -196,11 +196,18 @@ def _winners(found: Mapping[str, Figures]) -> list[str]:
 
 
 def _notes(found: Mapping[str, Figures]) -> list[str]:
-    systems = [system for system in SYSTEMS if system.key in found]
-    return [
-        f"{it.name} {found[it.key].get('version', '')}".rstrip() + f": {it.settings}"
-        for it in systems
-    ]
+    lines = []
+    for system in SYSTEMS:
+        if figures := found.get(system.key):
+            lines.append(
+                f"{system.name} {figures.get('version', '')}".rstrip() + f": {system.settings}"
+            )
+            lines += [
+                f"  {phase}: {it['failed']:,} readers failed, the first with {it['failures'][0]}"
+                for phase, it in figures.items()
+                if isinstance(it, Mapping) and it.get("failed")
+            ]
+    return lines
 
 
 def _warnings(found: Mapping[str, Figures]) -> list[str]:

@@ -4,14 +4,14 @@ import http from "node:http";
 
 const agent = new http.Agent({ keepAlive: true });
 
-/** The model's answer to a request of OpenAI's API: server-sent events, as text. */
+/** The model's answer to a request of OpenAI's API: server-sent events, as bytes. */
 export function ask(request) {
   return new Promise((resolve, reject) => {
     http
       .request(
         `${process.env.MODEL_URL}/chat/completions`,
         { agent, method: "POST", headers: { "content-length": Buffer.byteLength(request) } },
-        (answer) => resolve(answer.setEncoding("utf8")),
+        resolve,
       )
       .on("error", reject)
       .end(request);
@@ -21,7 +21,7 @@ export function ask(request) {
 /** The data of each event of an answer. */
 export async function* events(answer) {
   let rest = "";
-  for await (const text of answer) {
+  for await (const text of answer.setEncoding("utf8")) {
     const parts = (rest + text).split("\n\n");
     rest = parts.pop();
     for (const part of parts) yield part.slice("data: ".length);

@@ -12,7 +12,8 @@ createServer(async (request, response) => {
   let stream;
   if (request.method === "POST") {
     const answer = await ask(await body(request));
-    stream = await context.createNewResumableStream(pathname, () => Readable.toWeb(answer));
+    const text = Readable.toWeb(answer).pipeThrough(new TextDecoderStream());
+    stream = await context.createNewResumableStream(pathname, () => text);
   } else {
     stream = await context.resumeExistingStream(pathname, Number(searchParams.get("resumeAt")));
   }
