@@ -23,11 +23,12 @@ STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
+PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
 LANES := test e2e test-clients test-aws chaos-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench bench-guidellm synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench bench-peers bench-guidellm synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -99,6 +100,9 @@ bench-guidellm: .venv/.bench .build/guidellm/.installed ## GuideLLM, a load gene
 
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
+
+bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
+	$(PY) -m bench.peers
 
 synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/
 	$(CDK) synth --quiet -c env=$(ENV)

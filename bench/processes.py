@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import astuple, dataclass
 from functools import partial
 from time import monotonic
@@ -18,7 +18,8 @@ import psutil
 
 from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin
 
-START_SECONDS = 20.0
+START_SECONDS = 90.0  # LiteLLM imports for 15, and for a minute on a busy machine
+END_SECONDS = 5.0
 DISTURBED_PERCENT = 5.0  # of a core: what others took is shown from here on
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -78,12 +79,28 @@ def _disturbance(percent: float) -> str:
 
 
 class Child:
-    """A running server process and its meters."""
+    """A running server process, with those that it has started itself, and its meters."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._server = psutil.Process(process.pid)
+        self._family = [psutil.Process(process.pid)]
         self._client = psutil.Process()
+
+    def begin(self) -> None:
+        """Count what it has started by now as part of it."""
+        self._family += self._family[0].children(recursive=True)
+
+    async def end(self, by: signal.Signals) -> None:
+        """Returns when it has ended; what doesn't within some seconds is killed."""
+        if not self.exited:
+            self._process.send_signal(by)
+        try:
+            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+        except TimeoutError:
+            for process in self._family:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            await self._process.wait()
 
     @property
     def exited(self) -> bool:
@@ -91,14 +108,22 @@ class Child:
 
     def usage(self) -> Usage:
         """Readings so far; the difference of two of them is what lies between."""
-        server, client = _cpu_seconds(self._server), _cpu_seconds(self._client)
         return Usage(
-            monotonic(), server, client, busy_seconds(SERVER_CORE), busy_seconds(LOAD_CORE)
+            monotonic(),
+            sum(_cpu_seconds(process) for process in self._living()),
+            _cpu_seconds(self._client),
+            busy_seconds(SERVER_CORE),
+            busy_seconds(LOAD_CORE),
         )
 
     def memory_bytes(self) -> int:
-        """VmRSS of the server process; the kernel's socket buffers are not in it."""
-        return int(self._server.memory_info().rss)
+        """VmRSS of the server's processes; the kernel's socket buffers are not in it."""
+        return sum(int(process.memory_info().rss) for process in self._living())
+
+    def _living(self) -> list[psutil.Process]:
+        """The first must live; one that it had started for a moment may be gone."""
+        first, *others = self._family
+        return [first, *(process for process in others if process.is_running())]
 
 
 @asynccontextmanager
@@ -112,29 +137,42 @@ async def child(
     """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of
     the loopback.
     """
+    command = [sys.executable, "-m", *module]
+    async with program(command, ports=ports, environment=environment, core=core) as running:
+        yield running
+
+
+@asynccontextmanager
+async def program(
+    command: Sequence[str],
+    *,
+    ports: Sequence[int],
+    environment: dict[str, str] | None = None,
+    core: int = SERVER_CORE,
+    end_with: signal.Signals = signal.SIGKILL,
+) -> AsyncIterator[Child]:
+    """Likewise any command. `end_with` is for one that has to end what it has started itself."""
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            *module,
+            *command,
             env=_inherited() | (environment or {}),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=partial(_prepare_child, core),
+            preexec_fn=partial(_prepare_child, core, end_with),
         )
+        running = Child(process)
         try:
-            running = Child(process)
             if not await _listening(running, ports):
                 log.seek(0)
                 raise RuntimeError(
-                    f"{module[0]} did not start:\n{log.read().decode(errors='replace')[-4_000:]}"
+                    f"{' '.join(command)} did not start:\n"
+                    f"{log.read().decode(errors='replace')[-4_000:]}"
                 )
+            running.begin()
             yield running
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+            await running.end(end_with)
 
 
 def end_with_parent(with_signal: signal.Signals = signal.SIGKILL) -> None:
@@ -151,10 +189,10 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("EVENFLOW_")}
 
 
-def _prepare_child(core: int) -> None:
+def _prepare_child(core: int, end_with: signal.Signals) -> None:
     """In the child, before it starts a thread of its own."""
     pin(core)
-    end_with_parent()
+    end_with_parent(end_with)
 
 
 async def _listening(running: Child, ports: Sequence[int]) -> bool:

@@ -1,0 +1,362 @@
+"""What is measured of one system: a load that grows, a real trace, connections that are cut, and
+readers who leave.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from time import monotonic
+from typing import Any
+
+import psutil
+from picows import WSError
+
+from bench.client import sleep_until, until
+from bench.distributions import percentiles
+from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds
+from bench.peers.judge import ProtocolError, Tally, Text, delays, jitters, judged, tokens
+from bench.peers.readers import Question, Reader, called, get
+from bench.peers.systems import MakeReader, Running, System
+from bench.peers.trace import LONGEST_ANSWER, TRACE, read_trace
+from bench.processes import Child, child
+from bench.upstream import NUMBER_WRAP
+from tests.integration.server_process import free_port
+
+TOKEN_MS = 30
+REPORTED = (100, 1_000)  # streams: these steps are measured even if the core is full before
+BEGUN_PER_SECOND = 500
+ALL_READING_SECONDS = 5.0  # after which those who got nothing yet are counted
+SETTLE_SECONDS = 1.0
+ENDLESS_TOKENS = 4_000  # two minutes: longer than the steps; what is left is cut
+FULL_PERCENT = 95.0
+HOPELESS_MS = 1_000.0  # p95 from which on more streams would tell nothing
+CUT_TOKEN_MS, CUT_TOKENS = 300, 24
+AWAY_SECONDS = 0.5
+LEAVING = 20
+LEAVING_AFTER_SECONDS = 1.5
+FINISH_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Counts are streams, durations are seconds."""
+
+    steps: tuple[int, ...]
+    step_seconds: float
+    cuts: int
+    trace_seconds: float
+    trace_speed: float  # times as fast as it was
+    watched_seconds: float  # for which the model is watched after its reader has left
+    waits_for_grace: bool  # beyond that, where the system says that it waits for its reader
+
+
+FULL = Plan(
+    (*REPORTED[:1], 300, *REPORTED[1:], 1_500, 2_000),
+    3.0,
+    1_000,
+    8.0,
+    4.0,
+    6.0,
+    waits_for_grace=True,
+)
+QUICK = Plan(REPORTED, 1.5, 100, 2.0, 4.0, 2.0, waits_for_grace=False)
+
+
+class Load:
+    """Readers of one running system, and the model behind it."""
+
+    def __init__(self, model_port: int, model: Child, running: Running) -> None:
+        self.running = running
+        self._model_port = model_port
+        self._model = model
+        self._client = psutil.Process()
+        self._asked = 0
+        self.readers: list[Reader] = []
+        self.failures: list[str] = []
+
+    def reader(
+        self, count: int, gap_ms: int, prompt_tokens: int = 0, make: MakeReader | None = None
+    ) -> Reader:
+        """One more, with numbers of its own for its tokens."""
+        self._asked += 1
+        first = self._asked * 7_919 % NUMBER_WRAP  # a prime: neighbours are far apart
+        question = Question(f"q{self._asked}", count, gap_ms, first, prompt_tokens)
+        reader = (make or self.running.reader)(question)
+        self.readers.append(reader)
+        return reader
+
+    async def begin(self, readers: Sequence[Reader], moments: Iterable[float]) -> None:
+        """Ask at those moments; who cannot ask is counted."""
+        asking = []
+        for reader, moment in zip(readers, moments, strict=True):
+            await sleep_until(moment)
+            asking.append(asyncio.create_task(self.survived(reader.begin())))
+        await asyncio.gather(*asking)
+
+    async def survived(self, attempt: Awaitable[None]) -> None:
+        try:
+            await attempt
+        except (OSError, TimeoutError, ValueError, WSError, ProtocolError) as error:
+            self.failures.append(repr(error)[:300])
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds so far by process, of the whole cores, and the clock."""
+        return {
+            "clock": monotonic(),
+            **{name: process.usage().server for name, process in self.running.processes.items()},
+            "the model": self._model.usage().server,
+            "the load": sum(self._client.cpu_times()[:2]),
+            "server core": busy_seconds(SERVER_CORE),
+            "load core": busy_seconds(LOAD_CORE),
+        }
+
+    def memory_bytes(self) -> int:
+        return sum(process.memory_bytes() for process in self.running.processes.values())
+
+    async def model(self) -> dict[str, Any]:
+        """What the model says of its answers: `running`, and `left`, moments."""
+        leg = await called(get(self._model_port, "/answers"))
+        await until(lambda: leg.heard, 5.0, every=0.001)
+        leg.transport.abort()
+        answer: dict[str, Any] = json.loads(leg.pieces[0][1].partition(b"\r\n\r\n")[2])
+        return answer
+
+    def judged(self, readers: Iterable[Reader], *, must_finish: bool) -> Tally:
+        """Over all of them; one that got an error has not finished."""
+        tally = Tally()
+        for reader in readers:
+            asked = reader.question
+            try:
+                texts = reader.texts()
+            except ProtocolError as error:
+                self.failures.append(str(error)[:300])
+                tally += Tally(answers=1, unfinished=1)
+            else:
+                tally += judged(texts, asked.first, asked.tokens, must_finish=must_finish)
+        return tally
+
+
+@dataclass
+class Step:
+    """One number of streams, measured over a stretch in which all were asked for."""
+
+    streams: int
+    opened: float
+    closed: float
+    cpu: dict[str, float]
+    memory_bytes: int
+    reading: int = 0  # to how many of them a token came
+    added: list[float] = field(default_factory=list)
+    jitter: list[float] = field(default_factory=list)
+
+    def percent(self, *names: str) -> float:
+        return 100 * sum(self.cpu[name] for name in names) / self.cpu["clock"]
+
+    def figures(self, servers: Sequence[str]) -> dict[str, Any]:
+        if not self.added:
+            return {"streams": self.streams, "reading": 0, "tokens_per_second": 0}
+        used = sum(self.cpu[name] for name in servers)
+        return {
+            "streams": self.streams,
+            "reading": self.reading,
+            "tokens_per_second": round(len(self.added) / self.cpu["clock"]),
+            "tokens_per_core_second": round(len(self.added) / used) if used else None,
+            "added_ms": percentiles(self.added).as_figures(),
+            "jitter_ms": percentiles(self.jitter or [0.0]).as_figures(),
+            "memory_bytes": self.memory_bytes,
+            "server_cpu_percent": round(self.percent(*servers), 1),
+            "load_cpu_percent": round(self.percent("the model", "the load"), 1),
+            "others_on_server_core_percent": round(
+                max(0.0, self.percent("server core") - self.percent(*servers)), 1
+            ),
+            "cpu_percent_by_process": {name: round(self.percent(name), 1) for name in servers},
+        }
+
+
+async def measure(system: System, plan: Plan) -> dict[str, Any]:
+    """The figures of a system, by phase; a phase that could not be measured says why."""
+    figures: dict[str, Any] = {}
+    async with _started(system) as load:
+        figures["load"] = await _phase(_growing(load, plan))
+    if "failure" in figures["load"]:
+        return figures
+    async with _started(system) as load:
+        figures["trace"] = await _phase(_trace(load, plan))
+        if system.resumes:
+            figures["cut"] = await _phase(_cut(load, plan))
+        figures["leaving"] = await _phase(_leaving(load, plan, system))
+    return figures
+
+
+@asynccontextmanager
+async def _started(system: System) -> AsyncIterator[Load]:
+    port = free_port()
+    async with (
+        child(["bench.upstream", str(port)], ports=(port,), core=LOAD_CORE) as model,
+        system.start(port) as running,
+    ):
+        yield Load(port, model, running)
+
+
+async def _phase(measuring: Coroutine[None, None, dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return await measuring
+    except (OSError, TimeoutError, ValueError, WSError, psutil.Error) as error:
+        return {"failure": repr(error)[:300]}
+
+
+# A load that grows ----------------------------------------------------------------------------
+
+
+async def _growing(load: Load, plan: Plan) -> dict[str, Any]:
+    """More streams, step by step, until the server's core or the load's is full."""
+    servers = list(load.running.processes)
+    idle = load.memory_bytes()
+    steps: list[Step] = []
+    for count in plan.steps:
+        arriving = [load.reader(ENDLESS_TOKENS, TOKEN_MS) for _ in range(count - len(load.readers))]
+        await load.begin(arriving, _at(BEGUN_PER_SECOND, len(arriving)))
+        steps.append(await _step(load, plan))
+        if max(_last_delays(load.readers), default=HOPELESS_MS) >= HOPELESS_MS:
+            break
+        full = max(steps[-1].percent(*servers), steps[-1].percent("load core")) >= FULL_PERCENT
+        if full and count >= REPORTED[-1]:
+            break
+    for reader in load.readers:
+        reader.cut()
+    tally = load.judged(load.readers, must_finish=False)
+    for reader in load.readers:
+        _add(reader, steps)
+    return {
+        "idle_memory_bytes": idle,
+        "steps": [step.figures(servers) for step in steps],
+        **_content(load, tally),
+    }
+
+
+def _at(rate: float, count: int) -> list[float]:
+    begin = monotonic() + 0.05
+    return [begin + number / rate for number in range(count)]
+
+
+async def _step(load: Load, plan: Plan) -> Step:
+    await until(lambda: all(reader.reading for reader in load.readers), ALL_READING_SECONDS)
+    await asyncio.sleep(SETTLE_SECONDS)
+    before = load.cpu()
+    await asyncio.sleep(plan.step_seconds)
+    after = load.cpu()
+    used = {name: after[name] - before[name] for name in after}
+    return Step(len(load.readers), before["clock"], after["clock"], used, load.memory_bytes())
+
+
+def _last_delays(readers: Sequence[Reader]) -> list[float]:
+    """Of some readers, how long their last token was under way, in ms."""
+    some = readers[:: max(1, len(readers) // 20)]
+    return [token.added_ms for reader in some for token in [*tokens(_survivor(reader))][-1:]]
+
+
+def _add(reader: Reader, steps: Sequence[Step]) -> None:
+    """Add what a reader has seen to the steps in which it saw it."""
+    answer = list(tokens(_survivor(reader)))
+    for step in steps:
+        added = delays(answer, step.opened, step.closed)
+        step.reading += bool(added)
+        step.added += added
+        step.jitter += jitters(answer, step.opened, step.closed)
+
+
+# A real trace ---------------------------------------------------------------------------------
+
+
+async def _trace(load: Load, plan: Plan) -> dict[str, Any]:
+    """Requests that arrive as they did, and are as long as they were."""
+    rows = read_trace(TRACE, plan.trace_seconds * plan.trace_speed)
+    readers = [load.reader(length, TOKEN_MS, prompt) for _, prompt, length in rows]
+    begin = monotonic() + 0.1
+    await load.begin(readers, [begin + at / plan.trace_speed for at, _, _ in rows])
+    await _done(readers, LONGEST_ANSWER * TOKEN_MS / 1_000 + FINISH_SECONDS)
+    tally = load.judged(readers, must_finish=True)
+    first, added = [], []
+    for reader in readers:
+        answer = list(tokens(_survivor(reader)))
+        added += [token.added_ms for token in answer]
+        first += [1_000 * (token.arrived - reader.asked) for token in answer[:1]]
+    return {
+        "requests": len(rows),
+        "speed": plan.trace_speed,
+        "first_token_ms": percentiles(first).as_figures(),
+        "added_ms": percentiles(added).as_figures(),
+        **_content(load, tally),
+    }
+
+
+# Cut connections, and readers who leave -------------------------------------------------------
+
+
+async def _cut(load: Load, plan: Plan) -> dict[str, Any]:
+    """Each connection is cut once in the middle of its answer, and its reader comes back."""
+    readers = [load.reader(CUT_TOKENS, CUT_TOKEN_MS) for _ in range(plan.cuts)]
+    seconds = CUT_TOKENS * CUT_TOKEN_MS / 1_000
+    chance = random.Random(12)
+
+    async def read(reader: Reader, moment: float) -> None:
+        await sleep_until(moment)
+        await load.survived(reader.begin())
+        await asyncio.sleep(seconds * chance.uniform(0.2, 0.6))
+        reader.cut()
+        await asyncio.sleep(AWAY_SECONDS)
+        await load.survived(reader.come_back())
+
+    moments = _at(BEGUN_PER_SECOND, len(readers))
+    await asyncio.gather(*map(read, readers, moments))
+    await _done(readers, seconds + FINISH_SECONDS)
+    return {"connections": len(readers), **_content(load, load.judged(readers, must_finish=True))}
+
+
+async def _leaving(load: Load, plan: Plan, system: System) -> dict[str, Any]:
+    """Readers close their connections in the middle of the answer, and the model is asked when
+    its own are closed.
+    """
+    watched = plan.watched_seconds + (system.grace_seconds if plan.waits_for_grace else 0.0)
+    length = round(1_000 * (LEAVING_AFTER_SECONDS + watched + FINISH_SECONDS) / TOKEN_MS)
+    make = load.running.leaver
+    readers = [load.reader(length, TOKEN_MS, make=make) for _ in range(LEAVING)]
+    await load.begin(readers, _at(BEGUN_PER_SECOND, len(readers)))
+    await asyncio.sleep(LEAVING_AFTER_SECONDS)
+    before = (await load.model())["left"]
+    left = monotonic()
+    for reader in readers:
+        reader.cut()
+    moments: list[float] = []
+    while monotonic() < left + watched and len(moments) < LEAVING:
+        await asyncio.sleep(0.1)
+        moments = (await load.model())["left"][len(before) :]
+    return {
+        "readers": LEAVING,
+        "stopped": len(moments),
+        "after_seconds": round(max(moments) - left, 2) if moments else None,
+        "watched_seconds": watched,
+    }
+
+
+async def _done(readers: Sequence[Reader], seconds: float) -> None:
+    await until(lambda: all(reader.done for reader in readers), seconds)
+
+
+def _survivor(reader: Reader) -> list[Text]:
+    try:
+        return reader.texts()
+    except ProtocolError:
+        return []
+
+
+def _content(load: Load, tally: Tally) -> dict[str, Any]:
+    failures, load.failures = load.failures, []
+    return {
+        "content": asdict(tally),
+        "failed": len(failures),
+        "failures": failures[:3],
+    }
