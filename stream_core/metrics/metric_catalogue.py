@@ -245,7 +245,9 @@ DELTAS_DELIVERED = Metric(
 DELTAS_ACKNOWLEDGED = Metric(
     "deltas.acknowledged", _C, "deltas", "deltas that clients said they have (response.ack)"
 )
-READERS_LAGGING = Metric("readers.lagging", _C, "readers", "readers over the limit for a `lag` notice")
+READERS_LAGGING = Metric(
+    "readers.lagging", _C, "readers", "readers over the limit for a `lag` notice"
+)
 READERS_TOO_SLOW = Metric(
     "readers.too_slow", _C, "readers", "connections closed with 4008, event streams ended for it"
 )
