@@ -111,12 +111,11 @@ def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
     unsent = f"itself, and the one frame that its socket didn't take: {frame}"
     asking = "more: as many answers to its own frames, then it is closed with 4008"
     sending = "more: what is read of it at once, and what was there of a frame before that"
-    copied = "itself, one such frame, and the HTTP library's copy of that"
     yield "the process", memory.PROCESS_BYTES, "interpreter, libraries, AWS' SDK"
     yield "a WebSocket", websocket, unsent
     yield "one that goes on asking", memory.ASKING_BYTES, asking
     yield "one that sends as fast as it can", memory.sending_bound(limits), sending
-    yield "an event stream", event_stream, copied
+    yield "an event stream", event_stream, "itself, and one such frame"
     yield "a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"
     emoji = "in a delta with an emoji in it; one or two otherwise"
     yield "a byte of its text", memory.TEXT_FACTOR, emoji

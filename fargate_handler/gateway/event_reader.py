@@ -9,7 +9,7 @@ from typing import Protocol
 from fargate_handler.gateway.context import ClientContext
 from fargate_handler.gateway.deadline import Deadline, TimedOut
 from fargate_handler.gateway.live_reader import LiveReader
-from stream_core.delivery.flow_control import FlowEvent
+from stream_core.delivery.flow_control import FlowEvent, Lag
 from stream_core.encoders.port import LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, TooSlow
@@ -248,6 +248,9 @@ class EventReader(LiveReader):
         self._flows = False
         self.error = self.error or error
         self._call.set()
+
+    def _tell_lag(self, lag: Lag) -> None:
+        """Nothing: clients of these protocols know no notice."""
 
     def _watch(self) -> None:
         self._context.registry.slow.add(self)

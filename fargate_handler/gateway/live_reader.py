@@ -119,6 +119,7 @@ class LiveReader(ABC):
     def _watch(self) -> None:
         """See to it that `look` is called once a second."""
 
+    @abstractmethod
     def _tell_lag(self, lag: Lag) -> None:
         """Tell the client that it lags, if its protocol can."""
 

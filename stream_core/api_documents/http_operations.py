@@ -22,6 +22,7 @@ from stream_core.protocol.http_bodies import (
 from stream_core.protocol.http_contract import CHUNK_ID_PATTERN, EVENT_ID_PATTERN, ErrorBody
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
 from stream_core.protocol.messages import (
+    ErrorFrame,
     PostedMessage,
     ResponseCompleted,
     ResponseDelta,
@@ -167,7 +168,13 @@ _EVENTS = Operation(
             "The events, to the response's end.",
             content_type="text/event-stream",
             headers=("Evenflow-Via", "Evenflow-Next-Index"),
-            events=(ResponseDelta, ResponseRestarted, ResponseCompleted, ResponseFailed),
+            events=(
+                ResponseDelta,
+                ResponseRestarted,
+                ResponseCompleted,
+                ResponseFailed,
+                ErrorFrame,
+            ),
         ),
         Answer(204, "The client has everything: this ends an `EventSource`.", content_type=""),
     ),

@@ -47,11 +47,11 @@ class AppendedText:
         if index == head:
             return None
         if index + 1 == head and not (log.restarts or self._ahead):
-            # Nearly every call is like this.
-            cursor.next_index = index + 1
             only = log.entries[index]
-            assert isinstance(only, str), "without restarts there are no markers"
-            return only
+            if isinstance(only, str):
+                # Nearly every call is like this.
+                cursor.next_index = index + 1
+                return only
         while (taken := cursor.take(self._stands_until())) is not None:
             if isinstance(taken, str) and (text := self._beyond(taken)):
                 return text

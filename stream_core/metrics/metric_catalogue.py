@@ -245,8 +245,12 @@ DELTAS_DELIVERED = Metric(
 DELTAS_ACKNOWLEDGED = Metric(
     "deltas.acknowledged", _C, "deltas", "deltas that clients said they have (response.ack)"
 )
-READERS_LAGGING = Metric("readers.lagging", _C, "readers", "`lag` notices sent")
-READERS_TOO_SLOW = Metric("readers.too_slow", _C, "readers", "connections closed with 4008")
+READERS_LAGGING = Metric(
+    "readers.lagging", _C, "readers", "readers over the limit for a `lag` notice"
+)
+READERS_TOO_SLOW = Metric(
+    "readers.too_slow", _C, "readers", "connections closed with 4008, event streams ended for it"
+)
 CONNECTIONS_REFUSED = Metric(
     "ws.connections_refused", _C, "handshakes", "handshakes refused for capacity"
 )

@@ -71,9 +71,11 @@ class Limits(BaseModel):
     )
     lag_notice_deltas: int = _limit(64, 1, 100_000, "`lag` frame")
     lag_notice_seconds: float = _limit(10, 0.1, 3_600, "`lag` frame")
-    lag_close_seconds: float = _limit(30, 0.1, 3_600, "closed with 4008 and the resume point")
+    lag_close_seconds: float = _limit(
+        30, 0.1, 3_600, "closed with 4008, or an event `error`, and the resume point"
+    )
     lag_close_bytes: int = _limit(
-        262_144, 4_096, 67_108_864, "closed with 4008 and the resume point"
+        262_144, 4_096, 67_108_864, "closed with 4008, or an event `error`, and the resume point"
     )
     heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")

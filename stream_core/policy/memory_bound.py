@@ -69,8 +69,8 @@ def sending_bound(limits: Limits) -> int:
 
 
 def event_stream_bound(limits: Limits) -> int:
-    """Bytes of an event stream that doesn't read: itself, one write, and aiohttp's copy of it."""
-    return EVENT_STREAM_BYTES + 2 * _frame_bound(limits)
+    """Bytes of an event stream that doesn't read: itself, and what its socket didn't take."""
+    return EVENT_STREAM_BYTES + _frame_bound(limits)
 
 
 def _frame_bound(limits: Limits) -> int:

@@ -44,7 +44,7 @@ _NOT_DESCRIBED = {
     "/drain",
     "/v1/{call}{rest}",
 }
-_IN_FRAMES_ONLY = {"unknown_type"}
+_IN_FRAMES_ONLY = {"unknown_type", "too_slow"}
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ PROTOCOL = {
     "RateLimited": (429, "rate_limit_error"),
     "UpstreamFailed": (502, "upstream_error"),
     "Overloaded": (503, "overloaded_error"),
+    "TooSlow": (503, "overloaded_error"),
     "UpstreamTimeout": (504, "upstream_error"),
 }
 
