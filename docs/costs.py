@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docs.markdown import item, paragraph
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from infra.costs import Row, Traffic, costs
+from infra.costs import Row, Traffic, costs, month_of_a_lease
 from infra.environments import ENVIRONMENTS, environment
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
@@ -64,6 +64,7 @@ def _assumptions(traffic: Traffic) -> list[str]:
         f"{traffic.input_tokens:,} tokens",
         f"{traffic.output_tokens} tokens in {traffic.answer_seconds:g} s",
     )
+    renewing, looking = month_of_a_lease()
     frames = f"{traffic.frames_per_second:g} frames a second of {traffic.frame_bytes} bytes"
     return [
         "## What is assumed",
@@ -82,6 +83,10 @@ def _assumptions(traffic: Traffic) -> list[str]:
             f"An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. "
             f"With `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} "
             f"instead of {often_usd:,.2f}, and readers of long-polls wait up to a second for text."
+        ),
+        *item(
+            "A task renews its lease every second, and reads all leases twice a second: "
+            f"{renewing:.2f} and {looking:.2f} a month."
         ),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "

@@ -15,7 +15,7 @@ from stream_core.metrics.metric_catalogue import CATALOGUE
 HOURS_PER_MONTH = 730
 # Every task renews its lease, and reads all leases twice a second: a read unit has those of some
 # 25 tasks.
-_LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1 / 3, 2
+_LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1, 2
 
 Template = Mapping[str, Any]
 """A synthesized CloudFormation template."""
@@ -140,19 +140,24 @@ def _endpoints(resources: list[Any]) -> Row:
     )
 
 
+def month_of_a_lease() -> tuple[float, float]:
+    """What a task's lease costs in a month: to renew it, and to read all leases."""
+    seconds = 3600 * HOURS_PER_MONTH
+    return (
+        seconds * _LEASE_WRITES_PER_SECOND * prices.TABLE_WRITE.usd,
+        seconds * _LEASE_READS_PER_SECOND * prices.TABLE_READ.usd,
+    )
+
+
 def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     writes = traffic.answer_seconds / traffic.chunk_seconds + traffic.other_writes
     reads = traffic.polled * traffic.polls_per_answer * traffic.reads_per_poll
     answer = writes * prices.TABLE_WRITE.usd + reads * prices.TABLE_READ.usd
-    leases = (
-        _LEASE_WRITES_PER_SECOND * prices.TABLE_WRITE.usd
-        + _LEASE_READS_PER_SECOND * prices.TABLE_READ.usd
-    )
-    hour_of_a_task = 3600 * leases
     return Row(
         "DynamoDB",
-        settings.handler.tasks_min * hour_of_a_task * HOURS_PER_MONTH,
-        traffic.answers_per_hour * answer + _tasks_for(settings, traffic) * hour_of_a_task,
+        settings.handler.tasks_min * sum(month_of_a_lease()),
+        traffic.answers_per_hour * answer
+        + _tasks_for(settings, traffic) * sum(month_of_a_lease()) / HOURS_PER_MONTH,
         (prices.TABLE_WRITE, prices.TABLE_READ),
     )
 

@@ -40,7 +40,7 @@ def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(
     dev: Synthesis, prod: Synthesis
 ) -> None:
     seconds = 730 * 3600
-    one_task = seconds / 3 * 0.625e-6 + 2 * seconds * 0.125e-6
+    one_task = seconds * 0.625e-6 + 2 * seconds * 0.125e-6
     assert _row(_rows(dev), "DynamoDB").month_at_rest == pytest.approx(one_task)
     assert _row(_rows(prod), "DynamoDB").month_at_rest == pytest.approx(3 * one_task)
 
