@@ -26,7 +26,7 @@ class Plan:
     relay_streams: int
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
-    trace_seconds: float  # of the recorded minute
+    trace_seconds: float  # of the recorded requests
     answers: int  # of the long-poll comparison
     most_connections: int  # that one client process may hold here
 
