@@ -1,5 +1,5 @@
-"""A minute of requests as a service had them, at default settings: answers are asked for when they were, and have as
-many tokens as they had, by WebSocket and by `/v1` at once.
+"""Requests as a service had them, at default settings: answers are asked for when they were, and
+have as many tokens as they had, by WebSocket and by `/v1` at once.
 
 The model takes 10 ms for the first token of each, and 20 ms for every other.
 """
