@@ -53,7 +53,9 @@ def main(arguments: Sequence[str]) -> int:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="about a minute, at small counts; leaves out `vanish`"
+        "--quick",
+        action="store_true",
+        help="about two minutes, at small counts; leaves out `vanish`",
     )
     parser.add_argument(
         "--only",

@@ -20,6 +20,7 @@ class Plan:
     sse_rounds: int  # the transports take turns this many times
     sse_full: int  # streams of each, more than the server's core can carry
     sse_readers: int  # of each, with a frame every 100 ms
+    trace_seconds: float  # of the recorded requests
     setup_rate: int
     setup_seconds: float
     setup_beside: tuple[int, ...]  # streams that run while connections are being set up
@@ -27,7 +28,6 @@ class Plan:
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
     burst_counts: tuple[int, ...]  # questions within 100 ms
-    trace_seconds: float  # of the recorded minute
     answers: int  # of the long-poll comparison
     ended_answers: int  # whose memory is measured, over all rounds
     ended_rounds: int
@@ -50,6 +50,7 @@ def full_plan() -> Plan:
         sse_rounds=2,
         sse_full=8_000,
         sse_readers=10_000,
+        trace_seconds=60.0,
         setup_rate=2_000,
         setup_seconds=5.0,
         setup_beside=(0, 2_000, 10_000),
@@ -57,7 +58,6 @@ def full_plan() -> Plan:
         relay_seconds=5.0,
         relay_steps=(400, 700, 1_000, 1_500, 2_000),
         burst_counts=(5_000, 10_000),
-        trace_seconds=60.0,
         answers=50,
         ended_answers=10_000,
         ended_rounds=20,
@@ -77,12 +77,12 @@ def quick_plan() -> Plan:
         sse_rounds=1,
         sse_full=6_000,
         sse_readers=1_000,
+        trace_seconds=10.0,
         setup_seconds=2.0,
         setup_beside=(0, 500),
         relay_seconds=2.0,
         relay_steps=(300, 600),
         burst_counts=(2_000,),
-        trace_seconds=10.0,
         answers=20,
         ended_answers=1_500,
         ended_rounds=3,

@@ -9,18 +9,18 @@ from bench.verify import Tally
 
 
 class Streams:
-    """One scripted response for each of `readers`, every one with a text of its own."""
+    """One scripted response for each of `connections`, every one with a text of its own."""
 
-    def __init__(self, readers: Sequence[Reader], *, seconds: float, token_ms: int) -> None:
+    def __init__(self, connections: Sequence[Reader], *, seconds: float, token_ms: int) -> None:
         tokens = round(1_000 * seconds / token_ms)
-        self.readers = readers
-        self.scripts = [Script(tokens, token_ms, seed) for seed in range(len(readers))]
+        self.connections = connections
+        self.scripts = [Script(tokens, token_ms, seed) for seed in range(len(connections))]
 
     async def begin(self, spread_seconds: float) -> list[float]:
         """Ask for all of them, evenly over so many seconds. Returns when each was asked for."""
         begin, asked = monotonic(), list[float]()
-        for number, (reader, script) in enumerate(zip(self.readers, self.scripts, strict=True)):
-            await sleep_until(begin + spread_seconds * number / len(self.readers))
+        for number, (reader, script) in enumerate(zip(self.connections, self.scripts, strict=True)):
+            await sleep_until(begin + spread_seconds * number / len(self.connections))
             asked.append(monotonic())
             reader.ask(script.question)
         return asked
@@ -28,6 +28,6 @@ class Streams:
     def judge(self, *, must_finish: bool = True) -> Tally:
         """The tally of all responses."""
         tally = Tally()
-        for reader, script in zip(self.readers, self.scripts, strict=True):
+        for reader, script in zip(self.connections, self.scripts, strict=True):
             tally += reader.response().judged(script.answer, must_finish=must_finish)
         return tally

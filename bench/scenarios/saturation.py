@@ -34,6 +34,7 @@ SLOT_MS = (
     10  # of the delivery clock: a window of whole slots, so that each token is a frame of its own
 )
 STREAM_SECONDS = 20.0  # at a token per window: no response ends while frames are counted
+UNJOINED_MS = 60  # longer than the default window, so that each token is a frame there too
 SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
 
 
@@ -68,9 +69,9 @@ async def measure(plan: Plan) -> Outcome:
         )
         bare.append(await _bare_round(plan))
         plan.say(f"saturation {number}/{plan.rounds}: bare {bare[-1]}; now Evenflow")
-        ours.append(await _evenflow_round(plan, tally, **_held(plan)))
+        ours.append(await _evenflow_round(plan, tally, _token_ms(plan), **_held(plan)))
         plan.say(f"saturation {number}/{plan.rounds}: Evenflow {ours[-1]}")
-    default = await _evenflow_round(plan, tally)
+    default = await _evenflow_round(plan, tally, max(UNJOINED_MS, _token_ms(plan)))
     plan.say(f"saturation: Evenflow at the default window: {default}")
     return _outcome(plan, bare, ours, default, tally)
 
@@ -94,13 +95,13 @@ def _held(plan: Plan) -> dict[str, int]:
     return {"batch_window_ms": _token_ms(plan), "batch_window_max_ms": _token_ms(plan)}
 
 
-async def _evenflow_round(plan: Plan, tally: Tally, **settings: int) -> Round:
+async def _evenflow_round(plan: Plan, tally: Tally, token_ms: int, **settings: int) -> Round:
     async with evenflow(admission=ADMISSION | settings) as server:
         before = server.process.memory_bytes()
         connections = await open_connections(server.ws_url, session_tokens(plan.connections))
         await all_ready(connections)
         idle_kb = await _idle_kb(server.process, before, connections)
-        streams = Streams(connections, seconds=STREAM_SECONDS, token_ms=_token_ms(plan))
+        streams = Streams(connections, seconds=STREAM_SECONDS, token_ms=token_ms)
         await streams.begin(spread_seconds=SPREAD_SECONDS)
         result = await _saturated(plan, server.process, connections, idle_kb)
     tally += streams.judge(must_finish=False)

@@ -30,12 +30,13 @@ from bench.sessions import session_tokens
 from bench.streams import Streams
 from bench.timings import Timings, timings
 from bench.verify import Tally
+from stream_core.policy.limits import Limits
 from tests.integration.server_process import free_port
 
 INTERVAL_MS = 100
 TOKEN_MS = 100  # a token is a frame
 HELD = {"batch_window_ms": INTERVAL_MS, "batch_window_max_ms": INTERVAL_MS}
-ADMITTED = 1_000  # the default of EVENFLOW_GENERATIONS_PER_NODE
+ADMITTED = Limits().generations_per_node
 SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
 SETTLE_SECONDS = 2.0
 FINISH_SECONDS = 60.0  # for the last responses to end, late or not

@@ -1,5 +1,5 @@
-"""A minute of real requests at default settings: answers are asked for when they were, and have as
-many tokens as they had, by WebSocket and by `/v1` at once.
+"""Requests as a service had them, at default settings: answers are asked for when they were, and
+have as many tokens as they had, by WebSocket and by `/v1` at once.
 
 The model takes 10 ms for the first token of each, and 20 ms for every other.
 """
@@ -21,7 +21,7 @@ from bench.report import Outcome, Row, none_of
 from bench.timings import timings
 from bench.verify import Tally
 
-TRACE = Path(__file__).parents[1] / "data" / "azure_llm_inference_2023_code.csv"
+TRACE = Path(__file__).parents[1] / "data" / "azure-llm-inference-2023.csv"
 TOKEN_MS = 20
 FINISH_SECONDS = 60.0
 

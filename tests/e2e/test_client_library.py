@@ -95,20 +95,6 @@ def test_an_answer_is_the_log_s_text(page: Page, server: ServerProcess, transpor
     assert expect_the_log(page, server) == [transport]
 
 
-def test_a_websocket_s_deltas_are_compact(page: Page, server: ServerProcess) -> None:
-    came: list[str | bytes] = []
-
-    def keep(frame: str | bytes) -> None:
-        came.append(frame)
-
-    page.on("websocket", lambda socket: socket.on("framereceived", keep))
-    page.evaluate(_ASK, [_LIBRARY, ["websocket"], _QUESTION])
-    assert expect_the_log(page, server) == ["websocket"]
-    ready, *_, last = [json.loads(frame) for frame in came]
-    assert (ready["protocol"], last["type"]) == ("evenflow.v1.compact", "chat.response.completed")
-    assert sum(str(frame).startswith("[0,") for frame in came) > 10
-
-
 def test_a_reload_in_mid_answer_loses_nothing(page: Page, server: ServerProcess) -> None:
     page.evaluate(_ASK, [_LIBRARY, None, _QUESTION])
     page.wait_for_timeout(500)

@@ -95,9 +95,9 @@ def _expect_output(page: Page, text: str) -> None:
     assert output.text_content() == text  # the former takes white space lightly
 
 
-def _hear(page: Page) -> list[dict[str, Any]]:
-    """The frames that come over WebSockets from now on."""
-    frames: list[dict[str, Any]] = []
+def _hear(page: Page) -> list[Any]:
+    """The frames that come over WebSockets from now on: objects, and compact deltas."""
+    frames: list[Any] = []
 
     def on_websocket(websocket: WebSocket) -> None:
         websocket.on("framereceived", lambda frame: frames.append(json.loads(frame)))
@@ -106,8 +106,12 @@ def _hear(page: Page) -> list[dict[str, Any]]:
     return frames
 
 
-def _said(frames: list[dict[str, Any]]) -> str:
-    return "".join(frame["delta"] for frame in frames if frame["type"] == "chat.response.delta")
+def _said(frames: list[Any]) -> str:
+    return "".join(frame[2] for frame in frames if isinstance(frame, list))
+
+
+def _completed(frame: Any) -> bool:
+    return isinstance(frame, dict) and frame["type"] == "chat.response.completed"
 
 
 # -- the README's lines ----------------------------------------------------------------------------
@@ -121,7 +125,7 @@ def test_the_library_s_lines_show_the_answer(
     frames = _hear(page)
     page.goto(site.page(_script(at(allowing, _LIBRARY))))
     expect(page.locator("output")).not_to_be_empty(timeout=_WHOLE_MS)
-    while not any(frame["type"] == "chat.response.completed" for frame in frames):
+    while not any(map(_completed, frames)):
         page.wait_for_timeout(50)
     said = _said(frames)
     assert len(said) > 200
