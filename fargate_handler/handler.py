@@ -7,8 +7,10 @@ import errno
 import logging
 import random
 import secrets
+import socket
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from fargate_handler.adapters import Adapters
@@ -19,6 +21,7 @@ from fargate_handler.gateway.connection_registry import ConnectionRegistry, Open
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_endpoints import HttpEndpoints
 from fargate_handler.gateway.listener import Listener
+from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
@@ -29,6 +32,7 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
+from fargate_handler.processes import Place, Siblings
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -68,6 +72,7 @@ class Handler:
     Args:
         leave: asks this process to leave.
         garbage: collects garbage while the node is quiet.
+        place: which of several processes this is.
         monotonic: seconds, for all that is measured here.
         wall_time: seconds since the epoch, for what other tasks read.
 
@@ -84,12 +89,14 @@ class Handler:
         leave: Callable[[], None],
         *,
         garbage: GarbageCollection | None = None,
+        place: Place | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._node_id = secrets.token_hex(8)
         self._adapters = adapters
+        self._place = place
         # Not loop.time: in uvloop its resolution is a millisecond.
         self._monotonic = monotonic
         self._wall_time = wall_time
@@ -117,15 +124,18 @@ class Handler:
                 settings.fallback_text,
             ),
             name=self._node_id,
-            address=own_address(settings, adapters.peer_address),
+            address=own_address(settings, adapters.peer_address)
+            if place is None
+            else place.own_address,
             peers=self._peers,
         )
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)
         context = self._context()
         websockets = WebSocketEndpoint(context)
-        self._http = HttpEndpoints(context, settings.page, leave, websockets)
-        self._listener = Listener(settings, websockets.take, self._http.take)
+        siblings = None if place is None else Siblings(place, self._peers.metrics_page)
+        self._http = HttpEndpoints(context, settings.page, leave, websockets, siblings)
+        self._listener = Listener(websockets.take, self._http.take)
         self._protecting: asyncio.Task[None] | None = None
         self._garbage = garbage
         self._minute = _minute_of(self._wall_time())
@@ -138,11 +148,7 @@ class Handler:
     @property
     def serves(self) -> str:
         """Its addresses, for the log."""
-        settings = self._settings
-        serves = f"http://{settings.http_host}:{settings.http_port}"
-        if settings.ws_port is not None:
-            serves += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
-        return serves
+        return public_addresses(self._settings)
 
     async def start(self) -> None:
         """Listen.
@@ -153,9 +159,11 @@ class Handler:
         settings = self._settings
         await self._membership.start()
         await self._http.start()
-        await self._listen("HTTP_PORT", settings.http_port)
-        if settings.ws_port is not None:
-            await self._listen("WS_PORT", settings.ws_port)
+        if self._place is None:
+            (sockets,) = public_sockets(settings)
+        else:
+            sockets = self._place.sockets(settings)
+        await self._listener.start(sockets)
         adapters = self._adapters
         if adapters.task_protection is not None and adapters.ecs_task is not None:
             protection = ScaleInProtection(
@@ -166,21 +174,6 @@ class Handler:
             self._protecting = self._background.run(protection.keep())
         self._driver.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
-
-    async def _listen(self, name: str, port: int) -> None:
-        host = self._settings.http_host
-        try:
-            await self._listener.start(host, port)
-        except OSError as error:
-            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                raise ConfigurationError(
-                    f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
-                    f"({error.strerror or error})"
-                ) from error
-            raise ConfigurationError(
-                f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
-                f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
-            ) from error
 
     def reload_agents(self) -> None:
         """Read the agents' file again. If it is wrong, nothing changes and the log says why."""
@@ -322,3 +315,40 @@ async def _read_keys(
 def _minute_of(wall_time: float) -> int:
     """The beginning of a time's minute, in seconds since the epoch."""
     return int(wall_time // 60) * 60
+
+
+def public_addresses(settings: HandlerSettings) -> str:
+    """Where clients reach this machine, for the log."""
+    addresses = f"http://{settings.http_host}:{settings.http_port}"
+    if settings.ws_port is not None:
+        addresses += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
+    return addresses
+
+
+def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
+    """Bind the sockets on which clients reach each of the processes.
+
+    Raises:
+        ConfigurationError: a port can't be used. The message names the variable.
+    """
+    sockets = _bound(settings, "HTTP_PORT", settings.http_port)
+    if settings.ws_port is not None:
+        second = _bound(settings, "WS_PORT", settings.ws_port)
+        sockets = [[*of_both] for of_both in map(chain, sockets, second)]
+    return sockets
+
+
+def _bound(settings: HandlerSettings, name: str, port: int) -> list[list[socket.socket]]:
+    host = settings.http_host
+    try:
+        return listening_sockets(host, port, settings, settings.processes)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise ConfigurationError(
+                f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
+                f"({error.strerror or error})"
+            ) from error
+        raise ConfigurationError(
+            f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
+            f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
+        ) from error

@@ -84,9 +84,9 @@ def memory_bytes(cgroup: Path = _CGROUP) -> int:
     )
 
 
-def warn_of_too_little_memory(limits: Limits, memory: int) -> None:
-    """Warn at the start if the limits need more memory: the kernel would kill the process."""
-    bound = limits_bound(limits)
+def warn_of_too_little_memory(limits: Limits, memory: int, processes: int = 1) -> None:
+    """Warn at the start if the limits need more memory: the kernel would kill a process."""
+    bound = limits_bound(limits) * processes
     if bound > memory:
         _logger.warning(
             "the limits allow readers and answers that need %d MiB, and there are %d MiB: lower "
