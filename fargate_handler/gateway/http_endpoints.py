@@ -68,7 +68,7 @@ class HttpEndpoints:
         page: Path,
         leave: Callable[[], None],
         websockets: WebSocketEndpoint,
-        siblings: Siblings | None,
+        siblings: Siblings | None = None,
     ) -> None:
         self._context = context
         self._leave = leave
