@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Protocol
 
 import uvloop
@@ -135,7 +136,12 @@ async def _supervise(settings: HandlerSettings) -> int:
     async def spawn(number: int) -> HandlerProcess:
         return await start_handler(Place(number=number, ports=ports), sockets[number], leave.ask)
 
-    supervisor = Supervisor(settings.processes, spawn, leave)
+    def stop_starting() -> None:
+        # From now on connections that come for a process that has ended are for the others.
+        for listening in chain(*sockets):
+            listening.close()
+
+    supervisor = Supervisor(settings.processes, spawn, leave, stop_starting)
     if settings.agents is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.reload)
     with signals(leave):

@@ -25,8 +25,9 @@ WRONG_CONFIGURATION = 2
 
 # A process that lived for so long was not ended by what it finds at its start.
 _PROVEN_SECONDS = 60.0
-_FIRST_PAUSE_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 30.0
+_FIRST_PAUSE_SECONDS = 0.5
+# Connections that the kernel gave to it wait meanwhile. Clients are patient for longer.
+_LONGEST_PAUSE_SECONDS = 5.0
 
 
 class Child(Protocol):
@@ -54,6 +55,7 @@ class Supervisor:
     Args:
         count: how many processes.
         spawn: starts the process with a number, from 0.
+        stop_starting: called when nothing will be started again.
         sleep, monotonic: in seconds.
     """
 
@@ -62,6 +64,7 @@ class Supervisor:
         count: int,
         spawn: Callable[[int], Awaitable[Child]],
         leave: Leave,
+        stop_starting: Callable[[], None],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
@@ -69,6 +72,7 @@ class Supervisor:
         self._numbers = range(count)
         self._spawn = spawn
         self._leave = leave
+        self._stop_starting = stop_starting
         self._sleep = sleep
         self._monotonic = monotonic
         self._children: dict[int, Child] = {}
@@ -92,9 +96,9 @@ class Supervisor:
             await asyncio.wait((supervising, asked), return_when=asyncio.FIRST_COMPLETED)
             if supervising.done():
                 return supervising.result()
-            # From here on nothing is started again.
             supervising.cancel()
             await asyncio.wait((supervising,))
+            self._stop_starting()
             _logger.info(
                 "leaving: running answers finish where they can; a second signal leaves at once"
             )
@@ -239,7 +243,7 @@ async def start_handler(
 ) -> HandlerProcess:
     """Start the handler that has this place and listens on these sockets.
 
-    They stay open here. If it is killed, what waits in their queues waits for the next one.
+    They stay open here. When it is killed, what waits in their queues waits for the next one.
 
     Args:
         ask_to_leave: called when somebody asks it to leave.

@@ -62,12 +62,19 @@ class Processes:
         self.clock.drive_timers()
         self.leave = Leave()
         self.spawned: list[tuple[int, ScriptedChild]] = []
-        self.supervisor = Supervisor(3, self._spawn, self.leave, monotonic=self.clock.monotonic)
+        self.may_start = True
+        self.supervisor = Supervisor(
+            3, self._spawn, self.leave, self._stop_starting, monotonic=self.clock.monotonic
+        )
         self.run = asyncio.create_task(self.supervisor.run("here"))
 
     async def _spawn(self, number: int) -> ScriptedChild:
+        assert self.may_start
         self.spawned.append((number, ScriptedChild()))
         return self.spawned[-1][1]
+
+    def _stop_starting(self) -> None:
+        self.may_start = False
 
     @property
     def numbers(self) -> list[int]:
@@ -150,7 +157,7 @@ async def test_one_that_ends_again_and_again_is_started_less_and_less_often(
         while len(processes.spawned) == before:
             await processes.clock.pass_time(0.5, step=0.5)
         pauses.append(processes.clock.now - began)
-    assert pauses == [0, 1, 2, 4, 8, 16, 30, 30]
+    assert pauses == [0, 0.5, 1, 2, 4, 5, 5, 5]
     # One that has served for a while is started at once again.
     await processes.clock.pass_time(60, step=10)
     processes.latest(1).end(KILLED)
@@ -165,6 +172,7 @@ async def test_asked_to_leave_all_are_told_once_and_none_is_started_again(
     processes.leave.signal()
     await settle()
     assert [child.told for child in processes.running] == [["leave"]] * 3
+    assert not processes.may_start
     for child in processes.running:
         assert not processes.run.done()
         child.end(0)
