@@ -29,7 +29,7 @@ class Evenflow:
 
 @asynccontextmanager
 async def evenflow(
-    *, core: int = SERVER_CORE, address: str = "127.0.0.1", **settings: object
+    *, core: int | None = SERVER_CORE, address: str = "127.0.0.1", **settings: object
 ) -> AsyncIterator[Evenflow]:
     """Run Evenflow until the block ends.
 

@@ -24,6 +24,8 @@ class Plan:
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
     answers: int  # of the long-poll comparison
+    crowd: int  # connections that several processes hold together
+    crowd_streaming: int
     most_connections: int  # that one client process may hold here
 
     def say(self, text: str) -> None:
@@ -47,6 +49,8 @@ def full_plan() -> Plan:
         relay_seconds=5.0,
         relay_steps=(400, 700, 1_000, 1_500, 2_000),
         answers=50,
+        crowd=50_000,
+        crowd_streaming=15_000,
         most_connections=sys.maxsize,
     )
 
@@ -65,6 +69,8 @@ def quick_plan() -> Plan:
         relay_seconds=2.0,
         relay_steps=(300, 600),
         answers=20,
+        crowd=3_000,
+        crowd_streaming=900,
     )
 
 

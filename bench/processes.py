@@ -16,7 +16,7 @@ from time import monotonic
 
 import psutil
 
-from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin
+from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin, unpin
 
 START_SECONDS = 20.0
 DISTURBED_PERCENT = 5.0  # of a core: what others took is shown from here on
@@ -91,10 +91,17 @@ class Child:
 
     def usage(self) -> Usage:
         """Readings so far; the difference of two of them is what lies between."""
-        server, client = _cpu_seconds(self._server), _cpu_seconds(self._client)
+        server = sum(map(_cpu_seconds, (self._server, *self.handlers)))
+        client = _cpu_seconds(self._client)
         return Usage(
             monotonic(), server, client, busy_seconds(SERVER_CORE), busy_seconds(LOAD_CORE)
         )
+
+    @property
+    def handlers(self) -> list[psutil.Process]:
+        """The processes that a server of several has started."""
+        children: list[psutil.Process] = [] if self.exited else self._server.children()
+        return children
 
     def memory_bytes(self) -> int:
         """VmRSS of the server process; the kernel's socket buffers are not in it."""
@@ -107,10 +114,10 @@ async def child(
     *,
     ports: Sequence[int],
     environment: dict[str, str] | None = None,
-    core: int = SERVER_CORE,
+    core: int | None = SERVER_CORE,
 ) -> AsyncIterator[Child]:
     """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of
-    the loopback.
+    the loopback. With no core of its own it has them all.
     """
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
@@ -123,8 +130,8 @@ async def child(
             stderr=log,
             preexec_fn=partial(_prepare_child, core),
         )
+        running = Child(process)
         try:
-            running = Child(process)
             if not await _listening(running, ports):
                 log.seek(0)
                 raise RuntimeError(
@@ -132,9 +139,11 @@ async def child(
                 )
             yield running
         finally:
+            handlers = running.handlers
             if process.returncode is None:
                 process.kill()
             await process.wait()
+            await asyncio.to_thread(psutil.wait_procs, handlers, START_SECONDS)
 
 
 def end_with_parent(with_signal: signal.Signals = signal.SIGKILL) -> None:
@@ -151,9 +160,12 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("EVENFLOW_")}
 
 
-def _prepare_child(core: int) -> None:
+def _prepare_child(core: int | None) -> None:
     """In the child, before it starts a thread of its own."""
-    pin(core)
+    if core is None:
+        unpin()
+    else:
+        pin(core)
     end_with_parent()
 
 
