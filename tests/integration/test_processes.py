@@ -85,7 +85,7 @@ async def test_an_answer_is_read_at_either_and_all_leave_together(
         asyncio.create_task(read_whole(transport, [session] * _TRIES, response_id))
         for transport in AT_HANDLERS.values()
     ]
-    found = set()
+    found: set[str] = set()
     async with asyncio.timeout(STATE_SECONDS):
         while found != {"owner", "peer"}:
             polled = await session.poll(response_id)
