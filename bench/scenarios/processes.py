@@ -7,12 +7,13 @@ fit them. Nothing here is about speed: what is held, what that takes, and whethe
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from time import monotonic
 
 import numpy as np
 
-from bench.crowd import Crowd, Order, Seen
+from bench.crowd import Order, Seen, crowd
 from bench.distributions import Percentiles, percentiles
 from bench.evenflow import ACTIVE_CONNECTIONS, Evenflow, evenflow
 from bench.metrics_page import scrape
@@ -52,19 +53,24 @@ async def measure(plan: Plan) -> Outcome:
         f"processes: {plan.crowd:,} connections at {PROCESSES} processes, {plan.crowd_streaming:,} "
         f"of them streaming a token every {TOKEN_MS} ms"
     )
-    async with evenflow(
-        core=None, processes=PROCESSES, connections_per_node=CONNECTIONS_OF_A_PROCESS
-    ) as server:
+    async with (
+        evenflow(
+            core=None, processes=PROCESSES, connections_per_node=CONNECTIONS_OF_A_PROCESS
+        ) as server,
+        AsyncExitStack() as load,
+    ):
         await _all_serve(server)
         empty = _memory(server)
-        crowds = [Crowd(_order(plan, server, number)) for number in range(PROCESSES)]
-        await asyncio.gather(*(crowd.opened() for crowd in crowds))
+        crowds = [
+            load.enter_context(crowd(_order(plan, server, number))) for number in range(PROCESSES)
+        ]
+        await asyncio.gather(*(each.opened() for each in crowds))
         page = await scrape(server.http_url)
         by_process = [round(value) for value in page.by_process(ACTIVE_CONNECTIONS)]
         idle = _memory(server)
         plan.say(f"processes: held {by_process}")
         usage = server.process.usage()
-        seen = await asyncio.gather(*(crowd.stream() for crowd in crowds))
+        seen = await asyncio.gather(*(each.stream() for each in crowds))
         used = server.process.usage() - usage
         held = Held(by_process, empty, idle, _memory(server))
     return _outcome(plan, held, seen, used)
