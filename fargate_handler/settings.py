@@ -141,8 +141,7 @@ class HandlerSettings(Limits, BaseSettings):
     peer_url: AnyHttpUrl | None = Field(
         None,
         description=(
-            "where other tasks reach this one; default: the address in ECS's "
-            "metadata, or http_host"
+            "where other tasks reach this one; default: the address in ECS's metadata, or http_host"
         ),
     )
     dead_letters_queue: AnyHttpUrl | None = Field(

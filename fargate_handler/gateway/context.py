@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-
-from yarl import URL
 
 from fargate_handler.background import Background
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
@@ -15,6 +14,9 @@ from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.policy.agents import Agents
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.session_token import SessionTokens, TenantKeys
+
+# A name or an address, with or without a port.
+_AUTHORITY = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,17 @@ class GatewayContext(ClientContext):
     models: tuple[str, ...]
     agents: Agents
 
-    def public_urls(self, called: URL) -> tuple[str, str]:
-        """The WebSocket's address and the base of HTTP calls, for a client that called this one."""
-        origin = called.origin()
-        http_url = self.http_url or str(origin)
+    def public_urls(self, scheme: str, host: str) -> tuple[str, str]:
+        """The WebSocket's address and the base of HTTP calls, for a client that called this one.
+
+        Args:
+            host: the header `Host`. A wrong one is not repeated.
+        """
+        called = _AUTHORITY.fullmatch(host)
+        name = called[1] if called else "127.0.0.1"
+        http_url = self.http_url or f"{scheme}://{host if called else f'{name}:{self.http_port}'}"
         if self.ws_url is not None:
             return self.ws_url, http_url
         if self.ws_port is not None:
-            return f"{origin.with_scheme('ws').with_port(self.ws_port)}/ws", http_url
+            return f"ws://{name}:{self.ws_port}/ws", http_url
         return f"ws{http_url.removeprefix('http')}/ws", http_url

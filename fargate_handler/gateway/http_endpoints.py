@@ -252,7 +252,7 @@ class HttpEndpoints:
         index = self._page / "index.html"
         if not index.is_file():
             raise NotFound("the page is not built; `make run` builds it", code="path_not_found")
-        ws_url, _ = self._context.public_urls(request.url)
+        ws_url, _ = self._context.public_urls(request.scheme, request.host)
         headers = {
             "Content-Security-Policy": page_policy(ws_url),
             **_NO_SNIFFING,

@@ -19,6 +19,9 @@ _HEAD_SECONDS = 10.0
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _ASKS_FOR_WEBSOCKET = re.compile(rb"\nupgrade:[^\n]*websocket", re.IGNORECASE)
 
+# It is filled and emptied within one call of the loop, so that one does for all.
+_BUFFER = bytearray(65_536)
+
 Taking = Callable[[asyncio.Transport, bytes], bytes | None]
 """Takes a connection from the bytes of its first head on, or returns an answer that refuses it."""
 
@@ -56,10 +59,12 @@ class Listener:
         return HeadFirst(self._websockets, self._http, self._undecided)
 
 
-class HeadFirst(asyncio.Protocol):
+class HeadFirst(asyncio.BufferedProtocol):
     """Reads the first head of a connection, and gives the connection to who serves such heads.
 
-    Then this object is gone. A head that is too long or not HTTP's is aiohttp's to refuse.
+    Then this object is gone. It is a buffered protocol, as picows' is: of a plain one uvloop would
+    keep `data_received`, and so the object, as long as the WebSocket is open. A head that is too
+    long or not HTTP's is aiohttp's to refuse.
 
     Args:
         undecided: has this connection until it is given away or lost.
@@ -91,13 +96,17 @@ class HeadFirst(asyncio.Protocol):
         """Close the connection at once."""
         self._transport.abort()
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """The buffer for the next bytes."""
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` bytes have come."""
         if self._refused:
             # A socket that is closed with unread bytes is reset, which may lose the answer.
             return  # so the client closes, or its time ends
         # RFC 9112, 2.2: a client may send empty lines first.
-        self._received = received = (self._received + data).lstrip(b"\r\n")
+        self._received = received = (self._received + _BUFFER[:nbytes]).lstrip(b"\r\n")
         end = _END_OF_HEAD.search(received, 0, LONGEST_HEAD)
         if end is None and len(received) < LONGEST_HEAD and _may_be_http(received):
             return
@@ -117,6 +126,7 @@ class HeadFirst(asyncio.Protocol):
     def _forget(self) -> None:
         self._deadline.cancel()
         self._undecided.discard(self)
+        self._received = b""
 
 
 def _may_be_http(received: bytes) -> bool:

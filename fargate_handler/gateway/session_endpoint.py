@@ -29,5 +29,5 @@ class SessionEndpoint:
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,
         )
-        ws_url, http_url = context.public_urls(request.url)
+        ws_url, http_url = context.public_urls(request.scheme, request.host)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
 
@@ -13,6 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
+from fargate_handler.gateway.listener import HeadFirst
 from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, ChatSession, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
@@ -272,6 +274,22 @@ async def test_a_head_in_small_pieces_with_the_first_frame_at_its_end(
         while (frame := await raw.frame()).opcode != PONG:
             pass
         assert frame.payload == b"at once"
+
+
+async def test_what_read_the_head_is_gone_when_the_websocket_is_open(
+    opened: OpenSession, shared_server: LocalServer
+) -> None:
+    """It would cost each of ten thousand idle connections."""
+    session = await opened()
+    before = _readers_of_heads()
+    async with await RawWebSocket.connect(shared_server.port) as raw:
+        assert await raw.handshake(session.token) == 101
+        assert _readers_of_heads() == before
+
+
+def _readers_of_heads() -> int:
+    gc.collect()
+    return sum(isinstance(each, HeadFirst) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize(

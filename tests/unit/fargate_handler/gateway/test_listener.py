@@ -25,6 +25,12 @@ class _First:
         self.protocol = HeadFirst(self._websockets, self._http, self.undecided)
         self.protocol.connection_made(self.transport)
 
+    def receive(self, data: bytes) -> None:
+        """Bytes come, as the loop brings them."""
+        buffer = self.protocol.get_buffer(-1)
+        buffer[: len(data)] = data
+        self.protocol.buffer_updated(len(data))
+
     def _websockets(self, _transport: asyncio.Transport, received: bytes) -> bytes | None:
         self.taken.append(("websocket", received))
         return self._refusal
@@ -53,7 +59,7 @@ class _First:
 )
 async def test_the_head_decides(received: bytes, taker: str) -> None:
     first = _First()
-    first.protocol.data_received(received)
+    first.receive(received)
     assert first.taken == [(taker, received)]
     assert not first.undecided
 
@@ -65,7 +71,7 @@ async def test_it_comes_in_any_pieces(head: bytes) -> None:
         for start in range(0, len(head), size):
             assert first.taken == []
             assert first.undecided
-            first.protocol.data_received(head[start : start + size])
+            first.receive(head[start : start + size])
         assert [received for _, received in first.taken] == [head.lstrip()]
 
 
@@ -76,7 +82,7 @@ async def test_without_a_whole_head_it_is_closed_in_time(
     monkeypatch.setattr(listener, "_HEAD_SECONDS", 0.0)
     first = _First()
     if received:
-        first.protocol.data_received(received)
+        first.receive(received)
     await asyncio.sleep(0.01)
     first.transport.abort.assert_called_once_with()
     assert first.taken == []
@@ -85,17 +91,17 @@ async def test_without_a_whole_head_it_is_closed_in_time(
 async def test_it_has_no_such_time_once_it_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "_HEAD_SECONDS", 0.0)
     first = _First()
-    first.protocol.data_received(_PLAIN)
+    first.receive(_PLAIN)
     await asyncio.sleep(0.01)
     first.transport.abort.assert_not_called()
 
 
 async def test_a_refusal_is_sent_and_what_comes_then_is_read_until_the_time_ends() -> None:
     first = _First(refusal=b"no")
-    first.protocol.data_received(_UPGRADE)
+    first.receive(_UPGRADE)
     first.transport.write.assert_called_once_with(b"no")
     first.transport.write_eof.assert_called_once_with()
-    first.protocol.data_received(_UPGRADE)
+    first.receive(_UPGRADE)
     assert len(first.taken) == 1
     assert first.undecided, "it is closed in time"
     first.protocol.connection_lost(None)
