@@ -19,11 +19,19 @@ import uvloop
 
 from fargate_handler.background import Background
 from fargate_handler.chosen_adapters import open_adapters
-from fargate_handler.handler import Handler, public_addresses, public_sockets
+from fargate_handler.handler import Handler
 from fargate_handler.leave import Leave, signals
 from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
-from fargate_handler.processes import LEAVE, SERVING, Place, SupervisorLine, reserved_ports
+from fargate_handler.processes import (
+    LEAVE,
+    SERVING,
+    Place,
+    SupervisorLine,
+    public_addresses,
+    public_sockets,
+    reserved_ports,
+)
 from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
 from fargate_handler.supervisor import (

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import random
 import secrets
-import socket
 import time
 from collections.abc import Callable
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from fargate_handler.adapters import Adapters
@@ -21,7 +18,6 @@ from fargate_handler.gateway.connection_registry import ConnectionRegistry, Open
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_endpoints import HttpEndpoints
 from fargate_handler.gateway.listener import Listener
-from fargate_handler.gateway.listening_socket import listening_sockets
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
@@ -32,7 +28,7 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
-from fargate_handler.processes import Place, Siblings
+from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -315,40 +311,3 @@ async def _read_keys(
 def _minute_of(wall_time: float) -> int:
     """The beginning of a time's minute, in seconds since the epoch."""
     return int(wall_time // 60) * 60
-
-
-def public_addresses(settings: HandlerSettings) -> str:
-    """Where clients reach this machine, for the log."""
-    addresses = f"http://{settings.http_host}:{settings.http_port}"
-    if settings.ws_port is not None:
-        addresses += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
-    return addresses
-
-
-def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
-    """Bind the sockets on which clients reach each of the processes.
-
-    Raises:
-        ConfigurationError: a port can't be used. The message names the variable.
-    """
-    sockets = _bound(settings, "HTTP_PORT", settings.http_port)
-    if settings.ws_port is not None:
-        second = _bound(settings, "WS_PORT", settings.ws_port)
-        sockets = [[*of_both] for of_both in map(chain, sockets, second)]
-    return sockets
-
-
-def _bound(settings: HandlerSettings, name: str, port: int) -> list[list[socket.socket]]:
-    host = settings.http_host
-    try:
-        return listening_sockets(host, port, settings, settings.processes)
-    except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise ConfigurationError(
-                f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
-                f"({error.strerror or error})"
-            ) from error
-        raise ConfigurationError(
-            f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
-            f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
-        ) from error

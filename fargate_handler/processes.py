@@ -1,19 +1,19 @@
-"""One of several processes that serve a machine's port together, as it knows the others."""
+"""The sockets of the processes that serve one port, and what one of them knows of the others."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import os
+import errno
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
+from itertools import chain
 
 from pydantic import BaseModel, ConfigDict
 
-from fargate_handler.gateway.listening_socket import listening_socket
+from fargate_handler.gateway.listening_socket import listening_socket, listening_sockets
 from fargate_handler.leave import Leave
+from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.log.peer_log import PeerUnreachable
 from stream_core.policy.limits import Limits
 
@@ -24,7 +24,6 @@ LEAVE = b"leave\n"
 """What a process says on the line when somebody asks that all leave."""
 
 _LOOPBACK = "127.0.0.1"
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Place(BaseModel):
@@ -71,6 +70,43 @@ def reserved_ports(count: int, limits: Limits) -> list[socket.socket]:
     So a connection to a process that has ended is refused at once.
     """
     return [listening_socket(_LOOPBACK, 0, limits, shares=True) for _ in range(count)]
+
+
+def public_addresses(settings: HandlerSettings) -> str:
+    """Where clients reach this machine, for the log."""
+    addresses = f"http://{settings.http_host}:{settings.http_port}"
+    if settings.ws_port is not None:
+        addresses += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
+    return addresses
+
+
+def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
+    """Bind the sockets on which clients reach each of the processes.
+
+    Raises:
+        ConfigurationError: a port can't be used. The message names the variable.
+    """
+    sockets = _bound(settings, "HTTP_PORT", settings.http_port)
+    if settings.ws_port is not None:
+        second = _bound(settings, "WS_PORT", settings.ws_port)
+        sockets = [[*of_both] for of_both in map(chain, sockets, second)]
+    return sockets
+
+
+def _bound(settings: HandlerSettings, name: str, port: int) -> list[list[socket.socket]]:
+    host = settings.http_host
+    try:
+        return listening_sockets(host, port, settings, settings.processes)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise ConfigurationError(
+                f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
+                f"({error.strerror or error})"
+            ) from error
+        raise ConfigurationError(
+            f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
+            f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
+        ) from error
 
 
 class SupervisorLine:
@@ -128,16 +164,6 @@ def joined_pages(pages: Iterable[bytes]) -> bytes:
             meaning, kind, lines = family.split(b"\n", 2)
             samples.setdefault(b"# HELP %b\n%b\n" % (meaning, kind), []).append(lines)
     return b"".join(head + b"".join(lines) for head, lines in samples.items())
-
-
-def usable_cores(cgroup: Path = _CGROUP) -> int:
-    """How many processor cores this process may use: of the machine, or of its control group."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    try:
-        quota, period = map(int, (cgroup / "cpu.max").read_text("ascii").split())
-    except (OSError, ValueError):  # there is no limit
-        return cores or 1
-    return min(cores or 1, math.ceil(quota / period))
 
 
 def _address(port: int) -> str:

@@ -25,8 +25,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from fargate_handler.inference.worker_pool import split_address
+from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from fargate_handler.processes import usable_cores
 from fargate_handler.public_models import own_name, parse_models
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN

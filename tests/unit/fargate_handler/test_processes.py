@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fargate_handler.metrics import Metrics
-from fargate_handler.processes import Place, Siblings, joined_pages, usable_cores
+from fargate_handler.processes import Place, Siblings, joined_pages
 from stream_core.log.peer_log import PeerUnreachable
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
@@ -67,15 +63,3 @@ async def test_a_process_asks_the_others_and_leaves_out_who_is_silent() -> None:
 def test_who_calls_a_process_own_address_means_it_alone() -> None:
     assert PLACE.own_address == "http://127.0.0.1:5001"
     assert PLACE.siblings == ["http://127.0.0.1:5000", "http://127.0.0.1:5002"]
-
-
-@pytest.mark.parametrize(
-    ("quota", "cores"), [("max 100000", 8), ("150000 100000", 2), ("1600000 100000", 8), ("", 8)]
-)
-def test_a_control_group_may_use_fewer_cores_than_the_machine_has(
-    quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    if quota:
-        (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    assert usable_cores(tmp_path) == cores
