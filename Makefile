@@ -33,8 +33,8 @@ LANES := test e2e test-clients test-aws chaos-short -- types test-infra web-chec
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
-run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:8080 (HTTP_PORT=; WS_PORT= for a second one)
-	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) $(if $(WS_PORT),EVENFLOW_WS_PORT=$(WS_PORT)) exec $(PY) -m fargate_handler
+run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:8080 (HTTP_PORT=; WS_PORT= for a second one; PROCESSES=n or auto)
+	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) $(if $(WS_PORT),EVENFLOW_WS_PORT=$(WS_PORT)) $(if $(PROCESSES),EVENFLOW_PROCESSES=$(PROCESSES)) exec $(PY) -m fargate_handler
 
 run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the deployed system on an emulated AWS, behind one port (needs haproxy)
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }

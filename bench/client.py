@@ -162,17 +162,17 @@ class Connection(WSListener):
 
 
 async def open_connections(
-    url: str, tokens: Sequence[str], rate: float = SETTLED_RATE
+    url: str, tokens: Sequence[str], rate: float = SETTLED_RATE, source: str = "127.0.0.1"
 ) -> list[Connection]:
-    """Begin `rate` connections a second on a schedule fixed in advance; returns when each was
-    accepted or failed.
+    """Begin `rate` connections a second from the address `source`, on a schedule fixed in advance;
+    returns when each was accepted or failed.
     """
     begin = monotonic() + 0.05
     connections = [Connection(begin + number / rate) for number in range(len(tokens))]
     opening = []
     for connection, token in zip(connections, tokens, strict=True):
         await sleep_until(connection.due)
-        opening.append(asyncio.create_task(_open(url, token, connection)))
+        opening.append(asyncio.create_task(_open(url, token, connection, source)))
     await asyncio.gather(*opening)
     return connections
 
@@ -232,7 +232,7 @@ async def sleep_until(moment: float) -> None:
         await asyncio.sleep(early)
 
 
-async def _open(url: str, token: str, connection: Connection) -> None:
+async def _open(url: str, token: str, connection: Connection, source: str) -> None:
     try:
         await ws_connect(
             lambda: connection,
@@ -244,6 +244,7 @@ async def _open(url: str, token: str, connection: Connection) -> None:
             websocket_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
             logger_name=QUIET,
             use_aiofastnet=False,
+            local_addr=(source, 0),
             read_buffer_init_size=512,
         )
     except (OSError, TimeoutError, ValueError, WSError) as error:

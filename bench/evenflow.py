@@ -45,7 +45,7 @@ def settings_row(scenario: str, **settings: int) -> Row:
 @asynccontextmanager
 async def evenflow(
     *,
-    core: int = SERVER_CORE,
+    core: int | None = SERVER_CORE,
     address: str = "127.0.0.1",
     admission: Mapping[str, int] = ADMISSION,
     **settings: object,

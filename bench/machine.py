@@ -42,6 +42,11 @@ def pin(core: int, pid: int = 0) -> None:
         os.sched_setaffinity(pid, {core})
 
 
+def unpin() -> None:
+    """Let this process run on every core."""
+    os.sched_setaffinity(0, range(cores()))
+
+
 def busy_seconds(core: int) -> float:
     """CPU seconds since boot in which a core was not idle, whoever used it (also another guest
     of the hypervisor).

@@ -31,6 +31,8 @@ class Plan:
     answers: int  # of the long-poll comparison
     ended_answers: int  # whose memory is measured, over all rounds
     ended_rounds: int
+    crowd: int  # connections that several processes hold together
+    crowd_streaming: int
     most_connections: int  # that one client process may hold here
 
     def say(self, text: str) -> None:
@@ -61,6 +63,8 @@ def full_plan() -> Plan:
         answers=50,
         ended_answers=10_000,
         ended_rounds=20,
+        crowd=50_000,
+        crowd_streaming=15_000,
         most_connections=sys.maxsize,
     )
 
@@ -86,6 +90,8 @@ def quick_plan() -> Plan:
         answers=20,
         ended_answers=1_500,
         ended_rounds=3,
+        crowd=3_000,
+        crowd_streaming=900,
     )
 
 

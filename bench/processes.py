@@ -16,7 +16,7 @@ from time import monotonic
 
 import psutil
 
-from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin
+from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin, unpin
 
 START_SECONDS = 90.0  # LiteLLM imports for 15, and for a minute on a busy machine
 END_SECONDS = 5.0
@@ -116,6 +116,11 @@ class Child:
             busy_seconds(LOAD_CORE),
         )
 
+    @property
+    def handlers(self) -> list[psutil.Process]:
+        """The processes that a server of several has started."""
+        return self._family[1:]
+
     def memory_bytes(self) -> int:
         """VmRSS of the server's processes; the kernel's socket buffers are not in it."""
         return sum(int(process.memory_info().rss) for process in self._living())
@@ -132,10 +137,10 @@ async def child(
     *,
     ports: Sequence[int],
     environment: dict[str, str] | None = None,
-    core: int = SERVER_CORE,
+    core: int | None = SERVER_CORE,
 ) -> AsyncIterator[Child]:
     """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of
-    the loopback.
+    the loopback. With no core of its own it has them all.
     """
     command = [sys.executable, "-m", *module]
     async with program(command, ports=ports, environment=environment, core=core) as running:
@@ -148,7 +153,7 @@ async def program(
     *,
     ports: Sequence[int],
     environment: dict[str, str] | None = None,
-    core: int = SERVER_CORE,
+    core: int | None = SERVER_CORE,
     end_with: signal.Signals = signal.SIGKILL,
 ) -> AsyncIterator[Child]:
     """Likewise any command. `end_with` is for one that has to end what it has started itself."""
@@ -189,9 +194,12 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("EVENFLOW_")}
 
 
-def _prepare_child(core: int, end_with: signal.Signals) -> None:
+def _prepare_child(core: int | None, end_with: signal.Signals) -> None:
     """In the child, before it starts a thread of its own."""
-    pin(core)
+    if core is None:
+        unpin()
+    else:
+        pin(core)
     end_with_parent(end_with)
 
 

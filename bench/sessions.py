@@ -7,13 +7,13 @@ from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 
 KEY_ID = "bench"
-SECRET = secrets.token_urlsafe(32)  # of this process; the servers that it starts are given the same
+SECRET = secrets.token_urlsafe(32)  # of this process; what it starts is given the same
 TOKEN_SECONDS = 3_600
 
 
-def session_tokens(count: int) -> list[str]:
+def session_tokens(count: int, secret: str = SECRET) -> list[str]:
     """One token for each of `count` sessions that nobody else has."""
-    signer = SessionTokens({KEY_ID: SECRET.encode()})
+    signer = SessionTokens({KEY_ID: secret.encode()})
     run = secrets.token_hex(4)
     channels = (Channel("public", "demo", f"ses_{run}{number:014d}") for number in range(count))
     return [signer.issue(channel, time(), TOKEN_SECONDS)[0] for channel in channels]

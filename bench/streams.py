@@ -9,12 +9,22 @@ from bench.verify import Tally
 
 
 class Streams:
-    """One scripted response for each of `connections`, every one with a text of its own."""
+    """One scripted response for each of `connections`, every one with a text of its own, from
+    that of `first_seed` on.
+    """
 
-    def __init__(self, connections: Sequence[Reader], *, seconds: float, token_ms: int) -> None:
+    def __init__(
+        self,
+        connections: Sequence[Reader],
+        *,
+        seconds: float,
+        token_ms: int,
+        first_seed: int = 0,
+    ) -> None:
         tokens = round(1_000 * seconds / token_ms)
         self.connections = connections
-        self.scripts = [Script(tokens, token_ms, seed) for seed in range(len(connections))]
+        seeds = range(first_seed, first_seed + len(connections))
+        self.scripts = [Script(tokens, token_ms, seed) for seed in seeds]
 
     async def begin(self, spread_seconds: float) -> list[float]:
         """Ask for all of them, evenly over so many seconds. Returns when each was asked for."""

@@ -95,7 +95,8 @@ def _memory_section(limits: Limits) -> Iterable[str]:
         *paragraph(
             "All the readers that these limits allow, none of which reads, and the text of ended "
             f"answers need {_size(memory.limits_bound(limits))}. A machine, or a control group, "
-            "that has less is told so at the start; a deployment's settings are refused."
+            "that has less is told so at the start; a deployment's settings are refused. All of "
+            "this is of one process: EVENFLOW_PROCESSES multiplies it."
         ),
         "",
     )

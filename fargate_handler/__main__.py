@@ -10,24 +10,40 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from typing import Protocol
 
 import uvloop
 
 from fargate_handler.background import Background
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.handler import Handler
+from fargate_handler.leave import Leave, signals
 from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
+from fargate_handler.processes import (
+    LEAVE,
+    SERVING,
+    Place,
+    SupervisorLine,
+    public_addresses,
+    public_sockets,
+    reserved_ports,
+)
 from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+from fargate_handler.supervisor import (
+    WRONG_CONFIGURATION,
+    HandlerProcess,
+    Supervisor,
+    start_handler,
+)
 
 _logger = logging.getLogger("evenflow")
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Serving(Protocol):
@@ -51,18 +67,34 @@ def main() -> int:
     parser.add_argument(
         "--role", choices=("handler", "worker"), default="handler", help="default: %(default)s"
     )
-    serve = _serve_model if parser.parse_args().role == "worker" else _serve
+    # Which of several handlers this is, as its supervisor says.
+    parser.add_argument("--process", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
     try:
         settings = load_settings()
-        logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT)
-        # gRPC's core writes to standard error, also what its callers are told anyway.
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-        quieten_libraries()
-        uvloop.run(serve(settings))
+        place = None if arguments.process is None else Place.model_validate_json(arguments.process)
+        _log(settings.log_level, place)
+        if arguments.role == "worker":
+            uvloop.run(_serve_model(settings))
+        elif place is None and settings.processes > 1:
+            return uvloop.run(_supervise(settings))
+        else:
+            uvloop.run(_serve(settings, place))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
-        return 2
+        return WRONG_CONFIGURATION
     return 0
+
+
+def _log(level: str, place: Place | None) -> None:
+    of_process = "" if place is None else f"process {place.number}: "
+    logging.basicConfig(level=level.upper(), format=LOG_FORMAT.replace("%(m", f"{of_process}%(m"))
+    if place is not None:
+        # That it serves, and that it leaves, its supervisor says once for all.
+        _logger.setLevel(logging.WARNING)
+    # gRPC's core writes to standard error, also what its callers are told anyway.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    quieten_libraries()
 
 
 def quieten_libraries() -> None:
@@ -76,21 +108,54 @@ def quieten_libraries() -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-async def _serve(settings: HandlerSettings) -> None:
-    _raise_file_limit(settings.connections_per_node)
-    warn_of_too_little_memory(settings, memory_bytes())
+async def _serve(settings: HandlerSettings, place: Place | None) -> None:
+    leave = Leave()
+    ask_to_leave, serving = leave.ask, _nothing
+    if place is None:
+        _check_room(settings)
+    else:
+        line = SupervisorLine(place.line, leave)
+        ask_to_leave, serving = partial(line.say, LEAVE), partial(line.say, SERVING)
     loop = asyncio.get_running_loop()
-    leave, metrics = Leave(), Metrics()
+    metrics = Metrics(None if place is None else place.number)
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
-        handler = Handler(settings, loop, metrics, adapters, leave.ask, garbage=garbage)
+        handler = Handler(
+            settings, loop, metrics, adapters, ask_to_leave, garbage=garbage, place=place
+        )
         garbage.start()
         if settings.agents is not None:
             loop.add_signal_handler(signal.SIGHUP, handler.reload_agents)
         if adapters.ecs_task is not None:
-            leave.when(deactivated(adapters.ecs_task))
-        with _signals(leave):
-            await serve_until_asked(settings, handler, leave)
+            leave.when(deactivated(adapters.ecs_task), ask_to_leave)
+        with signals(leave):
+            await serve_until_asked(settings, handler, leave, serving)
+
+
+async def _supervise(settings: HandlerSettings) -> int:
+    """Run several handlers. Returns the exit status."""
+    _check_room(settings)
+    leave = Leave()
+    sockets = public_sockets(settings)
+    # They keep the ports until this process ends.
+    reserved = reserved_ports(settings.processes, settings)
+    ports = tuple(it.getsockname()[1] for it in reserved)
+
+    async def spawn(number: int) -> HandlerProcess:
+        return await start_handler(Place(number=number, ports=ports), sockets[number], leave.ask)
+
+    def stop_starting() -> None:
+        # From now on connections that come for a process that has ended are for the others.
+        for listening in chain(*sockets):
+            listening.close()
+
+    supervisor = Supervisor(settings.processes, spawn, leave, stop_starting)
+    if settings.agents is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.reload)
+    with signals(leave):
+        return await supervisor.run(
+            f"{public_addresses(settings)}, model {settings.model}, {settings.processes} processes"
+        )
 
 
 async def _serve_model(settings: HandlerSettings) -> None:
@@ -98,16 +163,30 @@ async def _serve_model(settings: HandlerSettings) -> None:
     from fargate_handler.inference.worker import Worker  # noqa: PLC0415
 
     leave = Leave()
-    with _signals(leave):
+    with signals(leave):
         await serve_until_asked(settings, Worker(settings, asyncio.get_running_loop()), leave)
 
 
-async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave: Leave) -> None:
-    """Start it, and drain it when it is asked to leave. A second signal ends the drain."""
+def _nothing() -> None:
+    pass
+
+
+async def serve_until_asked(
+    settings: HandlerSettings,
+    handler: _Serving,
+    leave: Leave,
+    serving: Callable[[], None] = _nothing,
+) -> None:
+    """Start it, and drain it when it is asked to leave. A second signal ends the drain.
+
+    Args:
+        serving: called when it serves.
+    """
     background = Background()
     try:
         await handler.start()
         _logger.info("serving %s, model %s; Ctrl-C leaves", handler.serves, settings.model)
+        serving()
         await leave.asked.wait()
         _logger.info(
             "leaving: running answers finish within %g s; a second signal leaves at once",
@@ -122,56 +201,9 @@ async def serve_until_asked(settings: HandlerSettings, handler: _Serving, leave:
         await handler.stop()
 
 
-class Leave:
-    """The request to leave, by a signal, a call or a deactivation. A second signal insists."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.insisted = asyncio.Event()
-        self._signalled = False
-        self._watching: asyncio.Task[None] | None = None
-
-    def signal(self) -> None:
-        """Note a signal. The first one after a deactivation doesn't insist: the drain goes on."""
-        if self._signalled:
-            self.insisted.set()
-        self._signalled = True
-        self.asked.set()
-
-    def ask(self) -> None:
-        """Leave, because somebody on this machine asks."""
-        self.asked.set()
-
-    def when(self, reason: Coroutine[Any, Any, None]) -> None:
-        """Leave when `reason` returns, too."""
-        self._watching = asyncio.get_running_loop().create_task(self._ask_after(reason))
-
-    def stop(self) -> None:
-        """Stop waiting for the other reason."""
-        if self._watching is not None:
-            self._watching.cancel()
-
-    async def _ask_after(self, reason: Coroutine[Any, Any, None]) -> None:
-        await reason
-        self.asked.set()
-
-
-@contextmanager
-def _signals(leave: Leave) -> Iterator[None]:
-    """Leave on SIGTERM and SIGINT."""
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, leave.signal)
-    try:
-        yield
-    finally:
-        # A signal that comes while the process ends, also between these two calls, would otherwise
-        # kill it with a wrong exit status.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+def _check_room(settings: HandlerSettings) -> None:
+    _raise_file_limit(settings.connections_per_node)
+    warn_of_too_little_memory(settings, memory_bytes(), settings.processes)
 
 
 def _raise_file_limit(connections: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import random
 import secrets
@@ -29,6 +28,7 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
+from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -68,6 +68,7 @@ class Handler:
     Args:
         leave: asks this process to leave.
         garbage: collects garbage while the node is quiet.
+        place: which of several processes this is.
         monotonic: seconds, for all that is measured here.
         wall_time: seconds since the epoch, for what other tasks read.
 
@@ -84,12 +85,14 @@ class Handler:
         leave: Callable[[], None],
         *,
         garbage: GarbageCollection | None = None,
+        place: Place | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._node_id = secrets.token_hex(8)
         self._adapters = adapters
+        self._place = place
         # Not loop.time: in uvloop its resolution is a millisecond.
         self._monotonic = monotonic
         self._wall_time = wall_time
@@ -115,15 +118,18 @@ class Handler:
                 settings.fallback_text,
             ),
             name=self._node_id,
-            address=own_address(settings, adapters.peer_address),
+            address=own_address(settings, adapters.peer_address)
+            if place is None
+            else place.own_address,
             peers=self._peers,
         )
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)
         context = self._context()
         websockets = WebSocketEndpoint(context)
-        self._http = HttpEndpoints(context, settings.page, leave, websockets)
-        self._listener = Listener(settings, websockets.take, self._http.take)
+        siblings = None if place is None else Siblings(place, self._peers.metrics_page)
+        self._http = HttpEndpoints(context, settings.page, leave, websockets, siblings)
+        self._listener = Listener(websockets.take, self._http.take)
         self._protecting: asyncio.Task[None] | None = None
         self._garbage = garbage
         self._minute = _minute_of(self._wall_time())
@@ -137,11 +143,7 @@ class Handler:
     @property
     def serves(self) -> str:
         """Its addresses, for the log."""
-        settings = self._settings
-        serves = f"http://{settings.http_host}:{settings.http_port}"
-        if settings.ws_port is not None:
-            serves += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
-        return serves
+        return public_addresses(self._settings)
 
     async def start(self) -> None:
         """Listen.
@@ -152,9 +154,11 @@ class Handler:
         settings = self._settings
         await self._membership.start()
         await self._http.start()
-        await self._listen("HTTP_PORT", settings.http_port)
-        if settings.ws_port is not None:
-            await self._listen("WS_PORT", settings.ws_port)
+        if self._place is None:
+            (sockets,) = public_sockets(settings)
+        else:
+            sockets = self._place.sockets(settings)
+        await self._listener.start(sockets)
         adapters = self._adapters
         if adapters.task_protection is not None and adapters.ecs_task is not None:
             protection = ScaleInProtection(
@@ -165,21 +169,6 @@ class Handler:
             self._protecting = self._background.run(protection.keep())
         self._driver.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
-
-    async def _listen(self, name: str, port: int) -> None:
-        host = self._settings.http_host
-        try:
-            await self._listener.start(host, port)
-        except OSError as error:
-            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                raise ConfigurationError(
-                    f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
-                    f"({error.strerror or error})"
-                ) from error
-            raise ConfigurationError(
-                f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
-                f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
-            ) from error
 
     def reload_agents(self) -> None:
         """Read the agents' file again. If it is wrong, nothing changes and the log says why."""

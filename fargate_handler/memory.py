@@ -1,9 +1,10 @@
-"""Memory: how much there is, and when garbage is collected."""
+"""What this process may use of the machine, and when it collects garbage."""
 
 from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import resource
 from collections.abc import Callable
@@ -84,9 +85,22 @@ def memory_bytes(cgroup: Path = _CGROUP) -> int:
     )
 
 
-def warn_of_too_little_memory(limits: Limits, memory: int) -> None:
-    """Warn at the start if the limits need more memory: the kernel would kill the process."""
-    bound = limits_bound(limits)
+def usable_cores(cgroup: Path = _CGROUP) -> int:
+    """Processor cores that this process may use: the machine's, or its control group's if fewer."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    # Of version 2, and of version 1. Without a limit the first number is `max`, or -1.
+    quota, _, period = (
+        _read(cgroup / "cpu.max")
+        or f"{_read(cgroup / 'cpu/cpu.cfs_quota_us')} {_read(cgroup / 'cpu/cpu.cfs_period_us')}"
+    ).partition(" ")
+    if quota.isdecimal() and period.isdecimal():
+        return min(cores or 1, math.ceil(int(quota) / int(period)))
+    return cores or 1
+
+
+def warn_of_too_little_memory(limits: Limits, memory: int, processes: int = 1) -> None:
+    """Warn at the start if the limits need more memory: the kernel would kill a process."""
+    bound = limits_bound(limits) * processes
     if bound > memory:
         _logger.warning(
             "the limits allow readers and answers that need %d MiB, and there are %d MiB: lower "

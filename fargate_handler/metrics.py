@@ -65,9 +65,14 @@ class LabelledCounter(Counter):
 
 
 class Metrics:
-    """One object for each metric of the catalogue. Gauges are read when somebody looks."""
+    """One object for each metric of the catalogue. Gauges are read when somebody looks.
 
-    def __init__(self) -> None:
+    Args:
+        process: the label `process` of every sample on the page, where there are several.
+    """
+
+    def __init__(self, process: int | None = None) -> None:
+        self._process = process
         self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
         self._labelled = {
             metric.name: LabelledCounter()
@@ -132,7 +137,7 @@ class Metrics:
     def prometheus_page(self) -> bytes:
         """All metrics in Prometheus' text format."""
         registry = CollectorRegistry()
-        registry.register(_CatalogueCollector(self))
+        registry.register(_CatalogueCollector(self, self._process))
         return generate_latest(registry)
 
     def families(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
@@ -155,11 +160,18 @@ class Metrics:
 
 
 class _CatalogueCollector(Collector):
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, process: int | None) -> None:
         self._metrics = metrics
+        self._label = {} if process is None else {"process": str(process)}
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        return self._metrics.families()
+        for family in self._metrics.families():
+            if self._label:
+                family.samples = [
+                    sample._replace(labels={**sample.labels, **self._label})
+                    for sample in family.samples
+                ]
+            yield family
 
 
 def _percent(part: int, whole: int) -> float:

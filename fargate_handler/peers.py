@@ -16,6 +16,7 @@ from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnre
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import ResponseDelta
+from stream_core.protocol.routes import METRICS
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 # Measured with a late event loop and a thousand handshakes at once.
@@ -93,6 +94,19 @@ class Peers:
             if answer.status != 200:
                 raise PeerUnreachable(f"the owner answered {answer.status}")
             return _CancelAnswer.model_validate_json(await answer.read()).status
+
+    async def metrics_page(self, address: str) -> bytes:
+        """What the process at an address measures, in Prometheus' text format.
+
+        Raises:
+            PeerUnreachable: it doesn't answer.
+        """
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        async with (
+            self._reached(),
+            self._http.get(f"{address}{METRICS.path}", timeout=timeout) as answer,
+        ):
+            return await answer.read()
 
     async def close(self) -> None:
         """Close the connections to other tasks."""

@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from fargate_handler.inference.worker_pool import split_address
+from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from fargate_handler.public_models import own_name, parse_models
 from stream_core.policy.allowed_origins import parse_origins
@@ -49,6 +50,15 @@ class HandlerSettings(Limits, BaseSettings):
     http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and WebSockets")
     ws_port: int | None = Field(
         None, ge=1, le=65535, description="a second port for the same, which clients' ws_url names"
+    )
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description=(
+            "handlers that serve the port together, on several cores, or `auto`: as many as there "
+            "are cores (store=sqlite); all limits are of each"
+        ),
     )
     public_http_url: AnyHttpUrl | None = Field(
         None, description="the base of clients' HTTP calls, if it isn't the address that they used"
@@ -213,6 +223,11 @@ class HandlerSettings(Limits, BaseSettings):
         _ROOT / "docs", description="folder of the pages that the demo model answers from"
     )
 
+    @field_validator("processes", mode="before")
+    @classmethod
+    def _a_process_for_each_core(cls, processes: object) -> object:
+        return usable_cores() if processes == "auto" else processes
+
     @field_validator("token_keys")
     @classmethod
     def _readable_keys(cls, keys: SecretStr) -> SecretStr:
@@ -306,6 +321,17 @@ class HandlerSettings(Limits, BaseSettings):
                     f"{name} must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an item "
                     "has 400 KB"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _processes_share_what_they_keep(self) -> Self:
+        if self.processes > 1 and self.store != "sqlite":
+            raise ValueError(
+                "processes above 1 needs store=sqlite, a file that they share: set that, or "
+                "processes=1"
+            )
+        if self.processes > 1 and self.peer_url is not None:
+            raise ValueError("peer_url is set beside processes above 1, and each has its own")
         return self
 
     @model_validator(mode="after")
@@ -409,4 +435,5 @@ def _accepted(field: FieldInfo) -> str | None:
         return None
     bounds = [f"from {m.ge}" for m in field.metadata if isinstance(m, Ge)]
     bounds += [f"to {m.le}" for m in field.metadata if isinstance(m, Le)]
+    bounds += ["or auto"] if "`auto`" in (field.description or "") else []
     return " ".join(["must be", kind, *bounds])

@@ -31,6 +31,7 @@ from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from fargate_handler.processes import Siblings
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.protocol import routes
 from stream_core.protocol.errors import InvalidRequest, NotFound, Overloaded
@@ -58,6 +59,7 @@ class HttpEndpoints:
         page: the folder of the built page (`index.html`, `assets/`) and the two modules.
         leave: asks this task to leave.
         websockets: takes a connection whose request asks for a WebSocket.
+        siblings: what the other processes of this machine measure, if there are any.
     """
 
     def __init__(
@@ -66,10 +68,12 @@ class HttpEndpoints:
         page: Path,
         leave: Callable[[], None],
         websockets: WebSocketEndpoint,
+        siblings: Siblings | None = None,
     ) -> None:
         self._context = context
         self._leave = leave
         self._websockets = websockets
+        self._siblings = siblings
         self._page = page
         self._assets = {
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
@@ -211,8 +215,11 @@ class HttpEndpoints:
         self._leave()
         return json_answer({"status": "draining"}, 202)
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        page = self._context.metrics.prometheus_page()
+    async def _metrics(self, request: web.Request) -> web.Response:
+        page, siblings = self._context.metrics.prometheus_page(), self._siblings
+        asked_at = request.get_extra_info("sockname", ("", 0))
+        if siblings is not None and not siblings.is_own_address(asked_at):
+            page = await siblings.metrics_page(page)
         return web.Response(
             body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from fargate_handler.gateway.handshake import LONGEST_HEAD
-from fargate_handler.gateway.listening_socket import listening_sockets
-from stream_core.policy.limits import Limits
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
 _BACKLOG = 8192
-# libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
-# whose turns take milliseconds, one socket would accept two hundred a second.
-_LISTENING_SOCKETS = 32
 # A client that has not sent a whole head by then is disconnected.
 _HEAD_SECONDS = 10.0
 
@@ -31,28 +27,23 @@ Taking = Callable[[asyncio.Transport, bytes], bytes | None]
 
 
 class Listener:
-    """Accepts connections at one or more addresses.
+    """Accepts connections.
 
     Args:
         websockets: takes connections that begin with a WebSocket's handshake.
         http: takes all others.
     """
 
-    def __init__(self, limits: Limits, websockets: Taking, http: Taking) -> None:
-        self._limits = limits
+    def __init__(self, websockets: Taking, http: Taking) -> None:
         self._websockets = websockets
         self._http = http
         self._servers: list[asyncio.Server] = []
         self._undecided: set[HeadFirst] = set()
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen.
-
-        Raises:
-            OSError: the address can't be used.
-        """
+    async def start(self, sockets: Iterable[socket.socket]) -> None:
+        """Listen on these sockets, which are bound."""
         loop = asyncio.get_running_loop()
-        for listening in listening_sockets(host, port, self._limits, _LISTENING_SOCKETS):
+        for listening in sockets:
             self._servers.append(
                 await loop.create_server(self._first, sock=listening, backlog=_BACKLOG)
             )

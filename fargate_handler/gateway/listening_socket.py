@@ -6,9 +6,15 @@ import socket
 
 from stream_core.policy.limits import Limits
 
+# libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
+# whose turns take milliseconds, one socket would accept two hundred a second.
+_SOCKETS_OF_A_PROCESS = 32
 
-def listening_sockets(host: str, port: int, limits: Limits, count: int) -> list[socket.socket]:
-    """Bind `count` TCP sockets to one address. The kernel distributes connections among them.
+
+def listening_sockets(
+    host: str, port: int, limits: Limits, processes: int = 1
+) -> list[list[socket.socket]]:
+    """Bind sockets for each process to one address. The kernel spreads connections over them all.
 
     Raises:
         OSError: the address can't be used, or another process uses it.
@@ -16,7 +22,10 @@ def listening_sockets(host: str, port: int, limits: Limits, count: int) -> list[
     # Sockets that share a port would share it with another process, too. One that doesn't share
     # finds out.
     listening_socket(host, port, limits).close()
-    return [listening_socket(host, port, limits, shares=True) for _ in range(count)]
+    return [
+        [listening_socket(host, port, limits, shares=True) for _ in range(_SOCKETS_OF_A_PROCESS)]
+        for _ in range(processes)
+    ]
 
 
 def listening_socket(

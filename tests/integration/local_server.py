@@ -20,6 +20,7 @@ from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.handler import Handler
+from fargate_handler.leave import Leave
 from fargate_handler.metrics import Metrics
 from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, load_settings
@@ -128,7 +129,7 @@ class LocalServer(Server):
         self._variables = DEFAULTS | self.own_port | dict(variables)
         self._time, self._stores = clock, stores
         self._log = _Log(self)
-        self._leave = program.Leave()
+        self._leave = Leave()
         self._serving = asyncio.Event()
         self._vanished = False
         self._handler: _Handler | None = None
@@ -173,7 +174,7 @@ class LocalServer(Server):
             )  # fmt: skip
             handler.serving = self._serving
             if adapters.ecs_task is not None:
-                self._leave.when(deactivated(adapters.ecs_task))
+                self._leave.when(deactivated(adapters.ecs_task), self._leave.ask)
             await program.serve_until_asked(settings, handler, self._leave)
             # With the process its sockets would end.
             self._break_websockets()

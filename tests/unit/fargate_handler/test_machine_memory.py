@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from fargate_handler.memory import memory_bytes, warn_of_too_little_memory
+from fargate_handler.memory import memory_bytes, usable_cores, warn_of_too_little_memory
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
@@ -21,6 +22,29 @@ def test_the_first_version_of_control_groups(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "memory.limit_in_bytes").write_text(f"{32 * MEBIBYTE}\n")
     assert memory_bytes(tmp_path) == 32 * MEBIBYTE
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", 8), ("150000 100000", 2), ("1600000 100000", 8), ("", 8)]
+)
+def test_a_control_group_may_use_fewer_cores_than_the_machine_has(
+    quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    if quota:
+        (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert usable_cores(tmp_path) == cores
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("-1", 8), ("250000", 3)])
+def test_cores_of_a_control_group_of_the_first_version(
+    quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    assert usable_cores(tmp_path) == cores
 
 
 def test_limits_that_need_more_than_there_is_are_warned_of_by_name(

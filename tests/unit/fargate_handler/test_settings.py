@@ -236,3 +236,21 @@ def test_secrets_do_not_show_when_settings_are_printed(environment: Environment)
     )
     shown = repr(load_settings())
     assert not any(secret in shown for secret in (KEY, "their-own-long-key", "sk-secret"))
+
+
+def test_several_processes_share_a_file_and_each_has_its_own_address(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5})
+    assert load_settings().processes == 1
+    environment(PROCESSES="auto")
+    assert load_settings().processes == 3
+    environment(STORE="memory")
+    assert refusal() == (
+        "EVENFLOW_PROCESSES above 1 needs EVENFLOW_STORE=sqlite, a file that they share: set that, "
+        "or EVENFLOW_PROCESSES=1"
+    )
+    environment(STORE="sqlite", PEER_URL="http://10.0.0.1:8080")
+    assert "EVENFLOW_PEER_URL" in refusal()
+    environment(PROCESSES="all")
+    assert refusal() == ("EVENFLOW_PROCESSES='all': must be a whole number from 1 to 64 or auto")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -34,8 +35,8 @@ class ClosedError(Exception):
 class Listener(Protocol):
     """Accepts clients."""
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen."""
+    async def start(self, sockets: Iterable[socket.socket]) -> None:
+        """Listen on these sockets, which are bound."""
 
     def stop_accepting(self) -> None:
         """New connections are refused from now on; those that are open stay."""

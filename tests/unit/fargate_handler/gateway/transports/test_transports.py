@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from typing import cast
@@ -16,6 +15,7 @@ import pytest
 from fargate_handler.gateway import listener
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.limits import Limits
@@ -37,7 +37,7 @@ from tests.unit.fargate_handler.gateway.transports.websocket_client import WebSo
 
 def _websockets(context: GatewayContext) -> Listener:
     take = WebSocketEndpoint(context).take
-    return listener.Listener(context.limits, take, take)
+    return listener.Listener(take, take)
 
 
 TRANSPORTS = {
@@ -116,9 +116,9 @@ class Node:
         self._clients: list[TransportClient] = []
 
     async def start(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
-        await self.listener.start("127.0.0.1", self._port)
+        listening = listening_socket("127.0.0.1", 0, LIMITS)
+        self._port = listening.getsockname()[1]
+        await self.listener.start([listening])
 
     async def stop(self) -> None:
         """Nothing is left behind."""

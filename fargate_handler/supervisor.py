@@ -1,0 +1,263 @@
+"""Several handlers on one machine behind one port: they start, are kept running, and leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from fargate_handler.background import Background
+from fargate_handler.leave import Leave
+from fargate_handler.processes import LEAVE, SERVING, Place
+
+_logger = logging.getLogger("evenflow")
+
+_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+WRONG_CONFIGURATION = 2
+"""The exit status of a process that found its configuration wrong, and has said so."""
+
+# A process that lived for so long was not ended by what it finds at its start.
+_PROVEN_SECONDS = 60.0
+_FIRST_PAUSE_SECONDS = 0.5
+# Connections that the kernel gave to it wait meanwhile. Clients are patient for longer.
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+class Child(Protocol):
+    """One of the processes."""
+
+    async def serves(self) -> bool:
+        """Wait until it serves. Returns False if it ends before that."""
+
+    async def ended(self) -> int:
+        """Wait for its end. Returns its exit status; a negative one is the signal that ended it."""
+
+    def leave(self) -> None:
+        """Ask it to leave in order."""
+
+    def hurry(self) -> None:
+        """Have it leave at once."""
+
+    def reload(self) -> None:
+        """Have it read its agents again, now or when it serves."""
+
+
+class Supervisor:
+    """Keeps processes running until it is asked to leave.
+
+    Args:
+        count: how many processes.
+        spawn: starts the process with a number, from 0.
+        stop_starting: called when nothing will be started again.
+        sleep, monotonic: in seconds.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        spawn: Callable[[int], Awaitable[Child]],
+        leave: Leave,
+        stop_starting: Callable[[], None],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._numbers = range(count)
+        self._spawn = spawn
+        self._leave = leave
+        self._stop_starting = stop_starting
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._children: dict[int, Child] = {}
+
+    async def run(self, serves: str) -> int:
+        """Run until all processes have ended.
+
+        Args:
+            serves: what they serve, for the log.
+
+        Returns:
+            The exit status: 0 after all have left in order. If one ends before it has served for
+            the first time, the others end too: 2 if it found the configuration wrong, otherwise 1.
+            1 also if one did not leave in order.
+        """
+        background = Background()
+        supervising = background.run(self._supervise(serves))
+        asked = background.run(self._leave.asked.wait())
+        background.run(self._hurry_when_insisted())
+        try:
+            await asyncio.wait((supervising, asked), return_when=asyncio.FIRST_COMPLETED)
+            if supervising.done():
+                return supervising.result()
+            supervising.cancel()
+            await asyncio.wait((supervising,))
+            self._stop_starting()
+            _logger.info(
+                "leaving: running answers finish where they can; a second signal leaves at once"
+            )
+            return await self._leave_together()
+        finally:
+            self._hurry()
+            await asyncio.gather(*(child.ended() for child in self._children.values()))
+            await background.aclose()
+
+    def reload(self) -> None:
+        """Have all processes read the agents again."""
+        for child in self._children.values():
+            child.reload()
+
+    async def _supervise(self, serves: str) -> int:
+        """Start all, and keep them running. Returns the exit status if the start fails."""
+        # One alone is first: what is wrong for all of them is said once, and nobody listens yet.
+        for together in (self._numbers[:1], self._numbers[1:]):
+            started = await asyncio.gather(*map(self._start, together))
+            serving = await asyncio.gather(*(child.serves() for child in started))
+            if not all(serving):
+                return await self._failed_start(serving.index(False) + together[0])
+        _logger.info("serving %s; Ctrl-C leaves", serves)
+        await asyncio.gather(*map(self._keep, self._numbers))
+        raise AssertionError("processes are kept running for ever")
+
+    async def _failed_start(self, number: int) -> int:
+        status = await self._children.pop(number).ended()
+        if status == WRONG_CONFIGURATION:
+            return status
+        _logger.error(
+            "process %d ended with status %d before it served; the start is given up",
+            number,
+            status,
+        )
+        return 1
+
+    async def _start(self, number: int) -> Child:
+        child = self._children[number] = await self._spawn(number)
+        return child
+
+    async def _keep(self, number: int) -> None:
+        """Start this process again whenever it ends."""
+        failures = 0
+        while True:
+            began = self._monotonic()
+            status = await self._children[number].ended()
+            del self._children[number]
+            lived = self._monotonic() - began
+            failures = 1 if lived >= _PROVEN_SECONDS else failures + 1
+            pause = _pause(failures)
+            _logger.error(
+                "process %d ended with status %d after %.0f s; it is started again%s",
+                number, status, lived, f" in {pause:g} s" if pause else "",
+            )  # fmt: skip
+            await self._sleep(pause)
+            await self._start(number)
+
+    async def _leave_together(self) -> int:
+        children = tuple(self._children.values())
+        for child in children:
+            child.leave()
+        statuses = await asyncio.gather(*(child.ended() for child in children))
+        # The signal ends a process that doesn't serve yet.
+        in_order = all(status in (0, -signal.SIGTERM) for status in statuses)
+        if not in_order:
+            _logger.error("the processes did not all leave in order: statuses %s", statuses)
+        return 0 if in_order else 1
+
+    async def _hurry_when_insisted(self) -> None:
+        await self._leave.insisted.wait()
+        self._hurry()
+
+    def _hurry(self) -> None:
+        for child in self._children.values():
+            child.hurry()
+
+
+def _pause(failures: int) -> float:
+    """Seconds until a process is started again that has ended so often soon after its start."""
+    if failures == 1:
+        return 0.0
+    return min(_FIRST_PAUSE_SECONDS * 2.0 ** (failures - 2), _LONGEST_PAUSE_SECONDS)
+
+
+class HandlerProcess:
+    """A handler as a process of its own (`Child`), and the line to it.
+
+    On the line it says when it serves, and when somebody asks that all leave. When the line ends
+    it leaves at once, so it doesn't outlive this process, however that ends.
+    """
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, line: _Line, ask_to_leave: Callable[[], None]
+    ) -> None:
+        self._process = process
+        self._reader, self._writer = line
+        self._ask_to_leave = ask_to_leave
+        self._serving = asyncio.Event()
+        self._reads_agents = False
+        self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    async def serves(self) -> bool:
+        # The line ends with the process.
+        await asyncio.wait(
+            (asyncio.ensure_future(self._serving.wait()), self._listening),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        return self._serving.is_set()
+
+    async def ended(self) -> int:
+        return await self._process.wait()
+
+    def leave(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def hurry(self) -> None:
+        self._writer.close()
+
+    def reload(self) -> None:
+        if self._serving.is_set():
+            self._signal(signal.SIGHUP)
+        else:
+            self._reads_agents = True
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def _listen(self) -> None:
+        async for said in self._reader:
+            if said == SERVING:
+                self._serving.set()
+                if self._reads_agents:
+                    self.reload()
+            elif said == LEAVE:
+                self._ask_to_leave()
+
+
+async def start_handler(
+    place: Place, sockets: Sequence[socket.socket], ask_to_leave: Callable[[], None]
+) -> HandlerProcess:
+    """Start the handler that has this place and listens on these sockets.
+
+    They stay open here. When it is killed, what waits in their queues waits for the next one.
+
+    Args:
+        ask_to_leave: called when somebody asks it to leave.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        told = place.model_copy(
+            update={"line": theirs.fileno(), "listening": tuple(it.fileno() for it in sockets)}
+        )
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "fargate_handler", "--process", told.model_dump_json()),
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=(told.line, *told.listening),
+            # A terminal would signal all of its processes, and each would take it as a second one.
+            start_new_session=True,
+        )
+    return HandlerProcess(process, await asyncio.open_connection(sock=ours), ask_to_leave)
