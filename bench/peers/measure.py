@@ -3,11 +3,10 @@ readers who leave.
 """
 
 import asyncio
-import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
 
@@ -16,18 +15,18 @@ from picows import WSError
 
 from bench.client import sleep_until, until
 from bench.distributions import percentiles
-from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds
-from bench.peers.judge import ProtocolError, Tally, Text, delays, jitters, judged, tokens
-from bench.peers.readers import Question, Reader, called, get
-from bench.peers.systems import MakeReader, Running, System
+from bench.machine import LOAD_CORE
+from bench.peers.judge import ProtocolError, Tally, Text, delays, jitters, tokens
+from bench.peers.load import Load, Step
+from bench.peers.readers import Reader
+from bench.peers.systems import System
 from bench.peers.trace import LONGEST_ANSWER, TRACE, read_trace
-from bench.processes import Child, child
-from bench.upstream import NUMBER_WRAP
+from bench.processes import child
 from tests.integration.server_process import free_port
 
 TOKEN_MS = 30
 REPORTED = (100, 1_000)  # streams: these steps are measured even if the core is full before
-BEGUN_PER_SECOND = 500
+BEGUN_PER_SECOND = 300
 ALL_READING_SECONDS = 5.0  # after which those who got nothing yet are counted
 SETTLE_SECONDS = 1.0
 ENDLESS_TOKENS = 4_000  # two minutes: longer than the steps; what is left is cut
@@ -37,6 +36,7 @@ CUT_TOKEN_MS, CUT_TOKENS = 300, 24
 AWAY_SECONDS = 0.5
 LEAVING = 20
 LEAVING_AFTER_SECONDS = 1.5
+FIRST_ANSWER_SECONDS = 60.0
 FINISH_SECONDS = 20.0
 
 
@@ -54,126 +54,23 @@ class Plan:
 
 
 FULL = Plan(
-    (*REPORTED[:1], 300, *REPORTED[1:], 1_500, 2_000),
-    3.0,
-    1_000,
-    8.0,
-    4.0,
-    6.0,
+    steps=(100, 300, 1_000, 2_000),
+    step_seconds=2.5,
+    cuts=1_000,
+    trace_seconds=8.0,
+    trace_speed=4.0,
+    watched_seconds=5.0,
     waits_for_grace=True,
 )
-QUICK = Plan(REPORTED, 1.5, 100, 2.0, 4.0, 2.0, waits_for_grace=False)
-
-
-class Load:
-    """Readers of one running system, and the model behind it."""
-
-    def __init__(self, model_port: int, model: Child, running: Running) -> None:
-        self.running = running
-        self._model_port = model_port
-        self._model = model
-        self._client = psutil.Process()
-        self._asked = 0
-        self.readers: list[Reader] = []
-        self.failures: list[str] = []
-
-    def reader(
-        self, count: int, gap_ms: int, prompt_tokens: int = 0, make: MakeReader | None = None
-    ) -> Reader:
-        """One more, with numbers of its own for its tokens."""
-        self._asked += 1
-        first = self._asked * 7_919 % NUMBER_WRAP  # a prime: neighbours are far apart
-        question = Question(f"q{self._asked}", count, gap_ms, first, prompt_tokens)
-        reader = (make or self.running.reader)(question)
-        self.readers.append(reader)
-        return reader
-
-    async def begin(self, readers: Sequence[Reader], moments: Iterable[float]) -> None:
-        """Ask at those moments; who cannot ask is counted."""
-        asking = []
-        for reader, moment in zip(readers, moments, strict=True):
-            await sleep_until(moment)
-            asking.append(asyncio.create_task(self.survived(reader.begin())))
-        await asyncio.gather(*asking)
-
-    async def survived(self, attempt: Awaitable[None]) -> None:
-        try:
-            await attempt
-        except (OSError, TimeoutError, ValueError, WSError, ProtocolError) as error:
-            self.failures.append(repr(error)[:300])
-
-    def cpu(self) -> dict[str, float]:
-        """CPU seconds so far by process, of the whole cores, and the clock."""
-        return {
-            "clock": monotonic(),
-            **{name: process.usage().server for name, process in self.running.processes.items()},
-            "the model": self._model.usage().server,
-            "the load": sum(self._client.cpu_times()[:2]),
-            "server core": busy_seconds(SERVER_CORE),
-            "load core": busy_seconds(LOAD_CORE),
-        }
-
-    def memory_bytes(self) -> int:
-        return sum(process.memory_bytes() for process in self.running.processes.values())
-
-    async def model(self) -> dict[str, Any]:
-        """What the model says of its answers: `running`, and `left`, moments."""
-        leg = await called(get(self._model_port, "/answers"))
-        await until(lambda: leg.heard, 5.0, every=0.001)
-        leg.transport.abort()
-        answer: dict[str, Any] = json.loads(leg.pieces[0][1].partition(b"\r\n\r\n")[2])
-        return answer
-
-    def judged(self, readers: Iterable[Reader], *, must_finish: bool) -> Tally:
-        """Over all of them; one that got an error has not finished."""
-        tally = Tally()
-        for reader in readers:
-            asked = reader.question
-            try:
-                texts = reader.texts()
-            except ProtocolError as error:
-                self.failures.append(str(error)[:300])
-                tally += Tally(answers=1, unfinished=1)
-            else:
-                tally += judged(texts, asked.first, asked.tokens, must_finish=must_finish)
-        return tally
-
-
-@dataclass
-class Step:
-    """One number of streams, measured over a stretch in which all were asked for."""
-
-    streams: int
-    opened: float
-    closed: float
-    cpu: dict[str, float]
-    memory_bytes: int
-    reading: int = 0  # to how many of them a token came
-    added: list[float] = field(default_factory=list)
-    jitter: list[float] = field(default_factory=list)
-
-    def percent(self, *names: str) -> float:
-        return 100 * sum(self.cpu[name] for name in names) / self.cpu["clock"]
-
-    def figures(self, servers: Sequence[str]) -> dict[str, Any]:
-        if not self.added:
-            return {"streams": self.streams, "reading": 0, "tokens_per_second": 0}
-        used = sum(self.cpu[name] for name in servers)
-        return {
-            "streams": self.streams,
-            "reading": self.reading,
-            "tokens_per_second": round(len(self.added) / self.cpu["clock"]),
-            "tokens_per_core_second": round(len(self.added) / used) if used else None,
-            "added_ms": percentiles(self.added).as_figures(),
-            "jitter_ms": percentiles(self.jitter or [0.0]).as_figures(),
-            "memory_bytes": self.memory_bytes,
-            "server_cpu_percent": round(self.percent(*servers), 1),
-            "load_cpu_percent": round(self.percent("the model", "the load"), 1),
-            "others_on_server_core_percent": round(
-                max(0.0, self.percent("server core") - self.percent(*servers)), 1
-            ),
-            "cpu_percent_by_process": {name: round(self.percent(name), 1) for name in servers},
-        }
+QUICK = Plan(
+    steps=REPORTED,
+    step_seconds=1.5,
+    cuts=100,
+    trace_seconds=2.0,
+    trace_speed=4.0,
+    watched_seconds=2.0,
+    waits_for_grace=False,
+)
 
 
 async def measure(system: System, plan: Plan) -> dict[str, Any]:
@@ -198,7 +95,24 @@ async def _started(system: System) -> AsyncIterator[Load]:
         child(["bench.upstream", str(port)], ports=(port,), core=LOAD_CORE) as model,
         system.start(port) as running,
     ):
-        yield Load(port, model, running)
+        load = Load(port, model, running)
+        await _warm_up(load)
+        yield load
+
+
+async def _warm_up(load: Load) -> None:
+    """One short answer, since some load what they need with the first.
+
+    Raises:
+        RuntimeError: it did not come whole.
+    """
+    reader = load.reader(3, TOKEN_MS)
+    await reader.begin()
+    await _done([reader], FIRST_ANSWER_SECONDS)
+    if (tally := load.judged([reader], must_finish=True)).faults:
+        raise RuntimeError(f"it does not answer: {tally}, {load.failures}")
+    reader.cut()
+    load.readers.clear()
 
 
 async def _phase(measuring: Coroutine[None, None, dict[str, Any]]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ second.
 """
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable
@@ -13,23 +12,17 @@ from time import monotonic
 from typing import cast
 
 import orjson
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 from bench import upstream
-from bench.client import HANDSHAKE_TIMEOUT_SECONDS, QUIET, until
+from bench.client import HANDSHAKE_TIMEOUT_SECONDS, until
 from bench.peers.judge import (
-    SOCKET_IO_TOKEN,
     Event,
     Piece,
     Text,
     chat_texts,
-    evenflow_texts,
     events,
     http_body,
-    socket_io_texts,
 )
-
-GREETINGS = 2  # frames before the first of an answer, of both kinds of WebSocket
 
 
 @dataclass(frozen=True)
@@ -232,168 +225,4 @@ class HttpReader(Reader):
     def done(self) -> bool:
         return bool(self._legs) and (
             self._legs[-1].ended or self._legs[-1].ends_with(self._system.end)
-        )
-
-
-class Socket(WSListener):
-    """One WebSocket of a reader."""
-
-    def __init__(self) -> None:
-        self._frames: list[bytes] = []
-        self._arrivals = array("d")
-        self.ended = False
-
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        self.transport = transport
-
-    def on_ws_frame(self, _transport: WSTransport, frame: WSFrame) -> None:
-        self._arrivals.append(monotonic())
-        self._frames.append(frame.get_payload_as_bytes())
-
-    def on_ws_disconnected(self, _transport: WSTransport) -> None:
-        self.ended = True
-
-    @property
-    def pieces(self) -> list[Piece]:
-        return list(zip(self._arrivals, self._frames, strict=True))
-
-    @property
-    def heard(self) -> int:
-        return len(self._frames)
-
-    @property
-    def last(self) -> bytes:
-        return self._frames[-1] if self._frames else b""
-
-    async def frame(self, start: bytes) -> bytes:
-        """The first frame with this beginning, awaited.
-
-        Raises:
-            ConnectionError: it did not come.
-        """
-        found: list[bytes] = []
-
-        def has_come() -> bool:
-            found[:] = [frame for frame in self._frames[:8] if frame.startswith(start)]
-            return bool(found) or self.ended
-
-        await until(has_come, HANDSHAKE_TIMEOUT_SECONDS, every=0.002)
-        if not found:
-            raise ConnectionError(f"no frame {start!r} came, but {self._frames[:2]}")
-        return found[0]
-
-    def send(self, text: bytes | str) -> None:
-        self.transport.send(WSMsgType.TEXT, text.encode() if isinstance(text, str) else text)
-
-
-class SocketIoSocket(Socket):
-    """Answers the heartbeat, too."""
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        super().on_ws_frame(transport, frame)
-        if len(self._frames[-1]) == 1:
-            self.send(b"3")
-
-
-class SocketReader(Reader):
-    """Reads frames of a WebSocket."""
-
-    make_socket = Socket
-
-    def __init__(self, url: str, question: Question, headers: dict[str, str]) -> None:
-        super().__init__(question)
-        self._url = url
-        self._headers = headers
-        self._sockets: list[Socket] = []
-
-    async def _connect(self) -> Socket:
-        socket = self.make_socket()
-        await ws_connect(
-            lambda: socket,
-            self._url,
-            extra_headers=self._headers,
-            websocket_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
-            logger_name=QUIET,
-            use_aiofastnet=False,
-            read_buffer_init_size=512,
-        )
-        self._sockets.append(socket)
-        return socket
-
-    def cut(self) -> None:
-        for socket in self._sockets:
-            if not socket.ended:
-                socket.transport.disconnect(graceful=False)
-
-    @property
-    def reading(self) -> bool:
-        return any(socket.heard > GREETINGS for socket in self._sockets)
-
-    def _pieces(self) -> list[Piece]:
-        return [piece for socket in self._sockets for piece in socket.pieces]
-
-
-class EvenflowReader(SocketReader):
-    """Evenflow's WebSocket, `evenflow.v1`."""
-
-    async def begin(self) -> None:
-        socket = await self._connect()
-        await socket.frame(b'{"type":"session.ready"')
-        self.asked = monotonic()
-        message = {"message_id": "m1", "payload": {"text": self.question.text}}
-        socket.send(orjson.dumps({"type": "chat.message"} | message))
-
-    async def come_back(self) -> None:
-        index = -1
-        start = await self._sockets[0].frame(b'{"type":"chat.response.start"')
-        for _, raw in self._pieces():
-            frame = orjson.loads(raw)
-            if frame["type"] == "chat.response.delta":
-                index = frame["index"]
-        socket = await self._connect()
-        await socket.frame(b'{"type":"session.ready"')
-        place = {"response_id": orjson.loads(start)["response_id"], "after": index}
-        socket.send(orjson.dumps({"type": "response.resume"} | place))
-
-    def texts(self) -> list[Text]:
-        return list(evenflow_texts(self._pieces()))
-
-    @property
-    def done(self) -> bool:
-        last = self._sockets[-1] if self._sockets else None
-        return last is not None and (
-            last.ended or last.last.startswith(b'{"type":"chat.response.completed"')
-        )
-
-
-class SocketIoReader(SocketReader):
-    """socket.io's protocol over Engine.IO's WebSocket, as its client speaks it."""
-
-    make_socket = SocketIoSocket
-
-    async def begin(self) -> None:
-        socket = await self._connect()
-        await socket.frame(b"0{")
-        socket.send("40")
-        await socket.frame(b"40{")
-        self.asked = monotonic()
-        socket.send("42" + json.dumps(["ask", self.question.request.decode()]))
-
-    async def come_back(self) -> None:
-        session = orjson.loads((await self._sockets[0].frame(b"40{"))[2:])
-        tokens = [frame for _, frame in self._pieces() if frame.startswith(SOCKET_IO_TOKEN)]
-        offset = orjson.loads(tokens[-1][2:])[-1] if tokens else None
-        socket = await self._connect()
-        await socket.frame(b"0{")
-        socket.send("40" + json.dumps({"pid": session["pid"], "offset": offset}))
-        await socket.frame(b"40{")
-
-    def texts(self) -> list[Text]:
-        return list(socket_io_texts(self._pieces()))
-
-    @property
-    def done(self) -> bool:
-        last = self._sockets[-1] if self._sockets else None
-        return last is not None and (
-            last.ended or last.last.startswith(SOCKET_IO_TOKEN + b'"[DONE]"')
         )
