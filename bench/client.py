@@ -24,6 +24,7 @@ QUIET = logging.LoggerAdapter(
     logging.getLogger("bench.client")
 )  # picows makes a logger per connection otherwise
 HANDSHAKE_TIMEOUT_SECONDS = 15.0
+LOOPBACK = "127.0.0.1"
 RESPONSE_STARTS = (DELTA_START, COMPLETED_START, START_START)
 SETTLED_RATE = 2_500  # new connections a second where setting up is not what is measured
 
@@ -162,7 +163,7 @@ class Connection(WSListener):
 
 
 async def open_connections(
-    url: str, tokens: Sequence[str], rate: float = SETTLED_RATE, source: str = "127.0.0.1"
+    url: str, tokens: Sequence[str], rate: float = SETTLED_RATE, source: str = LOOPBACK
 ) -> list[Connection]:
     """Begin `rate` connections a second from the address `source`, on a schedule fixed in advance;
     returns when each was accepted or failed.
@@ -187,7 +188,7 @@ async def reopen(connections: Sequence[Connection], url: str, tokens: Sequence[s
     for connection in connections:
         connection.failure, connection.due = None, begin
     await asyncio.gather(
-        *(_open(url, token, it) for it, token in zip(connections, tokens, strict=True))
+        *(_open(url, token, it, LOOPBACK) for it, token in zip(connections, tokens, strict=True))
     )
     for connection in connections:
         if connection.failure is None:
