@@ -29,7 +29,7 @@ class HandTurnedClock:
     def hold_interval(self, slots: int) -> None:
         """From now on this is the interval, whatever the load."""
         self.delivery._control = _HeldInterval(slots, slots, slots)
-        self.delivery.interval_slots = slots
+        self.delivery.interval_slots, self.delivery.interval = slots, slots * SLOT_SECONDS
 
     def monotonic(self) -> float:
         """Seconds, as `time.monotonic` would say."""

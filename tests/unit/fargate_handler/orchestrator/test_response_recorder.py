@@ -69,9 +69,9 @@ async def test_the_interval_stretches_with_the_delivery_clock() -> None:
     written = []
     for slots in (5, 20):
         node = await started(Limits())
+        node.clock.hold_interval(slots)
         stream = await node.begin()
         for _ in range(300):
-            node.clock.delivery.interval_slots, node.clock.delivery.interval = slots, slots * 0.01
             stream.push("x")
             await node.time(0.01)
         written.append(len(node.responses.requests))
