@@ -8,6 +8,7 @@ from random import Random
 
 _BACKOFF_BASE_SECONDS = 0.25
 _BACKOFF_CAP_SECONDS = 8.0
+_HELD_FAILURES = 3
 
 
 class Cause(StrEnum):
@@ -39,7 +40,7 @@ class Outcome:
 
 class Backoff:
     """Full jitter, as `web/src/client/backoff.ts` has it: anything from nothing to a bound that
-    doubles with each failure.
+    stays at a second for some failures, and then doubles with each.
     """
 
     def __init__(self, random: Random) -> None:
@@ -55,5 +56,6 @@ class Backoff:
         if outcome.cause is Cause.ASKED:
             return outcome.wait or 0.0
         self._failures += 1
-        bound = min(_BACKOFF_CAP_SECONDS, _BACKOFF_BASE_SECONDS * 2.0 ** (self._failures - 1))
+        doublings = max(min(self._failures, 2), self._failures - _HELD_FAILURES)
+        bound = min(_BACKOFF_CAP_SECONDS, _BACKOFF_BASE_SECONDS * 2.0**doublings)
         return (outcome.wait or 0.0) + self._random.random() * bound

@@ -6,11 +6,12 @@ type Waitable = Partial<Pick<ConnectionError, "retryAfterMs"> & Pick<RefusedErro
 
 /**
  * Full-jitter backoff: anything from nothing to an exponentially growing bound. The first bound is half a second: wide
- * enough that the clients of a node that died do not come back all at once. `failures` counts from 1.
- * Milliseconds.
+ * enough that the clients of a node that died do not come back all at once. Then it stays at a second until another node
+ * has that one's answers, so that its readers are there by then. `failures` counts from 1. Milliseconds.
  */
 export function backoffMs(failures: number): number {
-  return Math.random() * Math.min(LIMITS.backoffCapMs, LIMITS.backoffBaseMs * 2 ** failures);
+  const doublings = Math.max(Math.min(failures, 2), failures - LIMITS.backoffHeldFailures);
+  return Math.random() * Math.min(LIMITS.backoffCapMs, LIMITS.backoffBaseMs * 2 ** doublings);
 }
 
 /** How long to wait after `error`: at least as long as the server has said, and then some, as in {@link backoffMs}. */

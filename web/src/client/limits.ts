@@ -10,12 +10,14 @@ export const openAttemptMs = 10_000;
 export const websocketFailures = 4;
 export const sseFailures = 2;
 /** Failures in a row on the last transport before the answer is given up: it is kept for as long without a reader. */
-export const lastFailures = 12;
+export const lastFailures = 14;
 /** Refusals in a row (quota, overload) before a question is given up: more than a take-over lasts. */
 export const refusals = 8;
 /** Half of what the first retry is spread over. */
 export const backoffBaseMs = 250;
 export const backoffCapMs = 8_000;
+/** So many failures don't lengthen the wait: a lost node's answers go on after some three seconds. */
+export const backoffHeldFailures = 3;
 /** How often the server is told what the reader really has. */
 export const ackIntervalMs = 1_000;
 /**

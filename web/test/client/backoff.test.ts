@@ -8,10 +8,10 @@ function chance(random: number): void {
 }
 
 describe("backoffMs", () => {
-  it("grows with every failure, up to a cap", () => {
+  it("stays at a second while a lost node is missed, and then grows with every failure up to a cap", () => {
     chance(1);
-    const longest = [1, 2, 3, 6, 50].map(backoffMs);
-    expect(longest).toEqual([500, 1_000, 2_000, 8_000, 8_000]);
+    const longest = [1, 2, 3, 4, 5, 6, 7, 8, 50].map(backoffMs);
+    expect(longest).toEqual([500, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]);
   });
 
   it("spreads the clients of a node that died over half a second, whoever they are", () => {

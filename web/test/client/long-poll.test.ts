@@ -209,7 +209,7 @@ describe("trouble while long-polling", () => {
     const asked = new Asked(pollingClient());
     await pass(60_000);
     expect(asked.error).toBeInstanceOf(ConnectionError);
-    expect(network.callsTo(RESPONSE)).toHaveLength(13);
+    expect(network.callsTo(RESPONSE)).toHaveLength(15);
   });
 
   it("sends the question again under the same id when its acceptance was lost", async () => {

@@ -331,6 +331,6 @@ describe("the ladder", () => {
     const asked = new Asked(newClient("sse"));
     await pass(120_000);
     expect(asked.error).toMatchObject({ kind: "connection" });
-    expect(network.callsTo(EVENTS)).toHaveLength(13);
+    expect(network.callsTo(EVENTS)).toHaveLength(15);
   });
 });

@@ -181,8 +181,8 @@ describe("an answer that is polled for want of a WebSocket", () => {
     new Asked(client);
     await pass(60_500);
     expect(network.callsTo(RESPONSE)).toHaveLength(61);
-    // At 0 s; then, a second at the earliest after every wait of 0.5, 1, 2, 4 and then always 8 s.
-    expect(network.sockets).toHaveLength(1 + 4 + 6);
+    // At 0 s; then, a second at the earliest after every wait of 0.5, four times 1, 2, 4 and then always 8 s.
+    expect(network.sockets).toHaveLength(1 + 7 + 6);
   });
 
   it("loses nothing when the WebSocket that it went over to is lost again", async () => {
