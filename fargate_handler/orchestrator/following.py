@@ -29,8 +29,9 @@ _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed in time: most likely its owner is lost.
 _UNRENEWED_SHARE = 0.4
 _READS_NOTED_PER_GRACE = 3.0
-# How often to see whether an owner that can't be reached renews its lease.
+# How often to see whether an owner that seems gone renews its lease, and for how long.
 _LOOK_SECONDS = 0.3
+_GONE_SECONDS = 1.5
 # The leases are read at once when a connection breaks, but once for all that break together.
 _AT_ONCE_SECONDS = 0.05
 
@@ -117,19 +118,21 @@ class Following:
         return None if lease is None or await self._leases.is_lost(lease) else lease
 
     async def _renewed(self, lease: TaskLease | None) -> TaskLease | None:
-        """Wait until an owner that seems gone renews its lease. None if it is lost.
+        """Wait for a while until an owner that seems gone renews its lease. None if it is lost.
 
         Many may wait for that, so the store is read only once.
         """
-        owner = self._head.owner
-        if lease is not None:
-            await self._read_store()
-        while lease is not None and not self.stream.log.closed and self._head.owner == owner:
+        if lease is None:
+            return None
+        owner, until = self._head.owner, self._monotonic() + _GONE_SECONDS
+        await self._read_store()
+        if self.stream.log.closed or self._head.owner != owner:
+            return None
+        found: TaskLease | None = lease
+        while found == lease and self._monotonic() < until:
             await asyncio.sleep(min(self._leases.seconds_left(lease), _LOOK_SECONDS))
             found = await self._lease_of_owner()
-            if found != lease:
-                return found
-        return None
+        return found
 
     # -- from the owner ----------------------------------------------------------------------------
 

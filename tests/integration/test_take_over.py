@@ -213,7 +213,7 @@ async def _reader_of_two_owners(
     owner = await deployment.handler(peer_url=f"http://127.0.0.1:{free_port()}", **settings)
     other = await deployment.handler(**settings)
     session = await opened(owner)
-    response_id = await _ask(session, words(_WORDS, 20))
+    response_id = await _ask(session, words(_WORDS, 80))
     there = session.at(other)
     reading = asyncio.create_task(read_whole(partial(over_websocket, V1), [there], response_id))
     await over_websocket(V1, there, response_id, Answer(), 8)
