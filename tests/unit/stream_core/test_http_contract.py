@@ -25,7 +25,10 @@ from stream_core.protocol.http_contract import (
     [
         (InvalidRequest("m", code="c"), {}),
         (AuthenticationFailed("m", code="c"), {"WWW-Authenticate": "Bearer"}),
-        (UpgradeRequired("m", code="c"), {"Upgrade": "websocket"}),
+        (
+            UpgradeRequired("m", code="c"),
+            {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"},
+        ),
         (Overloaded("m", code="c", retry_after_ms=1_001), {"Retry-After": "2"}),
     ],
 )
