@@ -72,7 +72,7 @@ class ChunkEncoder:
         most: the most characters of text in one chunk, and about the most that `take` returns.
     """
 
-    __slots__ = ("_most", "_objects", "_reader", "_stream", "_text", "ended", "opening")
+    __slots__ = ("_in_text", "_most", "_objects", "_reader", "_stream", "_text", "ended", "opening")
 
     def __init__(
         self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, most: int
@@ -86,6 +86,7 @@ class ChunkEncoder:
         # What the client has may end within a call or a mark.
         self._reader = AnswerReader()
         self._reader.read(slice_of(log.entries[: point.next_index], 0).text)
+        self._in_text = self._reader.in_text
         self.opening = objects.role(self._id())
 
     @property
@@ -104,16 +105,22 @@ class ChunkEncoder:
         Raises:
             EvenflowError: the response ended without an answer, or its text was replaced.
         """
+        text, log = self._text, self._stream.log
+        piece = text.take()
+        if piece is None:
+            return self._end()
+        after = text.cursor.next_index - 1
+        last = after + 1 == len(log.entries)
+        if last and self._in_text and MARK not in piece and not log.restarts:
+            # Nearly every call is like this.
+            return self._objects.text(b"%d" % after, piece)
         parts, size = list[bytes](), 0
-        while size < self._most and (piece := self._text.take()) is not None:
-            if MARK not in piece and self._reader.in_text:
-                # Nearly every chunk is like this.
-                parts.append(self._objects.text(self._id(), piece))
-            elif new := self._reader.read(piece):
+        while piece is not None:
+            if new := self._reader.read(piece):
                 parts.append(self._objects.parts(self._id(), new))
-            else:
-                continue
-            size += len(parts[-1])
+                size += len(parts[-1])
+            piece = text.take() if size < self._most else None
+        self._in_text = self._reader.in_text
         return b"".join(parts) or self._end()
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
@@ -134,7 +141,4 @@ class ChunkEncoder:
         return self._objects.finish(self._id(), self._stream, self._reader.open_choices)
 
     def _id(self) -> bytes:
-        after = self._text.cursor.next_index - 1
-        if not self._stream.log.restarts:
-            return b"%d" % after
-        return event_id(after, self.epoch).encode()
+        return event_id(self._text.cursor.after, self.epoch).encode()
