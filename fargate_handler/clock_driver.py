@@ -56,9 +56,17 @@ class ClockDriver:
             turned = self._turned(target)
             self._after_step()
             if not turned and time() >= stop_at:
-                self._handle = self._loop.call_soon(self._turn)
+                self._handle = self._loop.call_soon(self._greet)
                 return
         self._handle = self._loop.call_later(max(0.0, clock.next_turn_at() - time()), self._turn)
+
+    def _greet(self) -> None:
+        """Let the loop look at its sockets a second time before the next turn.
+
+        At the first look it accepts connections, at the second it reads what they have sent. So new
+        ones are greeted before the next deliveries, and twice as many come in.
+        """
+        self._handle = self._loop.call_soon(self._turn)
 
     def _turned(self, target: int) -> bool:
         try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from email.utils import formatdate
+from functools import lru_cache
 from http.cookies import Morsel
 
 from fargate_handler.gateway.context import GatewayContext
@@ -20,14 +21,18 @@ EVENTS_COOKIE = "evenflow-events"
 
 def sticky_cookie(context: GatewayContext) -> str:
     """The `Set-Cookie` that brings a client back here. An ALB reads `Expires`, not `Max-Age`."""
-    return _cookie(
-        context, STICKY_COOKIE, context.node_id, context.wall_time() + STICKY_SECONDS, "/", "Lax"
-    )
+    return _sticky_cookie(context.node_id, int(context.wall_time()), context.cookie_secure)
+
+
+# Thousands of clients that come back within a second are given the same one.
+@lru_cache(maxsize=4)
+def _sticky_cookie(node_id: str, now: int, secure: bool) -> str:
+    return _cookie(secure, STICKY_COOKIE, node_id, now + STICKY_SECONDS, "/", "Lax")
 
 
 def released_cookie(context: GatewayContext) -> str:
     """The `Set-Cookie` that releases a client: its next try may reach any task."""
-    return _cookie(context, STICKY_COOKIE, "", 0.0, "/", "Lax")
+    return _cookie(context.cookie_secure, STICKY_COOKIE, "", 0.0, "/", "Lax")
 
 
 def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: str) -> str:
@@ -37,7 +42,7 @@ def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: s
         claims.channel, now, claims.expires_at - int(now), only_for=response_id
     )
     return _cookie(
-        context,
+        context.cookie_secure,
         EVENTS_COOKIE,
         ticket,
         expires_at,
@@ -47,7 +52,12 @@ def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: s
 
 
 def _cookie(
-    context: GatewayContext, name: str, value: str, expires_at: float, path: str, same_site: str
+    secure: bool,
+    name: str,
+    value: str,
+    expires_at: float,
+    path: str,
+    same_site: str,
 ) -> str:
     cookie: Morsel[str] = Morsel()
     cookie.set(name, value, value)
@@ -55,5 +65,5 @@ def _cookie(
     cookie["path"] = path
     cookie["samesite"] = same_site
     cookie["httponly"] = True
-    cookie["secure"] = context.cookie_secure
+    cookie["secure"] = secure
     return cookie.OutputString()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 
 import jwt
-from jwt.types import Options
+import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from stream_core.policy.channel import Channel
@@ -14,7 +15,6 @@ from stream_core.protocol.errors import AuthenticationFailed
 
 _ALGORITHM = "HS256"
 _ISSUER = "evenflow"
-_REQUIRED = ["exp", "iat", "sub", "tenant", "agent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +125,34 @@ class SessionTokens:
         return claims
 
     def _decode(self, token: str, only_for: str | None) -> SessionClaims:
-        # The caller compares the expiry with its own clock, after the signature was checked.
-        options: Options = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False}
         try:
-            key = self._keys[jwt.get_unverified_header(token)["kid"]]
-            # PyJWT refuses a token with an audience if none is named here, and the other way round.
-            claims = jwt.decode(
-                token, key, [_ALGORITHM], issuer=_ISSUER, audience=only_for, options=options
-            )
+            signed, _, signature = token.encode().rpartition(b".")
+            head, payload = signed.split(b".")
+            # The key is chosen by what nobody has signed, so nothing else of it is believed.
+            header = orjson.loads(_decoded(head))
+            key = self._keys[header["kid"]]
+            if header["alg"] != _ALGORITHM or not hmac.compare_digest(
+                signature, _encoded(hmac.digest(key, signed, "sha256"))
+            ):
+                raise ValueError("the signature is wrong")
+            claims = orjson.loads(_decoded(payload))
+            if claims["iss"] != _ISSUER or claims.get("aud") != only_for:
+                raise ValueError("it is for something else")
             return _CLAIMS.validate_python(claims).to_session_claims()
-        except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise AuthenticationFailed(
                 "the session token is not valid; POST /session gives a new one",
                 code="token_invalid",
             ) from error
+
+
+# By hand, though PyJWT issues: to verify with it takes six times as long, a third of a handshake.
+def _decoded(segment: bytes) -> bytes:
+    return urlsafe_b64decode(segment + b"==")
+
+
+def _encoded(value: bytes) -> bytes:
+    return urlsafe_b64encode(value).rstrip(b"=")
 
 
 def tenant_key_matches(given: str | None, expected: str) -> bool:
