@@ -250,3 +250,6 @@ async def _open(url: str, token: str, connection: Connection, source: str) -> No
         )
     except (OSError, TimeoutError, ValueError, WSError) as error:
         connection.failure = repr(error)
+    else:
+        if not hasattr(connection, "transport"):  # picows says nothing of this
+            connection.failure = "closed within the handshake"

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import Protocol
 
 import uvloop
@@ -24,8 +23,6 @@ from fargate_handler.leave import Leave, signals
 from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
 from fargate_handler.processes import (
-    LEAVE,
-    SERVING,
     Place,
     SupervisorLine,
     public_addresses,
@@ -110,12 +107,10 @@ def quieten_libraries() -> None:
 
 async def _serve(settings: HandlerSettings, place: Place | None) -> None:
     leave = Leave()
-    ask_to_leave, serving = leave.ask, _nothing
-    if place is None:
+    line = None if place is None else SupervisorLine(place.line, leave)
+    ask_to_leave = leave.ask if line is None else line.ask_to_leave
+    if line is None:
         _check_room(settings)
-    else:
-        line = SupervisorLine(place.line, leave)
-        ask_to_leave, serving = partial(line.say, LEAVE), partial(line.say, SERVING)
     loop = asyncio.get_running_loop()
     metrics = Metrics(None if place is None else place.number)
     async with open_adapters(settings, metrics) as adapters:
@@ -129,6 +124,11 @@ async def _serve(settings: HandlerSettings, place: Place | None) -> None:
         if adapters.ecs_task is not None:
             leave.when(deactivated(adapters.ecs_task), ask_to_leave)
         with signals(leave):
+            if line is None or place is None:
+                await serve_until_asked(settings, handler, leave)
+                return
+            stand_in = partial(handler.stand_in, place)
+            serving = partial(line.serve, stand_in, handler.stand_down)
             await serve_until_asked(settings, handler, leave, serving)
 
 
@@ -142,14 +142,9 @@ async def _supervise(settings: HandlerSettings) -> int:
     ports = tuple(it.getsockname()[1] for it in reserved)
 
     async def spawn(number: int) -> HandlerProcess:
-        return await start_handler(Place(number=number, ports=ports), sockets[number], leave.ask)
+        return await start_handler(Place(number=number, ports=ports), sockets, leave.ask)
 
-    def stop_starting() -> None:
-        # From now on connections that come for a process that has ended are for the others.
-        for listening in chain(*sockets):
-            listening.close()
-
-    supervisor = Supervisor(settings.processes, spawn, leave, stop_starting)
+    supervisor = Supervisor(settings.processes, spawn, leave)
     if settings.agents is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.reload)
     with signals(leave):

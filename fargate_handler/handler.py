@@ -170,6 +170,14 @@ class Handler:
         self._driver.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
 
+    def stand_in(self, place: Place, number: int) -> None:
+        """Accept what comes for another process of this machine, which has ended."""
+        self._background.run(self._listener.start(place.sockets_of(number), number))
+
+    def stand_down(self, number: int) -> None:
+        """Another process serves again."""
+        self._listener.stop(number)
+
     def reload_agents(self) -> None:
         """Read the agents' file again. If it is wrong, nothing changes and the log says why."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -23,6 +24,13 @@ SERVING = b"serving\n"
 LEAVE = b"leave\n"
 """What a process says on the line when somebody asks that all leave."""
 
+STAND_IN = b"stand-in"
+"""What the supervisor says, with the number of a process that has ended."""
+
+STAND_DOWN = b"stand-down"
+"""What the supervisor says, with the number of a process that serves again."""
+
+_LINE_BYTES = 65_536
 _LOOPBACK = "127.0.0.1"
 
 
@@ -33,7 +41,7 @@ class Place(BaseModel):
         number: its number, from 0.
         ports: by number, where each process alone is reached on the loopback.
         line: the descriptor of the line to the supervisor.
-        listening: the descriptors of the sockets with the shared port, for this process alone.
+        listening: by number, the descriptors of each process' sockets with the shared port.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -41,7 +49,7 @@ class Place(BaseModel):
     number: int
     ports: tuple[int, ...]
     line: int = -1
-    listening: tuple[int, ...] = ()
+    listening: tuple[tuple[int, ...], ...] = ()
 
     @property
     def own_port(self) -> int:
@@ -60,8 +68,13 @@ class Place(BaseModel):
 
     def sockets(self, limits: Limits) -> list[socket.socket]:
         """The sockets on which this process listens: its part of the shared port, and its own."""
-        shared = [socket.socket(fileno=descriptor) for descriptor in self.listening]
-        return [*shared, listening_socket(_LOOPBACK, self.own_port, limits, shares=True)]
+        own = listening_socket(_LOOPBACK, self.own_port, limits, shares=True)
+        return [*self.sockets_of(self.number), own]
+
+    def sockets_of(self, number: int) -> list[socket.socket]:
+        """A process' part of the shared port."""
+        # They may be closed and had again.
+        return [socket.socket(fileno=os.dup(descriptor)) for descriptor in self.listening[number]]
 
 
 def reserved_ports(count: int, limits: Limits) -> list[socket.socket]:
@@ -116,17 +129,35 @@ class SupervisorLine:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         self._leave = leave
+        self._orders: dict[bytes, Callable[[int], None]] = {}
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._ended)
+        self._loop.add_reader(self._socket, self._read)
 
-    def say(self, what: bytes) -> None:
-        """Say that this process serves, or that all shall leave."""
+    def serve(self, stand_in: Callable[[int], None], stand_down: Callable[[int], None]) -> None:
+        """Say that this process serves, so that it may be asked to accept for others.
+
+        Args:
+            stand_in, stand_down: called with the number of one that has ended, or serves again.
+        """
+        self._orders = {STAND_IN: stand_in, STAND_DOWN: stand_down}
+        self._say(SERVING)
+
+    def ask_to_leave(self) -> None:
+        """Ask that all processes leave."""
+        self._say(LEAVE)
+
+    def _read(self) -> None:
+        # Each is written at once, and so short that it comes whole.
+        said = self._socket.recv(_LINE_BYTES)
+        for what, _, number in (line.partition(b" ") for line in said.splitlines()):
+            self._orders[what](int(number))
+        if not said:
+            self._loop.remove_reader(self._socket)
+            self._leave.at_once()
+
+    def _say(self, what: bytes) -> None:
         with suppress(OSError):  # the line has ended
             self._socket.send(what)
-
-    def _ended(self) -> None:
-        self._loop.remove_reader(self._socket)
-        self._leave.at_once()
 
 
 class Siblings:

@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Protocol
 
 from fargate_handler.background import Background
 from fargate_handler.leave import Leave
-from fargate_handler.processes import LEAVE, SERVING, Place
+from fargate_handler.processes import LEAVE, SERVING, STAND_DOWN, STAND_IN, Place
 
 _logger = logging.getLogger("evenflow")
 
@@ -26,7 +27,6 @@ WRONG_CONFIGURATION = 2
 # A process that lived for so long was not ended by what it finds at its start.
 _PROVEN_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.5
-# Connections that the kernel gave to it wait meanwhile. Clients are patient for longer.
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
@@ -48,6 +48,12 @@ class Child(Protocol):
     def reload(self) -> None:
         """Have it read its agents again, now or when it serves."""
 
+    def stand_in(self, number: int) -> None:
+        """Have it accept what comes for a process that has ended."""
+
+    def stand_down(self, number: int) -> None:
+        """Another process serves again."""
+
 
 class Supervisor:
     """Keeps processes running until it is asked to leave.
@@ -55,7 +61,6 @@ class Supervisor:
     Args:
         count: how many processes.
         spawn: starts the process with a number, from 0.
-        stop_starting: called when nothing will be started again.
         sleep, monotonic: in seconds.
     """
 
@@ -64,7 +69,6 @@ class Supervisor:
         count: int,
         spawn: Callable[[int], Awaitable[Child]],
         leave: Leave,
-        stop_starting: Callable[[], None],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
@@ -72,7 +76,6 @@ class Supervisor:
         self._numbers = range(count)
         self._spawn = spawn
         self._leave = leave
-        self._stop_starting = stop_starting
         self._sleep = sleep
         self._monotonic = monotonic
         self._children: dict[int, Child] = {}
@@ -98,7 +101,6 @@ class Supervisor:
                 return supervising.result()
             supervising.cancel()
             await asyncio.wait((supervising,))
-            self._stop_starting()
             _logger.info(
                 "leaving: running answers finish where they can; a second signal leaves at once"
             )
@@ -145,8 +147,7 @@ class Supervisor:
         failures = 0
         while True:
             began = self._monotonic()
-            status = await self._children[number].ended()
-            del self._children[number]
+            status = await self._ended(number)
             lived = self._monotonic() - began
             failures = 1 if lived >= _PROVEN_SECONDS else failures + 1
             pause = _pause(failures)
@@ -155,13 +156,26 @@ class Supervisor:
                 number, status, lived, f" in {pause:g} s" if pause else "",
             )  # fmt: skip
             await self._sleep(pause)
-            await self._start(number)
+            child = await self._start(number)
+            if await child.serves():
+                for other in self._others(number):
+                    other.stand_down(number)
+
+    async def _ended(self, number: int) -> int:
+        """Wait for the end of a process, and have the others accept in its place."""
+        status = await self._children[number].ended()
+        del self._children[number]
+        for other in self._others(number):
+            other.stand_in(number)
+        return status
+
+    def _others(self, number: int) -> list[Child]:
+        return [child for its_number, child in self._children.items() if its_number != number]
 
     async def _leave_together(self) -> int:
-        children = tuple(self._children.values())
-        for child in children:
+        for child in self._children.values():
             child.leave()
-        statuses = await asyncio.gather(*(child.ended() for child in children))
+        statuses = await asyncio.gather(*map(self._ended, tuple(self._children)))
         # The signal ends a process that doesn't serve yet.
         in_order = all(status in (0, -signal.SIGTERM) for status in statuses)
         if not in_order:
@@ -224,39 +238,51 @@ class HandlerProcess:
         else:
             self._reads_agents = True
 
+    def stand_in(self, number: int) -> None:
+        if self._serving.is_set():
+            self._writer.write(b"%b %d\n" % (STAND_IN, number))
+
+    def stand_down(self, number: int) -> None:
+        if self._serving.is_set():
+            self._writer.write(b"%b %d\n" % (STAND_DOWN, number))
+
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     async def _listen(self) -> None:
-        async for said in self._reader:
-            if said == SERVING:
-                self._serving.set()
-                if self._reads_agents:
-                    self.reload()
-            elif said == LEAVE:
-                self._ask_to_leave()
+        with suppress(ConnectionError):  # it ended with something unread
+            async for said in self._reader:
+                if said == SERVING:
+                    self._serving.set()
+                    if self._reads_agents:
+                        self.reload()
+                elif said == LEAVE:
+                    self._ask_to_leave()
 
 
 async def start_handler(
-    place: Place, sockets: Sequence[socket.socket], ask_to_leave: Callable[[], None]
+    place: Place, sockets: Sequence[Sequence[socket.socket]], ask_to_leave: Callable[[], None]
 ) -> HandlerProcess:
-    """Start the handler that has this place and listens on these sockets.
-
-    They stay open here. When it is killed, what waits in their queues waits for the next one.
+    """Start the handler that has this place.
 
     Args:
+        sockets: by number, those on which each process listens. All processes have them all, so
+            when one is killed, the others accept what waits in its queues.
         ask_to_leave: called when somebody asks it to leave.
     """
     ours, theirs = socket.socketpair()
     with theirs:
         told = place.model_copy(
-            update={"line": theirs.fileno(), "listening": tuple(it.fileno() for it in sockets)}
+            update={
+                "line": theirs.fileno(),
+                "listening": tuple(tuple(it.fileno() for it in each) for each in sockets),
+            }
         )
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fargate_handler", "--process", told.model_dump_json()),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=(told.line, *told.listening),
+            pass_fds=(told.line, *chain(*told.listening)),
             # A terminal would signal all of its processes, and each would take it as a second one.
             start_new_session=True,
         )

@@ -64,7 +64,7 @@ async def measure(plan: Plan) -> Outcome:
         crowds = [
             load.enter_context(crowd(_order(plan, server, number))) for number in range(PROCESSES)
         ]
-        await asyncio.gather(*(each.opened() for each in crowds))
+        again = sum(await asyncio.gather(*(each.opened() for each in crowds)))
         page = await scrape(server.http_url)
         by_process = [round(value) for value in page.by_process(ACTIVE_CONNECTIONS)]
         idle = _memory(server)
@@ -73,7 +73,7 @@ async def measure(plan: Plan) -> Outcome:
         seen = await asyncio.gather(*(each.stream() for each in crowds))
         used = server.process.usage() - usage
         held = Held(by_process, empty, idle, _memory(server))
-    return _outcome(plan, held, seen, used)
+    return _outcome(plan, held, again, seen, used)
 
 
 async def _all_serve(server: Evenflow) -> None:
@@ -106,7 +106,7 @@ def _part(whole: int, number: int) -> int:
     return whole // PROCESSES + (number < whole % PROCESSES)
 
 
-def _outcome(plan: Plan, held: Held, seen: Sequence[Seen], used: Usage) -> Outcome:
+def _outcome(plan: Plan, held: Held, again: int, seen: Sequence[Seen], used: Usage) -> Outcome:
     tally = Tally()
     for each in seen:
         tally += each.tally
@@ -121,7 +121,8 @@ def _outcome(plan: Plan, held: Held, seen: Sequence[Seen], used: Usage) -> Outco
         rows=[
             Row(
                 f"{plan.crowd:,} connections at {PROCESSES} processes",
-                f"{', '.join(f'{count:,}' for count in held.by_process)} ({limits})",
+                f"{', '.join(f'{count:,}' for count in held.by_process)} ({limits}; "
+                f"{again:,} handshakes were tried again)",
             ),
             Row("memory of an idle connection", f"{held.bytes_each / 1_000:.1f} KB"),
             Row("memory of a process: empty, idle, streamed", _megabytes(held)),

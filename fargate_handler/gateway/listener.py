@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import cast
 
 from fargate_handler.gateway.handshake import LONGEST_HEAD
@@ -37,20 +38,27 @@ class Listener:
     def __init__(self, websockets: Taking, http: Taking) -> None:
         self._websockets = websockets
         self._http = http
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int | None, list[asyncio.Server]] = {}
         self._undecided: set[HeadFirst] = set()
 
-    async def start(self, sockets: Iterable[socket.socket]) -> None:
-        """Listen on these sockets, which are bound."""
-        loop = asyncio.get_running_loop()
+    async def start(self, sockets: Iterable[socket.socket], of: int | None = None) -> None:
+        """Listen on these sockets, which are bound.
+
+        Args:
+            of: the number of another process whose sockets they are.
+        """
+        loop, servers = asyncio.get_running_loop(), self._servers.setdefault(of, [])
         for listening in sockets:
-            self._servers.append(
-                await loop.create_server(self._first, sock=listening, backlog=_BACKLOG)
-            )
+            servers.append(await loop.create_server(self._first, sock=listening, backlog=_BACKLOG))
+
+    def stop(self, of: int) -> None:
+        """Leave the sockets of another process to it."""
+        for server in self._servers.pop(of, ()):
+            server.close()
 
     def stop_accepting(self) -> None:
         """Refuse new connections, and close those without a head. The others stay."""
-        for server in self._servers:
+        for server in chain(*self._servers.values()):
             server.close()
         for connection in tuple(self._undecided):
             connection.abort()

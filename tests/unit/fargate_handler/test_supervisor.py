@@ -44,6 +44,12 @@ class ScriptedChild:
     def reload(self) -> None:
         self.told.append("reload")
 
+    def stand_in(self, number: int) -> None:
+        self.told.append(f"stand in for {number}")
+
+    def stand_down(self, number: int) -> None:
+        self.told.append(f"{number} is back")
+
     def serve(self) -> None:
         """It serves."""
         self._serving.set()
@@ -62,19 +68,12 @@ class Processes:
         self.clock.drive_timers()
         self.leave = Leave()
         self.spawned: list[tuple[int, ScriptedChild]] = []
-        self.may_start = True
-        self.supervisor = Supervisor(
-            3, self._spawn, self.leave, self._stop_starting, monotonic=self.clock.monotonic
-        )
+        self.supervisor = Supervisor(3, self._spawn, self.leave, monotonic=self.clock.monotonic)
         self.run = asyncio.create_task(self.supervisor.run("here"))
 
     async def _spawn(self, number: int) -> ScriptedChild:
-        assert self.may_start
         self.spawned.append((number, ScriptedChild()))
         return self.spawned[-1][1]
-
-    def _stop_starting(self) -> None:
-        self.may_start = False
 
     @property
     def numbers(self) -> list[int]:
@@ -145,6 +144,18 @@ async def test_one_that_ends_is_started_again_at_once(
     assert "process 1 ended with status -9 after 0 s; it is started again" in caplog.text
 
 
+async def test_the_others_accept_in_its_place_until_it_serves_again(processes: Processes) -> None:
+    await processes.start()
+    processes.latest(1).end(KILLED)
+    await settle()
+    others = processes.latest(0), processes.latest(2)
+    assert [child.told for child in others] == [["stand in for 1"]] * 2
+    processes.latest(1).serve()
+    await settle()
+    assert [child.told for child in others] == [["stand in for 1", "1 is back"]] * 2
+    assert processes.latest(1).told == []
+
+
 async def test_one_that_ends_again_and_again_is_started_less_and_less_often(
     processes: Processes,
 ) -> None:
@@ -159,6 +170,8 @@ async def test_one_that_ends_again_and_again_is_started_less_and_less_often(
         pauses.append(processes.clock.now - began)
     assert pauses == [0, 0.5, 1, 2, 4, 5, 5, 5]
     # One that has served for a while is started at once again.
+    processes.latest(1).serve()
+    await settle()
     await processes.clock.pass_time(60, step=10)
     processes.latest(1).end(KILLED)
     await settle()
@@ -172,12 +185,13 @@ async def test_asked_to_leave_all_are_told_once_and_none_is_started_again(
     processes.leave.signal()
     await settle()
     assert [child.told for child in processes.running] == [["leave"]] * 3
-    assert not processes.may_start
-    for child in processes.running:
+    for number in range(3):
         assert not processes.run.done()
-        child.end(0)
+        processes.latest(number).end(0)
         await settle()
     assert await processes.run == 0
+    # Clients that come meanwhile are told by those that are still there.
+    assert processes.latest(2).told == ["leave", "stand in for 0", "stand in for 1"]
     assert processes.numbers == [0, 1, 2]
 
 
