@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 _AT_ONCE = 3
 _AGAIN_SECONDS = (0.1, 0.3)
 # Two renewals further apart than this share of a lease are a break: perhaps nobody could renew.
-_BREAK_SHARE = 0.6
+_BREAK_SHARE = 0.7
 # Each renewal must differ from the one before, also when the wall clock was set back.
 _STEP_SECONDS = 0.001
 

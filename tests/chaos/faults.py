@@ -24,6 +24,7 @@ _LOOK_SECONDS = 0.1
 _LONGER_THAN_THE_LEASE_SECONDS = 4.0
 # The last renewal may be a second old.
 _SHORTER_THAN_THE_LEASE = 0.4
+_ABOUT_THE_LEASE = (0.6, 0.8, 0.9, 1.0, 1.1, 1.3)
 
 
 @dataclass
@@ -77,6 +78,19 @@ async def pause(scene: Scene) -> None:
     finally:
         scene.victim.send(signal.SIGCONT)
     scene.window.remarks.append(f"{lost} answers were on the node")
+
+
+async def stutter(scene: Scene) -> None:
+    """SIGSTOP for about a lease, again and again: its owner wakes up just before it is lost, or
+    just after.
+    """
+    for share in _ABOUT_THE_LEASE:
+        scene.victim.send(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(scene.plan.lease_seconds * share)
+        finally:
+            scene.victim.send(signal.SIGCONT)
+        await asyncio.sleep(scene.plan.lease_seconds / 2)
 
 
 async def clients_cut(scene: Scene) -> None:
@@ -167,6 +181,7 @@ FAULTS: dict[str, Fault] = {
     "terminate": terminate,
     "drain": drain,
     "pause": pause,
+    "stutter": stutter,
     "clients-cut": clients_cut,
     "clients-delayed": clients_delayed,
     "clients-silent": clients_silent,

@@ -206,7 +206,7 @@ async def test_a_break_is_told_until_the_lease_is_renewed_and_from_then_on_it_is
     await node.clock.pass_time(1.4)
     assert node.keeper.steady_since == pytest.approx(began), "that was none"
     node.store.network.failures["renew"] = UNREACHABLE
-    await node.clock.pass_time(2.0)
+    await node.clock.pass_time(2.2)
     assert node.keeper.steady_since == inf
     node.store.network.failures.clear()
     await node.clock.pass_time(0.5)
