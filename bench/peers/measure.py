@@ -54,7 +54,12 @@ class Plan:
 
 
 FULL = Plan(
-    steps=(100, 300, 1_000, 2_000),
+    steps=(
+        100,
+        300,
+        1_000,
+        1_500,
+    ),  # 50,000 tokens a second is what the load's core makes and reads
     step_seconds=2.5,
     cuts=1_000,
     trace_seconds=8.0,
