@@ -42,7 +42,9 @@ def main(arguments: Sequence[str]) -> int:
                 say(system.name)
                 found[system.key] = measured(system, plan)
                 say(f"{system.name}: {found[system.key].get('failure', 'measured')}")
-    _write(machine, " ".join(("python -m bench.peers", *arguments)), found)
+                # Each time, so that a run that is broken off leaves what it has found.
+                text = _write(machine, " ".join(("python -m bench.peers", *arguments)), found)
+    print(f"\n{text}")
     ours = [figures for key, figures in found.items() if key in OURS]
     if any(_faults(figures) for figures in ours):
         return 1
@@ -73,7 +75,8 @@ def _failed(figures: dict[str, Any]) -> bool:
     return "failure" in figures or any("failure" in phase for phase in phases)
 
 
-def _write(machine: str, command: str, found: dict[str, dict[str, Any]]) -> None:
+def _write(machine: str, command: str, found: dict[str, dict[str, Any]]) -> str:
+    """The text of the table, which is written with the JSON and the plot."""
     RESULTS.mkdir(exist_ok=True)
     when = datetime.now(UTC).isoformat(timespec="seconds")
     text = f"{when}\n{machine}\n{command}\n\n{report(found)}\n"
@@ -81,7 +84,7 @@ def _write(machine: str, command: str, found: dict[str, dict[str, Any]]) -> None
     values = {"when": when, "machine": machine, "command": command, "systems": found}
     (RESULTS / "peers.json").write_text(json.dumps(values, indent=2) + "\n")
     plot(found, RESULTS / "peers.png")
-    print(f"\n{text}")
+    return text
 
 
 if __name__ == "__main__":

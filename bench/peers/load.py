@@ -13,7 +13,7 @@ from picows import WSError
 from bench.client import sleep_until, until
 from bench.distributions import percentiles
 from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds
-from bench.peers.judge import ProtocolError, Tally, judged
+from bench.peers.judge import ProtocolError, Tally, Text, judged
 from bench.peers.readers import Question, Reader, called, get
 from bench.peers.start import MakeReader, Running
 from bench.processes import Child
@@ -72,25 +72,33 @@ class Load:
         return sum(process.memory_bytes() for process in self.running.processes.values())
 
     async def model(self) -> dict[str, Any]:
-        """What the model says of its answers: `running`, and `left`, moments."""
+        """What the model says of its answers: `running`, and `left`, moments.
+
+        Raises:
+            ConnectionError: it has no time to say it.
+        """
         leg = await called(get(self._model_port, "/answers"))
         await until(lambda: leg.heard, 5.0, every=0.001)
         leg.transport.abort()
+        if not leg.heard:
+            raise ConnectionError("the model is too busy to be asked")
         answer: dict[str, Any] = json.loads(leg.pieces[0][1].partition(b"\r\n\r\n")[2])
         return answer
 
-    def judged(self, readers: Iterable[Reader], *, must_finish: bool) -> Tally:
-        """Over all of them; one that got an error has not finished."""
+    def texts(self, reader: Reader) -> list[Text]:
+        """What came to it; nothing, and one more failure, when that was an error."""
+        try:
+            return reader.texts()
+        except ProtocolError as error:
+            self.failures.append(str(error)[:300])
+            return []
+
+    def judged(self, readers: Iterable[Reader]) -> Tally:
+        """Over all of them, who were to finish."""
         tally = Tally()
         for reader in readers:
             asked = reader.question
-            try:
-                texts = reader.texts()
-            except ProtocolError as error:
-                self.failures.append(str(error)[:300])
-                tally += Tally(answers=1, unfinished=1)
-            else:
-                tally += judged(texts, asked.first, asked.tokens, must_finish=must_finish)
+            tally += judged(self.texts(reader), asked.first, asked.tokens, must_finish=True)
         return tally
 
 

@@ -16,7 +16,7 @@ from picows import WSError
 from bench.client import sleep_until, until
 from bench.distributions import percentiles
 from bench.machine import LOAD_CORE
-from bench.peers.judge import ProtocolError, Tally, Text, delays, jitters, tokens
+from bench.peers.judge import ProtocolError, Tally, Text, delays, jitters, judged, tokens
 from bench.peers.load import Load, Step
 from bench.peers.readers import Reader
 from bench.peers.systems import System
@@ -54,7 +54,12 @@ class Plan:
 
 
 FULL = Plan(
-    steps=(100, 300, 1_000, 2_000),
+    steps=(
+        100,
+        300,
+        1_000,
+        1_500,
+    ),  # 50,000 tokens a second is what the load's core makes and reads
     step_seconds=2.5,
     cuts=1_000,
     trace_seconds=8.0,
@@ -73,19 +78,16 @@ QUICK = Plan(
 )
 
 
-async def measure(system: System, plan: Plan) -> dict[str, Any]:
-    """The figures of a system, by phase; a phase that could not be measured says why."""
-    figures: dict[str, Any] = {}
+async def measure(system: System, plan: Plan, figures: dict[str, Any]) -> None:
+    """Add a system's figures by phase; a phase that could not be measured says why."""
     async with _started(system) as load:
-        figures["load"] = await _phase(_growing(load, plan))
-    if "failure" in figures["load"]:
-        return figures
+        steps = await _growing(load, plan)
+    figures["load"] = _growth(load, steps)  # what goes on without readers has ended now
     async with _started(system) as load:
         figures["trace"] = await _phase(_trace(load, plan))
         if system.resumes:
             figures["cut"] = await _phase(_cut(load, plan))
         figures["leaving"] = await _phase(_leaving(load, plan, system))
-    return figures
 
 
 @asynccontextmanager
@@ -109,7 +111,7 @@ async def _warm_up(load: Load) -> None:
     reader = load.reader(3, TOKEN_MS)
     await reader.begin()
     await _done([reader], FIRST_ANSWER_SECONDS)
-    if (tally := load.judged([reader], must_finish=True)).faults:
+    if (tally := load.judged([reader])).faults:
         raise RuntimeError(f"it does not answer: {tally}, {load.failures}")
     reader.cut()
     load.readers.clear()
@@ -125,10 +127,8 @@ async def _phase(measuring: Coroutine[None, None, dict[str, Any]]) -> dict[str, 
 # A load that grows ----------------------------------------------------------------------------
 
 
-async def _growing(load: Load, plan: Plan) -> dict[str, Any]:
+async def _growing(load: Load, plan: Plan) -> list[Step]:
     """More streams, step by step, until the server's core or the load's is full."""
-    servers = list(load.running.processes)
-    idle = load.memory_bytes()
     steps: list[Step] = []
     for count in plan.steps:
         arriving = [load.reader(ENDLESS_TOKENS, TOKEN_MS) for _ in range(count - len(load.readers))]
@@ -136,19 +136,22 @@ async def _growing(load: Load, plan: Plan) -> dict[str, Any]:
         steps.append(await _step(load, plan))
         if max(_last_delays(load.readers), default=HOPELESS_MS) >= HOPELESS_MS:
             break
-        full = max(steps[-1].percent(*servers), steps[-1].percent("load core")) >= FULL_PERCENT
-        if full and count >= REPORTED[-1]:
+        busiest = max(steps[-1].percent(*load.running.processes), steps[-1].percent("load core"))
+        if busiest >= FULL_PERCENT and count >= REPORTED[-1]:
             break
     for reader in load.readers:
         reader.cut()
-    tally = load.judged(load.readers, must_finish=False)
+    return steps
+
+
+def _growth(load: Load, steps: Sequence[Step]) -> dict[str, Any]:
+    tally = Tally()
     for reader in load.readers:
-        _add(reader, steps)
-    return {
-        "idle_memory_bytes": idle,
-        "steps": [step.figures(servers) for step in steps],
-        **_content(load, tally),
-    }
+        texts = load.texts(reader)
+        tally += judged(texts, reader.question.first, ENDLESS_TOKENS, must_finish=False)
+        _add(texts, steps)
+    servers = list(load.running.processes)
+    return {"steps": [step.figures(servers) for step in steps], **_content(load, tally)}
 
 
 def _at(rate: float, count: int) -> list[float]:
@@ -172,9 +175,9 @@ def _last_delays(readers: Sequence[Reader]) -> list[float]:
     return [token.added_ms for reader in some for token in [*tokens(_survivor(reader))][-1:]]
 
 
-def _add(reader: Reader, steps: Sequence[Step]) -> None:
+def _add(texts: Sequence[Text], steps: Sequence[Step]) -> None:
     """Add what a reader has seen to the steps in which it saw it."""
-    answer = list(tokens(_survivor(reader)))
+    answer = list(tokens(texts))
     for step in steps:
         added = delays(answer, step.opened, step.closed)
         step.reading += bool(added)
@@ -192,7 +195,7 @@ async def _trace(load: Load, plan: Plan) -> dict[str, Any]:
     begin = monotonic() + 0.1
     await load.begin(readers, [begin + at / plan.trace_speed for at, _, _ in rows])
     await _done(readers, LONGEST_ANSWER * TOKEN_MS / 1_000 + FINISH_SECONDS)
-    tally = load.judged(readers, must_finish=True)
+    tally = load.judged(readers)
     first, added = [], []
     for reader in readers:
         answer = list(tokens(_survivor(reader)))
@@ -227,7 +230,7 @@ async def _cut(load: Load, plan: Plan) -> dict[str, Any]:
     moments = _at(BEGUN_PER_SECOND, len(readers))
     await asyncio.gather(*map(read, readers, moments))
     await _done(readers, seconds + FINISH_SECONDS)
-    return {"connections": len(readers), **_content(load, load.judged(readers, must_finish=True))}
+    return {"connections": len(readers), **_content(load, load.judged(readers))}
 
 
 async def _leaving(load: Load, plan: Plan, system: System) -> dict[str, Any]:

@@ -39,9 +39,11 @@ def _run(place: int, plan: Plan, sender: Connection) -> None:
     end_with_parent(signal.SIGINT)  # so that it takes down what it has set up
     pin(LOAD_CORE)
     gc.disable()  # its pauses would be measured as the server's
+    figures: dict[str, Any] = {}
+    measuring = measure(SYSTEMS[place], plan, figures)
     try:
-        figures = uvloop.run(asyncio.wait_for(measure(SYSTEMS[place], plan), LONGEST_SECONDS))
+        uvloop.run(asyncio.wait_for(measuring, LONGEST_SECONDS))
     except Exception as error:
         traceback.print_exc()
-        figures = {"failure": repr(error)[:300]}
+        figures["failure"] = repr(error)[:300]
     sender.send(figures)
