@@ -23,7 +23,7 @@ class ClockDriver:
     Args:
         monotonic: seconds.
         after_step: called after every few hundred entries, to send what they gave.
-        busy: CPU seconds of the process so far. The threads of a store take them from the same core.
+        busy: CPU seconds of the process so far. A store's threads may share the loop's core.
     """
 
     def __init__(
