@@ -23,7 +23,7 @@ class ClockDriver:
     Args:
         monotonic: seconds.
         after_step: called after every few hundred entries, to send what they gave.
-        busy: CPU seconds of the loop's thread so far.
+        busy: CPU seconds of the process so far. A store's threads may share the loop's core.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ClockDriver:
         loop: asyncio.AbstractEventLoop,
         monotonic: Callable[[], float],
         after_step: Callable[[], None],
-        busy: Callable[[], float] = time.thread_time,
+        busy: Callable[[], float] = time.process_time,
     ) -> None:
         self._clock = clock
         self._loop = loop

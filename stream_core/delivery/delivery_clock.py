@@ -151,7 +151,7 @@ class DeliveryClock(TimerWheel):
         """Begin a turn. Returns the slot to turn to.
 
         Args:
-            busy: CPU seconds of the thread that turns, so far.
+            busy: CPU seconds of the process so far.
         """
         late = now - self.next_turn_at()
         self._load.turn_begins(now, busy, late)

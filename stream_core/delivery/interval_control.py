@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from math import ceil
 
-# A turn that begins later than this found its thread busy, or without a core. Timers are no more
+# A turn that begins later than this found the loop busy, or without a core. Timers are no more
 # exact.
 _PUNCTUAL_SECONDS = 0.002
-# A thread that had no core for longer was suspended: that says nothing about the load.
+# A process that had no core for longer was suspended: that says nothing about the load.
 _SUSPENDED_SECONDS = 0.250
 
 
 class LoopLoad:
-    """Measures in which share of the time the event loop's thread could not wait.
+    """Measures in which share of the time an event loop could not wait.
 
-    That is the time in which it computed, and the time in which it was wanted and had no core: a
-    neighbour that takes half of the core doubles the load.
+    That is the time in which its process computed, and the time in which the loop was wanted and
+    had no core: a neighbour that takes half of the core doubles the load.
 
     Args:
         now: seconds on a monotonic clock. So is every `now` of this class.
@@ -32,7 +32,7 @@ class LoopLoad:
         """A turn of the clock begins, `late` seconds after its time.
 
         Args:
-            busy: CPU seconds of the thread so far.
+            busy: CPU seconds of the process so far.
         """
         since = now - self._turn_at
         computed = min(busy - self._busy, since)
@@ -49,7 +49,7 @@ class LoopLoad:
         self._turn_at, self._busy = now, busy
 
     def elapsed(self, now: float) -> float:
-        """Seconds since the last reading. Time in which the thread was suspended is left out."""
+        """Seconds since the last reading. Time in which it was suspended is left out."""
         return now - self._began_at
 
     def read(self, now: float) -> float:

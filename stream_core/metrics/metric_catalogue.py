@@ -270,7 +270,7 @@ CLOCK_LOAD = Metric(
     "clock.load_percent",
     _G,
     "%",
-    "the share of the last interval in which the event loop computed, or waited for its core",
+    "the share of the last interval in which the process computed, or waited for its core",
 )
 
 STORE_WRITE_DELAY = Metric(

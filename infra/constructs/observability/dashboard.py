@@ -54,7 +54,7 @@ def _statistics(metric: Metric) -> tuple[str, ...]:
             return "p50", "p95", "p99"
         case MetricKind.COUNTER:
             return ("Sum",)
-        case MetricKind.GAUGE if metric.unit != "ms":
+        case MetricKind.GAUGE if metric.unit not in ("ms", "%"):
             return "Sum", "Maximum"  # each task publishes once a minute
         case _:
             return "Average", "Maximum"
