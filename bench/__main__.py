@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 BACKGROUND = "vanish"  # idle for more than a minute, so it runs beside the others
 OTHERS = "others_on_server_core_percent"
 MUCH_PERCENT = 10.0
-FOREGROUND = ("saturation", "streaming", "setup", "relay", "fallback", "ended")
+FOREGROUND = ("saturation", "streaming", "setup", "relay", "fallback", "ended", "audience")
 
 
 def main(arguments: Sequence[str]) -> int:

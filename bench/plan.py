@@ -26,6 +26,8 @@ class Plan:
     answers: int  # of the long-poll comparison
     ended_answers: int  # whose memory is measured, over all rounds
     ended_rounds: int
+    audience: int  # readers of one answer
+    audience_steps: tuple[int, ...]  # at the default window, until the server's core is full
     most_connections: int  # that one client process may hold here
 
     def say(self, text: str) -> None:
@@ -51,6 +53,8 @@ def full_plan() -> Plan:
         answers=50,
         ended_answers=10_000,
         ended_rounds=20,
+        audience=20_000,
+        audience_steps=(2_000, 4_000, 6_000),
         most_connections=sys.maxsize,
     )
 
@@ -71,6 +75,8 @@ def quick_plan() -> Plan:
         answers=20,
         ended_answers=1_500,
         ended_rounds=3,
+        audience=4_000,
+        audience_steps=(1_000,),
     )
 
 
@@ -87,6 +93,7 @@ def fitted(plan: Plan) -> Plan:
     return replace(
         plan,
         connections=min(plan.connections, room.connections),
+        audience=min(plan.audience, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
         setup_beside=tuple(
             count for count in plan.setup_beside if count + plan.setup_rate <= room.connections

@@ -15,4 +15,5 @@ RELAY_TOKENS_PER_CORE = 15_000.0  # a second
 VANISHED_SECONDS = (60.0, 75.0)  # the pong timeout, and what its jitter and the polling may add
 FALLBACK_EXTRA_MS = 200.0  # p95 (metric fallback.poll_latency_ms)
 FALLBACK_POLLS = 5.0  # mean for each response (metric fallback.poll_count_per_response)
+AUDIENCE_JITTER_P95_MS = 30.0  # 20,000 readers of one answer at 200 ms, seen by the client
 ENDED_BYTES = 1_024.0  # memory of an ended answer, beside twice its text

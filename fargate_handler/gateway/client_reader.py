@@ -10,6 +10,7 @@ from fargate_handler.gateway.context import ClientContext
 from stream_core.delivery.flow_control import FlowEvent, FlowState, ReaderFlow
 from stream_core.delivery.paced_cursor import Pace, PacedCursor
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import ClientSession
 from stream_core.protocol.dialect import DeltaEncoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
@@ -22,6 +23,10 @@ class ReadingClient(OpenConnection, Protocol):
     context: ClientContext
     session: ClientSession
     transport: ClientTransport
+
+    @property
+    def channel(self) -> Channel:
+        """The session's channel."""
 
     def tell(self, message: ServerMessage) -> None:
         """Send any frame but a delta."""
